@@ -34,8 +34,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## install and run the demonstration
-	$(BIN)/shunter demo
+demo: setup ## install, run the demonstration, and report on it in build/demo
+	@mkdir -p build
+	$(BIN)/shunter demo --folder build/demo
 
 test: setup-dev ## install and run the tests; THOROUGH=1: with longer searches
 	SHUNTER_THOROUGH=$(THOROUGH) $(PYTEST) -m "not fidelity and not live" --ignore=tests/examples

@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,9 +31,15 @@ class Ran:
         return document
 
 
-def shunter(*words: str, environment: Mapping[str, str] | None = None) -> Ran:
+def shunter(
+    *words: str, environment: Mapping[str, str] | None = None, codes: Container[int] = (0,)
+) -> Ran:
     """Run a command of Shunter, whose modules are compiled, as an installation leaves them.
 
+    Args:
+        words: the command.
+        environment: what it is given; None: that of this process.
+        codes: the exit codes with which it has done well.
     Raises:
         SystemExit: it failed, with its last words.
     """
@@ -48,7 +54,7 @@ def shunter(*words: str, environment: Mapping[str, str] | None = None) -> Ran:
         env=environment,
     )
     wall_s = time.perf_counter() - begun_s
-    if done.returncode:
+    if done.returncode not in codes:
         raise SystemExit(f"shunter {' '.join(words)}: {done.stderr.strip()}")
     return Ran(wall_s, children_cpu_s() - before_s, done.stdout)
 

@@ -83,6 +83,11 @@ BENCHMARKS = (
         (Measure("worst_cpu_s", "budget_worst_cpu_s", "CPU s, worst round"),),
     ),
     Benchmark(
+        "slicing",
+        ("--servers", "3", "--best-of", "1"),
+        (Measure("cpu_s", "budget_cpu_s", "CPU s, 24 h of turns"),),
+    ),
+    Benchmark(
         "gavel_solve",
         ("--small", "--best-of", "1"),
         (Measure("wall_s", "budget_wall_s", "s"),),
@@ -113,6 +118,11 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
+        "gangs_approvals",
+        ("--servers", "500", "--approvals", "1000", "--best-of", "1"),
+        (Measure("approvals_per_s", "budget_approvals_per_s", "gangs/s", is_rate=True),),
+    ),
+    Benchmark(
         "log_verify",
         ("--events", "40000"),
         (Measure("verify_events_per_s", "budget_verify_events_per_s", "events/s", is_rate=True),),
@@ -122,6 +132,35 @@ BENCHMARKS = (
         ("--jobs", "2000", "--asked", "2", "--best-of", "1"),
         (Measure("cpu_s", "budget_cpu_s", "CPU s beyond --help"),),
     ),
+    Benchmark(
+        "live_fork",
+        ("--jobs", "300", "--best-of", "1"),
+        (Measure("cpu_s", "budget_cpu_s", "CPU s, 10,000 jobs"),),
+    ),
+    Benchmark(
+        "analysis_runs",
+        ("--jobs", "2000", "--best-of", "1"),
+        (
+            Measure("diff_cpu_s", "budget_diff_cpu_s", "CPU s, diff"),
+            Measure("report_cpu_s", "budget_report_cpu_s", "CPU s, report"),
+            Measure("report_mb", "budget_report_mb", "MB of a report", seconds=None),
+            Measure("perfetto_cpu_s", "budget_perfetto_cpu_s", "CPU s, Perfetto"),
+        ),
+    ),
+    Benchmark(
+        "analysis_forecasts",
+        ("--jobs", "250", "--moments", "4", "--seeds", "1", "--policies", "fifo", "--least", "1"),
+        (
+            Measure(
+                "held_p90_percent",
+                "budget_least_percent",
+                "% within P90, least",
+                seconds=None,
+                is_rate=True,
+            ),
+            Measure("held_p90_percent", "budget_most_percent", "% within P90, most", seconds=None),
+        ),
+    ),
     Benchmark("live_append", ("--seconds", "2"), (Measure("p99_s", "budget_p99_s", "s, p99"),)),
     Benchmark(
         "live_short_jobs",
@@ -129,6 +168,15 @@ BENCHMARKS = (
         (
             Measure("per_s", "budget_per_s", "short jobs a second", is_rate=True),
             Measure("uss_mb", "budget_uss_mb", "MB of a supervisor", seconds=None),
+        ),
+    ),
+    Benchmark(
+        "live_turns",
+        ("--seconds", "6"),
+        (
+            Measure(
+                "switch_p95_ms", "budget_switch_p95_ms", "ms, p95, GPUs change hands", seconds=1e-3
+            ),
         ),
     ),
     Benchmark(
@@ -201,6 +249,11 @@ BENCHMARKS = (
             Measure("screen_s", "budget_screen_s", "s, first page and counts"),
             Measure("rss_mib", "budget_rss_mib", "MiB", seconds=None),
         ),
+    ),
+    Benchmark(
+        "live_dry_run",
+        ("--queued", "300", "--best-of", "3", "--policies", "las"),
+        (Measure("answer_s", "budget_answer_s", "s, would it start, of 10,000"),),
     ),
     Benchmark(
         "live_year",

@@ -36,7 +36,7 @@ GROUPS = (
     ("Jobs", kinds.JobEvent),
     ("Decisions", kinds.DecisionEvent),
     ("Execution", kinds.ExecutionEvent),
-    ("Profiles", kinds.ProfileEvent),
+    ("Profiles", kinds.ProfileEvent | kinds.ToleranceEvent),
 )
 
 

@@ -8,7 +8,8 @@
     ├── UnreachableError          4  no daemon can be talked to there
     │   └── UnavailableError      4  none answers now, or it cannot act now: ask again
     ├── RefusedError              5  not allowed: identity, ownership, quota
-    │   └── ConflictError         5  something else was asked for before under the same key
+    │   ├── ConflictError         5  something else was asked for before under the same key
+    │   └── RateLimitedError      5  asked too often; carries when to ask again
     ├── JobFailedError            1  a job one waited for failed; carries its exit status
     ├── IllegalEventError         1  the log does not fit the state: stop, never skip
     ├── PlanError                 1  a policy broke an invariant: refuse that change
@@ -43,6 +44,7 @@ __all__ = [
     "LogVersionError",
     "NotFoundError",
     "PlanError",
+    "RateLimitedError",
     "RefusedError",
     "ReplayDivergenceError",
     "ShunterError",
@@ -105,6 +107,15 @@ class RefusedError(ShunterError):
 
 class ConflictError(RefusedError):
     """Something else was asked for before under the same key."""
+
+
+class RateLimitedError(RefusedError):
+    """Somebody asks more often than he may."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        """Keep in how many seconds the same may be asked again."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class JobFailedError(ShunterError):

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.marked import is_said_to_hold
 from tests.tracebacks import with_lines
 
 NAMED_LENGTH = 60
+LIVE = Path(__file__).parent / "live"
+ALONE = ("xdist_group", "long")
 
 # No deadlines: the machine's load is no property of the code. Slow generation is neither.
 settings.register_profile(
@@ -41,6 +44,30 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     if isinstance(val, str | bytes) and len(val) > NAMED_LENGTH:
         return f"{val[:NAMED_LENGTH]!a} of {len(val)}"
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Hold marks; begin with what one process has to do alone, so that none is late with it."""
+    _hold_marks(items)
+    if getattr(config.option, "loadgroup", False):  # a worker of xdist, as all others are
+        items.sort(key=lambda item: not any(map(item.get_closest_marker, ALONE)))
+
+
+def _hold_marks(items: list[pytest.Item]) -> None:
+    """Refuse forgotten marks, and those that the runner of marked tests would not find."""
+    for marker in ("live", "fidelity"):
+        marked = {item.path for item in items if item.get_closest_marker(marker)}
+        hidden = {path for path in marked if not is_said_to_hold(path, marker)}
+        if hidden:
+            raise pytest.UsageError(
+                f"tests marked {marker} that tests/marked.py would not run, for no mark stands in"
+                f" the file or the conftest.py beside it: {', '.join(sorted(map(str, hidden)))}"
+            )
+    unmarked = {item.path for item in items if not item.get_closest_marker("live")}
+    forgotten = sorted(str(path) for path in unmarked if LIVE in path.parents)
+    if forgotten:
+        raise pytest.UsageError(f"below tests/live, but not marked live: {', '.join(forgotten)}")
 
 
 @pytest.hookimpl(tryfirst=True)

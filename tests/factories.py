@@ -15,7 +15,7 @@ from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
 from shunter.backends.simulated.samples import NO_SAMPLES, Samples
-from shunter.backends.simulated.turns import NO_SLICING, Slicing
+from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
 from shunter.core.interfaces import Observers, Policy
 from shunter.core.performance.correction import TableCheck
 from shunter.core.performance.speed_model import SpeedModel
@@ -23,6 +23,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.planner import RoundRules
+from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
@@ -171,6 +172,19 @@ def las_policy(
     return RankedPolicy(las.AttainedService(tuple(bounds_gpu_us)), PLACEMENTS[placement]())
 
 
+def scheme(staleness_us: int = 0, **fields: Any) -> Decentralised:
+    """Return how job schedulers propose, with short waits."""
+    usual: dict[str, Any] = {
+        "built_in": True,
+        "candidates": 2,
+        "retry_us": 2,
+        "retry_most_us": 8,
+        "reserve_after": 3,
+        "reserve_for_us": 20,
+    }
+    return Decentralised(staleness_us=staleness_us, **usual | fields)
+
+
 @dataclass(slots=True)
 class Tape:
     """A log in memory that keeps events as they are."""
@@ -218,7 +232,9 @@ class World:
     launches_wait: bool = False
     on_fault: OnFault = OnFault.stop
     table_check: TableCheck | None = None
+    learns_tolerance: bool = False
     slicing: Slicing = NO_SLICING
+    decentralised: Decentralised | None = None
 
     def backend(self) -> SimulatedBackend:
         """Return the world behind the port."""
@@ -246,7 +262,9 @@ class World:
             launches_wait=self.launches_wait,
             on_fault=self.on_fault,
             table_check=self.table_check,
+            learns_tolerance=self.learns_tolerance,
             takes_turns=bool(self.slicing.quantum_us),
+            decentralised=self.decentralised,
         )
 
     def scheduler(

@@ -9,6 +9,10 @@ Slurm cluster): that they were spread is a failure, for nothing else tells. Test
 as well, which repeat at length what others hold, run with SHUNTER_THOROUGH set in the environment
 (make live or fidelity, THOROUGH=1).
 
+Only files whose text marks tests so are read (tests/conftest.py holds all others to that): each of
+six processes would read 9,000 tests otherwise, to run 1,200. Paths in the options are taken as they
+are.
+
 With --alone one or two tests that failed beside others run once more with the machine to
 themselves: what fails again has failed, and what passes is named (docs/decisions/0050).
 """
@@ -16,11 +20,12 @@ themselves: what fails again has failed, and what passes is named (docs/decision
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
-__all__ = ["Tally", "main", "verdict"]
+__all__ = ["Tally", "is_said_to_hold", "main", "verdict"]
 
 PROGRAMS = ("slurm", "ssh")
 """Markers of tests that need programs which are not installed with Shunter."""
@@ -109,6 +114,20 @@ def _own_name(report: pytest.TestReport) -> str:
     return report.nodeid
 
 
+def is_said_to_hold(path: Path, marker: str) -> bool:
+    """Say whether a file of tests, or the conftest beside it, has marks of that name."""
+    beside = path.with_name("conftest.py")
+    texts = (each.read_text() for each in (path, beside) if each.exists())
+    return any(f"mark.{marker}" in text for text in texts)
+
+
+def _files(marker: str) -> Iterator[str]:
+    """Yield the files of tests below the working folder that hold such tests."""
+    for path in sorted(Path("tests").rglob("test_*.py")):
+        if is_said_to_hold(path, marker):
+            yield str(path)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run pytest with one marker selected."""
     marker, *options = arguments
@@ -116,6 +135,8 @@ def main(arguments: Sequence[str]) -> int:
     passed_on = [option for option in options if option not in ("--must-run", "--alone")]
     tally = Tally()
     chosen = marker if os.environ.get("SHUNTER_THOROUGH") else f"{marker} and not thorough"
+    if not any(Path(option.partition("::")[0]).exists() for option in passed_on):
+        passed_on += _files(marker)
     status = int(pytest.main(["-m", chosen, *passed_on], plugins=[tally]))
     if "--alone" in options and status == pytest.ExitCode.TESTS_FAILED:
         passed, line = alone(tally)

@@ -137,7 +137,7 @@ async def watch_percent(slurm: SlurmBench, root: Path, count: int, seconds: floa
             name = f"--job-name={job_name(settings.cluster_id, f'j{number}', 1)}"
             await to_thread.run_sync(slurm.submit, "true", name)
         async with JobBackend(settings) as backend:
-            (agent,) = backend._hosts.values()  # noqa: SLF001  what watches, and nothing else
+            (agent,) = backend.agents.values()
             for number in range(count):
                 agent.watch(f"j{number}", 1, Reading())
             await anyio.sleep(settings.poll_s)

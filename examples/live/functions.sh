@@ -63,7 +63,7 @@ serve() { # start the scheduler, for the first time or once more
     before=$(times_ready)
     shunter serve cluster.toml 2>>daemon.err &
     daemon=$!
-    until_true 60 "the scheduler is not ready" is_ready "$before"
+    until_true 180 "the scheduler is not ready" is_ready "$before"
     grep '^ready' daemon.err | tail -1
 }
 
@@ -85,7 +85,7 @@ strike_at_work() { # strike_at_work STEPS-COMMAND...: while a job trains, which 
         if comes_true 20 trained_since "$before" "$@"; then return; fi
         echo "nothing ran at that moment: once more"
         serve
-        until_true 60 "nothing trains" trained_since "$before" "$@"
+        until_true 180 "nothing trains" trained_since "$before" "$@"
     done
     fail "nothing ran without the scheduler"
 }

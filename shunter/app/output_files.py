@@ -14,7 +14,7 @@ from typing import BinaryIO, TextIO
 
 from shunter.errors import ShunterError, UsageError
 
-__all__ = ["check_target", "replacing", "replacing_bytes", "write_text"]
+__all__ = ["check_target", "made_folder", "replacing", "replacing_bytes", "write_text"]
 
 _STREAMS = (0, 1, 2)
 
@@ -42,6 +42,21 @@ def check_target(path: Path | None, log: str = "") -> None:
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror}; name a file in a folder that you may write"
+        ) from error
+
+
+def made_folder(folder: Path) -> None:
+    """Make a folder for files, if there is none; that above it must exist.
+
+    Raises:
+        UsageError: there is something else of that name, or none can be made there.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}; name a folder, or a new one in a folder "
+            "that exists"
         ) from error
 
 

@@ -132,7 +132,6 @@ def described(
         call = Call.prepared(
             what, arguments, keywords or {}, options.get("folder"), options.get("python")
         )
-        said.setdefault("directory", str(Path.cwd()))
         said.setdefault("name", getattr(what, "__name__", type(what).__name__).strip("<>"))
         return call.command, said, call
     if isinstance(what, str):

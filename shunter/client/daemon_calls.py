@@ -1,13 +1,15 @@
 """What a daemon is asked, each call once: one client returns its answer, the other awaits it."""
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar, Unpack
 
 import httpx
 
 from shunter.client import requests
-from shunter.client.requests import Ask
-from shunter.client.transport import WAIT_READ_S, Settings
+from shunter.client.requests import Ask, JobOptions
+from shunter.client.transport import SLOW_READ_S, WAIT_READ_S, Settings
 
 Answered = TypeVar("Answered")
 Events = TypeVar("Events")
@@ -72,6 +74,14 @@ class Calls(ABC, Generic[Answered, Events, Output]):
         wanted = {"user": user, "queue": queue, "group": group, "state": state, "limit": limit}
         return self._ask(requests.read("/jobs", **wanted))
 
+    def forecast(self, *, user: str | None = None) -> Answered:
+        """Return when jobs start and end, foreseen; of others' jobs for admins only."""
+        return self._ask(replace(requests.read("/forecast", user=user), is_slow=True))
+
+    def forecast_of(self, command: Sequence[str], **options: Unpack[JobOptions]) -> Answered:
+        """Return when a job would start and end; nothing is submitted."""
+        return self._ask(requests.imagined(command, options))
+
     def history(self, *, user: str | None = None, limit: int | None = None) -> Answered:
         """Return jobs that have ended, the last one first."""
         return self._ask(requests.read("/history", user=user, limit=limit))
@@ -83,6 +93,11 @@ class Calls(ABC, Generic[Answered, Events, Output]):
     def why(self, job_id: str, at: str | None = None) -> Answered:
         """Return why a job is where it is, or was at an event or instant."""
         return self._ask(requests.read("/jobs/{}/why", job_id, at=at))
+
+    def counterfactuals(self, job_id: str, at: str | None = None) -> Answered:
+        """Return what would make a waiting job start; of others' jobs for admins only."""
+        asked = requests.read("/jobs/{}/counterfactuals", job_id, at=at)
+        return self._ask(replace(asked, is_slow=True))
 
     def cancel(self, job_id: str) -> Answered:
         """End a job, or keep it from starting."""
@@ -107,6 +122,28 @@ class Calls(ABC, Generic[Answered, Events, Output]):
     def set_priority(self, job_id: str, priority: int) -> Answered:
         """Give a job another priority; the higher goes first."""
         return self._ask(requests.act("/jobs/{}/priority", job_id, body={"priority": priority}))
+
+    def resize(self, job_id: str, gpus: int) -> Answered:
+        """Give an elastic job another number of GPUs; if it runs, it goes on with them."""
+        return self._ask(requests.act("/jobs/{}/resize", job_id, body={"gpus": gpus}))
+
+    def view(self) -> Answered:
+        """Return which GPUs are free, who may be proposed, and the version of that."""
+        return self._ask(requests.read("/view"))
+
+    def propose(
+        self, job_id: str, candidates: Sequence[Mapping[str, int]], *, version: int
+    ) -> Answered:
+        """Propose places for a job, the best first; one is granted whole, or none.
+
+        Args:
+            job_id: an admitted job of this user.
+            candidates: each by server a mask of its GPUs, bit i for GPU i; all of the job's GPUs.
+            version: that of the view in which they were found.
+        """
+        places = [dict(one) for one in candidates]
+        body = {"job_id": job_id, "version": version, "candidates": places}
+        return self._ask(requests.act("/proposals", body=body))
 
     def groups(self, group: str | None = None, *, user: str | None = None) -> Answered:
         """Return a multi-job with its members, or all that have not ended."""
@@ -206,6 +243,8 @@ def built(
 ) -> httpx.Request:
     """Return a request as httpx sends it; one that `waits` is given more time."""
     timeout = WAIT_READ_S if waits or "wait_s" in ask.params else httpx.USE_CLIENT_DEFAULT
+    if ask.is_slow:
+        timeout = SLOW_READ_S
     return http.build_request(
         ask.method,
         ask.path,

@@ -5,7 +5,7 @@ An answer is the JSON document itself, under the names that docs/reference/http-
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
@@ -16,6 +16,7 @@ import orjson
 from shunter.errors import (
     ConflictError,
     NotFoundError,
+    RateLimitedError,
     RefusedError,
     ShunterError,
     UnavailableError,
@@ -27,6 +28,9 @@ Answer = dict[str, Any]
 """A JSON document."""
 
 V1 = "/api/v1"
+WHOLE_MOST = 2**63 - 1
+"""The largest whole number that a log holds."""
+
 _ERRORS: dict[str, type[ShunterError]] = {
     "usage": UsageError,
     "too_large": UsageError,
@@ -34,6 +38,7 @@ _ERRORS: dict[str, type[ShunterError]] = {
     "refused": RefusedError,
     "not_allowed": UsageError,
     "conflict": ConflictError,
+    "rate_limited": RateLimitedError,
     "not_found": NotFoundError,
     "unavailable": UnavailableError,
 }
@@ -46,19 +51,28 @@ class JobOptions(TypedDict, total=False):
     (first, last, step, how many at once or None). `environment` are values that the job gets and
     no log holds. `key` makes a submission happen once, however often it is sent. `shapes` are the
     splits over servers that will do, as GPUs a server, the best first: `[[4], [2, 2]]`.
+    With `gpus_min` or `gpus_max` it is elastic: its gang may have any size between these.
+    `tolerance` and `shape_tolerance` are its speed by level and by split, `min_speed` their floor.
     `split_may_change` says that its checkpoints can be loaded in another split than they were saved
-    in.
+    in. `directory` is where it starts, the current one if left out; for an array as well.
     """
 
     name: str
     queue: str
     group: str
     gpus: int
+    gpus_min: int
+    gpus_max: int
     cpus: float
     memory_mb: int
     gpu_types: Sequence[str]
     max_level: str
     shapes: Sequence[Sequence[int]]
+    tolerance: Sequence[tuple[str, float]]
+    shape_tolerance: Sequence[tuple[Sequence[int], float]]
+    min_speed: float
+    interference: float
+    migratable: bool
     split_may_change: bool
     model: str
     batch_size: int
@@ -83,7 +97,7 @@ class CallOptions(JobOptions, total=False):
 
     `folder` is one that the servers see under the same path, in which calls and results lie;
     ~/.shunter/calls if left out. `python` runs it there; it needs cloudpickle; this Python if left
-    out. `directory` is the current one if left out.
+    out.
     """
 
     folder: str
@@ -92,13 +106,14 @@ class CallOptions(JobOptions, total=False):
 
 @dataclass(frozen=True)
 class Ask:
-    """One request."""
+    """One request; one that `is_slow` is answered only when much was computed."""
 
     method: str
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
+    is_slow: bool = False
 
 
 def read(path: str, *parts: str, **params: object) -> Ask:
@@ -114,14 +129,18 @@ def read(path: str, *parts: str, **params: object) -> Ask:
 
 
 def act(path: str, *parts: str, body: Mapping[str, object] | None = None) -> Ask:
-    """Return a request that changes something."""
+    """Return a request that changes something.
+
+    Raises:
+        UsageError: a number is none, infinite, or more than any job can have.
+    """
     if body is None:
         return Ask("POST", _path(path, parts))
     return Ask(
         "POST",
         _path(path, parts),
         headers={"Content-Type": "application/json"},
-        body=orjson.dumps(body),
+        body=_dumped(body),
     )
 
 
@@ -129,15 +148,13 @@ def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
     """Return the request that submits a job or an array.
 
     Raises:
-        UsageError: a number is none, or infinite, which a body would leave out.
+        UsageError: a number is none, infinite, or more than any job can have.
     """
-    for name, value in options.items():
-        if isinstance(value, float) and not isfinite(value):
-            raise UsageError(f"{name}: expected a finite number, not {value}")
     body: dict[str, object] = {
         name: value for name, value in options.items() if name not in ("after", "array", "key")
     }
     body["command"] = list(command)
+    body.setdefault("directory", str(Path.cwd()))
     body["environment"] = dict(options.get("environment", {}))
     if "after" in options:
         body["depends_on"] = [_dependency(each) for each in options["after"]]
@@ -145,7 +162,18 @@ def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
         first, last, step, at_once = options["array"]
         body["array"] = {"first": first, "last": last, "step": step, "at_once": at_once}
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-    return Ask("POST", f"{V1}/jobs", headers=headers, body=orjson.dumps(body))
+    return Ask("POST", f"{V1}/jobs", headers=headers, body=_dumped(body))
+
+
+def imagined(command: Sequence[str], options: JobOptions) -> Ask:
+    """Return the request for when a job would start and end; nothing is submitted.
+
+    Raises:
+        UsageError: a number is none, infinite, or more than any job can have.
+    """
+    ask = submission(command, options, "")
+    headers = {"Content-Type": "application/json"}
+    return replace(ask, path=f"{V1}/forecast", headers=headers, is_slow=True)
 
 
 def value_of(status: int, content: bytes) -> Answer:
@@ -231,6 +259,33 @@ def token_from(environ: Mapping[str, str]) -> str | None:
     if token is None:
         raise UsageError(f"SHUNTER_TOKEN_FILE: {path} holds no token")
     return token
+
+
+def _dumped(body: Mapping[str, object]) -> bytes:
+    """Return a body as JSON, which leaves out what is infinite.
+
+    Raises:
+        UsageError: a number in it is such a one; the message names its field.
+    """
+    for name, value in body.items():
+        for each in _numbers(value):
+            if isinstance(each, float) and not isfinite(each):
+                raise UsageError(f"{name}: expected a finite number, not {each}")
+            if isinstance(each, int) and abs(each) > WHOLE_MOST:
+                raise UsageError(f"{name}: expected at most {WHOLE_MOST} either way, not {each}")
+    return orjson.dumps(body)
+
+
+def _numbers(value: object) -> Iterator[int | float]:
+    """Yield all numbers in a value of a body."""
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _numbers(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _numbers(each)
 
 
 def _path(path: str, parts: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from shunter.errors import (
 CONNECT_S = 5.0
 READ_S = 60.0
 WAIT_READ_S = 90.0
+SLOW_READ_S = 600.0
 """Longer than a daemon stays silent while somebody waits or follows."""
 
 _CUT = ("disconnected without", "peer closed connection")

@@ -11,11 +11,20 @@ scheduler that starts anew goes on waiting where the last one stopped.
 from collections.abc import Mapping
 from heapq import heappop, heappush
 
+from shunter.core.rng import Rng
 from shunter.core.state import Job
 from shunter.events.values.causes import BACKING_OFF
 from shunter.events.values.ids import JobId
 
-__all__ = ["BACKING_OFF", "LAUNCHES_MOST", "LONG_US", "Losses", "Returns", "backoff_us"]
+__all__ = [
+    "BACKING_OFF",
+    "LAUNCHES_MOST",
+    "LONG_US",
+    "Losses",
+    "Returns",
+    "backoff_us",
+    "jittered_us",
+]
 
 LAUNCHES_MOST = 5
 """So many launches in a row may fail; with the last of them the job does."""
@@ -24,11 +33,22 @@ LONG_US = 600_000_000
 """An attempt that lived so long was well: its loss counts as the first."""
 
 _FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
+_DOUBLINGS_MOST = 62
 
 
 def backoff_us(failed: int) -> int:
     """Return how long to wait after so many failed launches: a second, doubled."""
     return min(_LONGEST_US, _FIRST_US << max(0, failed - 1))
+
+
+def jittered_us(tries: int, first_us: int, longest_us: int, rng: Rng) -> int:
+    """Return how long to wait after so many tries that collided.
+
+    It is anything up to a bound, which is `first_us`, doubled with each further try, and
+    `longest_us` at most. Those who collided draw apart, and so do not meet again.
+    """
+    bound_us = min(longest_us, first_us << min(tries - 1, _DOUBLINGS_MOST))
+    return 1 + rng.below(max(1, bound_us))
 
 
 class Returns:

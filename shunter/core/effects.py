@@ -78,6 +78,18 @@ class Weigh:
 
 
 @fact
+class ShareTurns:
+    """Let an attempt have its turns together with other jobs.
+
+    They are on the same GPUs at once. With nobody `beside` it has turns of its own again.
+    """
+
+    job_id: JobId
+    attempt: int
+    beside: tuple[JobId, ...]
+
+
+@fact
 class Stop:
     """Make the processes of an attempt stand still; it keeps all it holds."""
 
@@ -132,6 +144,7 @@ Effect: TypeAlias = (
     | Migrate
     | Reshape
     | Weigh
+    | ShareTurns
     | Stop
     | Continue
     | Terminate

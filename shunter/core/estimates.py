@@ -7,7 +7,7 @@ nothing                                                  else: an oracle ranks i
 
 from shunter.core.state import Job
 
-__all__ = ["remaining_us", "total_us"]
+__all__ = ["expected_us", "remaining_us", "total_us"]
 
 
 def remaining_us(job: Job, now_us: int) -> int | None:
@@ -23,6 +23,16 @@ def remaining_us(job: Job, now_us: int) -> int | None:
         return max(0, left_us - worked_us)
     limit_us = job.spec.time_limit_us
     return None if limit_us is None else max(0, limit_us - job.occupied_us(now_us))
+
+
+def expected_us(job: Job, now_us: int) -> int:
+    """Return the time a job is taken to need still.
+
+    Where nothing is known it is as long as it has run: the usual guess for jobs of unknown length,
+    few of which are long.
+    """
+    left_us = remaining_us(job, now_us)
+    return job.occupied_us(now_us) if left_us is None else left_us
 
 
 def total_us(job: Job) -> int | None:

@@ -16,6 +16,23 @@ Observer = Callable[[Any, View], None]
 Observers = Mapping[type[Event], Observer]
 
 
+def both(first: Observers, second: Observers) -> Observers:
+    """Return who is told of facts by two: the first of them before the second."""
+    found = dict(first)
+    for kind, observe in second.items():
+        before = found.get(kind)
+        found[kind] = observe if before is None else _one_after_the_other(before, observe)
+    return found
+
+
+def _one_after_the_other(first: Observer, second: Observer) -> Observer:
+    def observe_both(event: Any, view: View) -> None:
+        first(event, view)
+        second(event, view)
+
+    return observe_both
+
+
 class Rng(Protocol):
     """A stream of chance that depends on nothing but seed, policy and round number."""
 

@@ -34,7 +34,7 @@ from shunter.events.values.ids import JobId
 
 _REJECTED = Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.
-_LAUNCHES = (AllocationChanged, AllocationLearned, GpusReleased, AttemptLost, LaunchFailed)
+LAUNCHES = (AllocationChanged, AllocationLearned, GpusReleased, AttemptLost, LaunchFailed)
 SIZE_CLASSES = ((0, "cpu"), (1, "1"), (2, "2-4"), (5, "5-8"), (9, "9-16"), (17, "17+"))
 
 
@@ -108,7 +108,7 @@ class JobLedger:
         """Return what the ledger observes."""
         told: dict[type[Event], object] = dict.fromkeys(JOB_ENDS, self._ended)
         told.update(dict.fromkeys(CLUSTER_CHANGES, self._cluster_changed))
-        told.update(dict.fromkeys(_LAUNCHES, self._launched))
+        told.update(dict.fromkeys(LAUNCHES, self._launched))
         return told  # type: ignore[return-value]  # each observer takes the kinds it is listed for
 
     def results(self) -> list[JobResult]:
@@ -128,7 +128,7 @@ class JobLedger:
             JobResult(
                 job.job_id,
                 job.spec.user,
-                job.spec.gpus,
+                job.submitted_spec.gpus,
                 job.submitted_us,
                 job.first_start_us,
                 None,
@@ -146,7 +146,8 @@ class JobLedger:
         """Note where attempts begin, and whether the job was on other GPUs before."""
         for job in view.result.launched:
             job_id, held = job.job_id, job.held
-            if job.attempt > 1 and not held.is_on_gpus_of(self.places.get(job_id, held)):
+            last = self.places.get(job_id, held)
+            if job.attempt > 1 and held.gpus == last.gpus and not held.is_on_gpus_of(last):
                 self.moves[job_id] = self.moves.get(job_id, 0) + 1
             self.places[job_id] = held
         if isinstance(event, AllocationLearned):
@@ -169,7 +170,7 @@ class JobLedger:
         self.statuses.append(status)
         self.numbers.extend(
             (
-                job.spec.gpus,
+                job.submitted_spec.gpus,
                 job.submitted_us,
                 -1 if job.first_start_us is None else job.first_start_us,
                 end_us if has_end else -1,

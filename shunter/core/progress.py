@@ -1,7 +1,19 @@
-"""How work turns into time and back; whoever counts work or steps uses these same lines."""
+"""How work turns into time and back, and where what is done lies saved."""
+
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import NodeName
 
 NEVER_US = 1 << 62
 """An instant after all others."""
+
+
+@fact
+class Place:
+    """The servers with an attempt's checkpoints, by rank, and the last step it told."""
+
+    attempt: int
+    nodes: tuple[NodeName, ...]
+    step: int | None = None
 
 
 def worked_us(elapsed_us: int, speed: float) -> int:

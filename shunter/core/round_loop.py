@@ -24,6 +24,7 @@ async def run_rounds(
     until_us: int | None = None,
     *,
     step: Step | None = None,
+    is_enough: Callable[[], bool] | None = None,
 ) -> int:
     """Run until nothing can happen any more or until an instant; return the last one.
 
@@ -34,6 +35,7 @@ async def run_rounds(
         now_us: the instant at which it begins.
         until_us: the instant at which it ends at the latest.
         step: takes the place of the scheduler's own step.
+        is_enough: asked after each step whether to end it there.
     Raises:
         PlanError: the policy failed, and that is to end the run.
         LogError: the log could not make a step durable; its effects were not carried out.
@@ -57,4 +59,6 @@ async def run_rounds(
         if effects:
             await backend.perform(effects, now_us)
         if until_us is not None and now_us >= until_us:
+            return now_us
+        if is_enough is not None and is_enough():
             return now_us

@@ -1,6 +1,6 @@
 """The functional core: inputs in, facts and effects out; no I/O, no clock, no logging.
 
-`step` folds each fact as it emits it, because a decision needs the observations of its own step.
+`step` folds each fact as it emits it: a decision needs the observations of its own step.
 Within one instant the order is: ends, failures, node changes, arrivals (as the backend hands them
 over), then time limits, then ranks that change by themselves, then the round.
 """
@@ -16,11 +16,13 @@ from shunter.core.intake.inputs import Input, NothingComes
 from shunter.core.interfaces import Observer, Observers, Policy
 from shunter.core.planning.fault_barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core.planning.trials import orders_of
 from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
 from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
 from shunter.events.facts.decisions import (
+    TRIALS,
     AllocationChanged,
     JobReshaped,
     PlanRejected,
@@ -102,24 +104,18 @@ class Scheduler:
         self.past: PastJobs = MemoryPastJobs() if past is None else past
         self.rules = rules
         self.policy = policy
-        self.view = View(
-            self.state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons
-        )
+        self.view = rules.view(self.state, oracle=policy.oracle)
         barrier = Barrier(policy, rules.on_fault)
         self.asked: Asked = barrier if asked is None else asked
-        is_direct = asked is None and barrier.is_direct
-        self._often: Policy[Any] = policy if is_direct else self.asked
+        self._often: Policy[Any] = policy if asked is None and barrier.is_direct else self.asked
         self.view.open()
         self.view.now_us = self.state.now_us
         self.memory = self.asked.start(self.view)
         self.view.close()
         self.planner = Planner(self.asked, self.memory, self.state, self.view, rules)
         self.reactor = Reactor(self.state, rules)
-        self.world_ended = False
-        self.round_ended = False
-        self.nothing_comes = False
-        self.fruitless = 0
-        self.replan_needed = True
+        self.world_ended = self.round_ended = self.nothing_comes = False
+        self.fruitless, self.replan_needed = 0, True
         self._listeners = (_recording(self.past, self.state), *listeners)
         self._routes = self._routed()
         self._events: list[Event] = []
@@ -143,9 +139,8 @@ class Scheduler:
             IllegalEventError: an input contradicts the state.
         """
         self.view.open()
-        handlers = HANDLERS
         for item in inputs:
-            handlers[type(item)](self, item)
+            HANDLERS[type(item)](self, item)
         if inputs and type(inputs[-1]) is not NothingComes:
             self.replan_needed, self.nothing_comes, self.fruitless = True, False, 0
         timers = self.reactor.timers
@@ -246,6 +241,15 @@ class Scheduler:
         """Ask for the end of a job's attempt."""
         self._effects.append(Terminate(job.job_id, job.attempt))
 
+    def adopt(self, memory: Any, *, replan_needed: bool) -> None:
+        """Go on with what this policy knew on this state."""
+        self.memory = self.planner.memory = memory
+        self.replan_needed, self._routes = replan_needed, self._routed()
+
+    def ask_instead(self, asked: Asked) -> None:
+        """Ask somebody else from now on, who goes on with the same memory."""
+        self.asked = self._often = self.planner.policy = asked
+
     def _is_on_grid(self, now_us: int) -> bool:
         """Say whether a round begins now that has not been planned yet."""
         number, rest_us = divmod(now_us, self.rules.round_us)
@@ -271,6 +275,8 @@ class Scheduler:
                 self.fruitless = 0
                 self._reshape(event)
             else:
+                if isinstance(event, TRIALS):
+                    self._effects.extend(orders_of(event, self.state))
                 self.emit(event)
                 if self.rules.round_us and leaves_work(event):
                     self.replan_needed = True  # without rounds, the next event is soon enough
@@ -288,15 +294,13 @@ class Scheduler:
         if self.fruitless >= WAITS_IN_VAIN:
             raise PlanError(
                 f"policy {name} failed in plan: in {self.fruitless:,} rounds it started nothing "
-                f"and nothing else will happen; {len(jobs):,} jobs wait, the first of them "
-                f"{next(iter(jobs))}"
+                f"and nothing else will happen; {len(jobs):,} jobs wait, first {next(iter(jobs))}"
             )
 
     def _begin_anew(self, now_us: int) -> None:
         """Give a policy that lost its memory a new one, as if it had just begun."""
         self.view.now_us = now_us
-        self.memory = self.planner.memory = self.asked.start(self.view)
-        self._routes = self._routed()
+        self.adopt(self.asked.start(self.view), replan_needed=self.replan_needed)
 
     def _routed(self) -> dict[type[Event], _Route]:
         """Return what is done with each kind of fact, with the observers of today."""

@@ -4,7 +4,7 @@ Only the rules in `core/fold` write to it. Fields marked derived are rebuilt fro
 a snapshot is read, so they need no place in it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -12,7 +12,18 @@ from typing import Any
 
 from shunter.core.cluster import Cluster
 from shunter.core.performance.correction import MeasuredCell
-from shunter.core.progress import worked_us
+from shunter.core.performance.learnt_tolerance import MeasuredPlacement, bounded
+from shunter.core.performance.trials import (
+    NO_PACE,
+    BestBatch,
+    KnownVerdict,
+    MeasuredRate,
+    Pace,
+    Trial,
+)
+from shunter.core.progress import Place, worked_us
+from shunter.core.proposals.book import ProposalBook
+from shunter.core.queue import Queue
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.jobs import Outcome
 from shunter.events.rows import DERIVED
@@ -21,21 +32,17 @@ from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
 from shunter.events.values.reasons import Wait
+from shunter.events.values.trials import ChangeKey
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 
 TURN_PRIORITY_MOST = 10
 """More priorities above or below 0 than these change no turns: 1,024 times as many, or as few."""
+TURN_WEIGHT_LEAST, TURN_WEIGHT_MOST = 1e-6, 1e6  # as supervisors take them
 
 _demanding = attrgetter(
-    "gpus",
-    "cpus_milli",
-    "memory_mb",
-    "gpu_types",
-    "shapes",
-    "max_level",
-    "min_speed",
-    "tolerance",
+    *("gpus", "cpus_milli", "memory_mb", "gpu_types", "shapes", "max_level", "min_speed"),
+    *("tolerance", "shape_tolerance", "interference"),
 )
 
 
@@ -52,24 +59,6 @@ class JobPhase(StrEnum):
 
 # Looking up a member on its enum takes ten times as long as a name of the module (Python 3.11).
 WAITING, GRANTED, LAUNCHING, RUNNING, SUSPENDING, ENDING = JobPhase
-
-
-@fact
-class MeasuredRate:
-    """How far an attempt was at an instant, and how long its mini-batches took."""
-
-    step: int
-    batch_us: int
-    at_us: int
-
-
-@fact
-class Place:
-    """The servers with an attempt's checkpoints, by rank, and the last step it told."""
-
-    attempt: int
-    nodes: tuple[NodeName, ...]
-    step: int | None = None
 
 
 @record
@@ -99,7 +88,13 @@ class Job:
     that its placement makes it wait for the fewest servers that could hold it. `outcome` is how it
     ended, for whoever is told of the end: the state has no such jobs. `learned` is the last attempt
     of which it was learnt where it is, `keeps_shares` the last one that refused other CPUs or
-    memory.
+    memory. `pace` is what it measures of its mini-batches; with `packed_with` it has its turns on
+    the same GPUs at once. `turn_mask` are the GPUs of its server that it has in its turn.
+    `best_batch` is its fastest mini-batch while nobody else was on its GPUs. `moves` is the attempt
+    that takes its GPUs anew with each turn. `first_spec` is what it was submitted with, where its
+    gang has another size now. `attempt_since_us` is when its attempt began, where that is not
+    `since_us`: a hold begins with each turn, and ends with it. `off_turn_gpu_us` is for how long
+    others had turns on its GPUs, in GPU-microseconds, complete up to `since_us` as service is.
     """
 
     job_id: JobId
@@ -145,6 +140,14 @@ class Job:
     outcome: Outcome | None = None
     learned: int = 0
     keeps_shares: int = 0
+    pace: Pace = NO_PACE
+    packed_with: tuple[JobId, ...] = ()
+    turn_mask: int = 0
+    best_batch: BestBatch | None = None
+    moves: int = 0
+    first_spec: JobSpec | None = None
+    attempt_since_us: int | None = None
+    off_turn_gpu_us: int = 0
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""
@@ -163,6 +166,11 @@ class Job:
         return self.work_us + worked_us(now_us - self.working_since_us, self.speed)
 
     @property
+    def attempt_began_us(self) -> int | None:
+        """When its attempt began, before all its turns; None: none is under way."""
+        return self.since_us if self.attempt_since_us is None else self.attempt_since_us
+
+    @property
     def waits_as(self) -> Demand:
         """The class of equal jobs in which it waits."""
         return replace(self.demand, tight=True) if self.must_consolidate else self.demand
@@ -175,7 +183,12 @@ class Job:
         a job of the background still gets a turn now and then.
         """
         steps = max(-TURN_PRIORITY_MOST, min(TURN_PRIORITY_MOST, self.priority))
-        return self.spec.weight * 2.0**steps
+        return max(TURN_WEIGHT_LEAST, min(TURN_WEIGHT_MOST, self.spec.weight * 2.0**steps))
+
+    @property
+    def submitted_spec(self) -> JobSpec:
+        """What was submitted, whatever size its gang has now."""
+        return self.spec if self.first_spec is None else self.first_spec
 
     @property
     def spec_now(self) -> JobSpec:
@@ -185,16 +198,36 @@ class Job:
         return replace(self.spec, weight=self.turn_weight)
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether it runs, and has its GPUs in turns with others."""
+        return self.phase is RUNNING and self.held.sharing is _SLICED
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether its attempt is on several servers."""
+        return len(self.held.shares) > 1
+
+    @property
+    def pack_id(self) -> JobId:
+        """The same for all that have their turns together: the least of their ids."""
+        return min(self.job_id, *self.packed_with) if self.packed_with else self.job_id
+
+    @property
     def awaits_turn(self) -> bool:
         """Whether its attempt is on GPUs on which others have their turn now."""
         return self.held.sharing is _SLICED and not self.gpus
+
+    @property
+    def can_move(self) -> bool:
+        """Whether its attempt has said that it takes its GPUs anew with each turn."""
+        return bool(self.moves) and self.moves == self.attempt
 
     def takes_turns_on_server_of(self, target: Allocation) -> bool:
         """Say whether it takes turns on as many GPUs of the same server as a target has."""
         mine = self.allocation
         nodes = [[share.node for share in what.shares] for what in (mine, target)]
         same = mine.sharing is _SLICED and target.sharing is _SLICED and mine.gpus == target.gpus
-        return same and nodes[0] == nodes[1]
+        return same and nodes[0] == nodes[1] and len(nodes[0]) == 1
 
     def stays_for(self, target: Allocation) -> bool:
         """Say whether it works on these GPUs already, and is only to share them."""
@@ -238,17 +271,6 @@ NO_RESULT = FoldResult()
 
 
 @dataclass(slots=True)
-class Queue:
-    """A queue: hard GPU quota (None: no bound), weight, GPUs decided to its jobs."""
-
-    name: QueueName
-    quota_gpus: int | None = None
-    weight: float = 1.0
-    users: tuple[str, ...] = ()
-    gpus: int = field(default=0, metadata=DERIVED)
-
-
-@dataclass(slots=True)
 class State:
     """Everything the log says, at sequence number `seq`.
 
@@ -259,8 +281,10 @@ class State:
     `policy_fault` says how the policy failed in the last round; empty: it did not. `resumable` are
     the jobs whose checkpoints bind them to servers or to a split. `outcomes` says how many jobs
     ended how; which ones, and under which keys jobs were submitted, is no part of the state: it
-    grows with history, and `PastJobs` knows. `corrections` are, by model, the cells of the table of
-    sensitivity that jobs measured otherwise, in order of their last measurement.
+    grows with history: `PastJobs`. `corrections` are, by model, cells of the table of sensitivity,
+    last ones last, `learnt` what its gangs measured. `trials` are by the first of their jobs,
+    `verdicts` how they ended. `has_live_turns`: on real servers. `proposals`: of job schedulers.
+    `gang_turns`: since when servers are on of gangs that wait for their other ones.
     """
 
     seq: int = 0
@@ -286,6 +310,12 @@ class State:
     policy_fault: str = ""
     outcomes: dict[Outcome, int] = field(default_factory=dict)
     corrections: dict[str, tuple[MeasuredCell, ...]] = field(default_factory=dict)
+    trials: dict[JobId, Trial] = field(default_factory=dict)
+    verdicts: dict[ChangeKey, KnownVerdict] = field(default_factory=dict)
+    proposals: ProposalBook = field(default_factory=ProposalBook)
+    has_live_turns: bool = False
+    gang_turns: dict[JobId, dict[NodeName, int]] = field(default_factory=dict)
+    learnt: dict[str, tuple[MeasuredPlacement, ...]] = field(default_factory=dict)
     demands: dict[Demand, Demand] = field(default_factory=dict, metadata=DERIVED)
     demands_by_key: dict[tuple[Any, ...], Demand] = field(default_factory=dict, metadata=DERIVED)
     last_spec: JobSpec | None = field(default=None, compare=False, metadata=DERIVED)
@@ -300,6 +330,8 @@ class State:
             job.demand = self.interned(job.demand)
             self._occupy(job)
             self.queue_of(job).gpus += job.allocation.gpus
+        firsts = [job for job in self.jobs.values() if job.pack_id == job.job_id]
+        self.cluster.holding.overcommit += sum(self.surplus(self.pack_of(job)) for job in firsts)
 
     def _occupy(self, job: Job) -> None:
         """Take again what a job was given and holds."""
@@ -311,12 +343,32 @@ class State:
         cluster.decide(given)
         cluster.hold(held)
 
+    def pack_of(self, job: Job) -> list[Job]:
+        """Return a job and those that it has its turns together with."""
+        return [job, *(self.jobs[name] for name in job.packed_with)]
+
+    @staticmethod
+    def surplus(pack: Iterable[Job]) -> int:
+        """Return how many GPUs jobs of a pack hold that another of them holds as well."""
+        surplus = taken = 0
+        for job in pack:
+            surplus += (job.turn_mask & taken).bit_count()
+            taken |= job.turn_mask
+        return surplus
+
     def overcommit_us(self, at_us: int) -> int:
         """Return the GPU time for which more than one job held a GPU, up to an instant."""
         since_us = max(0, at_us - self.overcommit_since_us)
         return self.overcommit_gpu_us + self.cluster.holding.overcommit * since_us
 
     def demand_of(self, spec: JobSpec) -> Demand:
+        """Return a job's demand under today's quotas, and what was learnt of its model."""
+        demand = self.demand_as_said(spec)
+        if spec.min_speed is None or spec.model not in self.learnt:
+            return demand
+        return self.interned(bounded(demand, spec, self.learnt[spec.model]))
+
+    def demand_as_said(self, spec: JobSpec) -> Demand:
         """Return a job's demand under today's quotas, one object for equal ones."""
         if spec is self.last_spec and self.last_demand is not None:
             return self.last_demand

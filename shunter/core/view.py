@@ -11,14 +11,18 @@ from typing import Any
 from shunter.core import estimates
 from shunter.core.cluster import Cluster, Pool
 from shunter.core.performance.correction import MeasuredCell
+from shunter.core.performance.trials import KnownVerdict, Trial
 from shunter.core.planning.guards import Guards
-from shunter.core.state import NO_RESULT, FoldResult, Job, Queue, State
+from shunter.core.proposals.book import ProposalBook
+from shunter.core.queue import Queue
+from shunter.core.state import NO_RESULT, FoldResult, Job, State
 from shunter.errors import PlanError
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Wait
+from shunter.events.values.trials import ChangeKey
 
 
 class _Closed(State):
@@ -39,7 +43,8 @@ _CLOSED: Any = _Closed()
 class View:
     """A read-only look at the state at the instant `now_us`.
 
-    `all_reasons` asks a plan to tell what holds back every class, not only what is new. While an
+    `all_reasons` asks a plan to tell what holds back every class, not only what is new. Where
+    `homes_are_fixed`, jobs that take turns keep their GPUs, but for those that can move. While an
     event is told, `result` is what became of jobs with it.
     """
 
@@ -49,12 +54,21 @@ class View:
         "_state",
         "all_reasons",
         "guards",
+        "homes_are_fixed",
         "is_guarded",
         "now_us",
         "result",
     )
 
-    def __init__(self, state: State, guards: Guards, *, oracle: bool, all_reasons: bool) -> None:
+    def __init__(
+        self,
+        state: State,
+        guards: Guards,
+        *,
+        oracle: bool,
+        all_reasons: bool,
+        homes_are_fixed: bool = False,
+    ) -> None:
         self._open: State = state
         self._state: State = _CLOSED
         self.result: FoldResult = _CLOSED
@@ -62,6 +76,7 @@ class View:
         self.guards = guards
         self.is_guarded = not guards.are_off
         self.all_reasons = all_reasons
+        self.homes_are_fixed = homes_are_fixed
         self.now_us = 0
 
     def open(self) -> None:
@@ -130,9 +145,33 @@ class View:
         return self._state.corrections
 
     @property
+    def trials(self) -> Mapping[JobId, Trial]:
+        """The changes that are being tried, by the first of their jobs."""
+        return self._state.trials
+
+    @property
+    def verdicts(self) -> Mapping[ChangeKey, KnownVerdict]:
+        """How the last trials of changes ended."""
+        return self._state.verdicts
+
+    @property
+    def proposals(self) -> ProposalBook:
+        """Who may be proposed, who was rejected, and which GPUs are kept for whom."""
+        return self._state.proposals
+
+    @property
+    def reservations(self) -> Mapping[JobId, int]:
+        """From when on GPUs are kept for which waiting jobs."""
+        return self._state.reservations
+
+    @property
     def launched(self) -> tuple[Job, ...]:
         """The jobs whose attempt began with the event just told."""
         return self.result.launched
+
+    def can_rehome(self, job: Job) -> bool:
+        """Say whether a job that takes turns may be given other GPUs of its server."""
+        return job.can_move or not self.homes_are_fixed
 
     def partners(self, job: Job) -> tuple[JobId, ...]:
         """Return who shares GPUs with a job, as decided, in order of submission."""

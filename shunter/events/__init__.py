@@ -23,9 +23,6 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.facts.decisions import (
     AllocationChanged,
-    GangApproved,
-    GangProposed,
-    GangRejected,
     JobReshaped,
     PlanRejected,
     PolicySetAside,
@@ -63,6 +60,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
+from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
@@ -90,6 +88,7 @@ from shunter.events.facts.run import (
     SchedulerStopped,
     SegmentSealed,
 )
+from shunter.events.facts.tolerance import ToleranceLearnt
 from shunter.events.kinds import (
     KINDS,
     Event,
@@ -217,6 +216,7 @@ __all__ = [
     "Target",
     "TargetsSet",
     "TimeLimitReached",
+    "ToleranceLearnt",
     "TrainingStarted",
     "TrialKept",
     "TrialReverted",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from shunter.events.facts import cluster, decisions, execution, jobs, profiles, run
+from shunter.events.facts import cluster, decisions, execution, jobs, profiles, run, tolerance
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.causes import DISPLACED
 from shunter.events.values.fact_class import FactClass, KindClass
@@ -25,6 +25,7 @@ _BY_GROUP = {
     **decisions.CLASSES,
     **execution.CLASSES,
     **profiles.CLASSES,
+    **tolerance.CLASSES,
 }
 
 CLASSES: Final[Mapping[type[Event], KindClass]] = {kind: _BY_GROUP[kind] for kind in KINDS.values()}

@@ -93,9 +93,12 @@ class RemainingService:
         return (Measure.remaining_gpu_us,)
 
     def standing(self, job: Job, view: View) -> tuple[int, int | None]:
-        """Return the remaining time at base speed times the GPUs of the gang."""
-        remaining_us = view.remaining_us(job)
-        return UNKNOWN_US if remaining_us is None else remaining_us * job.spec.gpus, None
+        """Return the remaining time at base speed times the GPUs of the gang.
+
+        That is the gang for which the time is told, whatever size it has now.
+        """
+        remaining_us, gpus = view.remaining_us(job), job.submitted_spec.gpus
+        return UNKNOWN_US if remaining_us is None else remaining_us * gpus, None
 
 
 class Sjf:

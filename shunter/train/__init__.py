@@ -3,5 +3,6 @@
 from shunter.train.channel import EXIT_SUSPENDED
 from shunter.train.device import device
 from shunter.train.run import Run, start
+from shunter.train.shards import Shards
 
-__all__ = ["EXIT_SUSPENDED", "Run", "device", "start"]
+__all__ = ["EXIT_SUSPENDED", "Run", "Shards", "device", "start"]

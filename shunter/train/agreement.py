@@ -15,6 +15,9 @@ Through torch.distributed (`TorchAgreement`): at each boundary an asynchronous a
 the request's number is begun, and read at the next one: the highest rank's boundary plus one,
 hidden behind a mini-batch. It runs in a group of its own on the CPU (gloo), which neither waits
 for the GPU nor mixes with the script's collectives. Every rank must pass the same boundaries.
+
+Ranks that share GPUs in turns agree in the same ways on where a turn ends, by the number of the
+order that ends it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,12 @@ class Agreement(Protocol):
     def stops(self, tick: int, request: int) -> int:
         """Return the request to stop for here, or 0; `request` is 0 if none was seen."""
 
+    def ends_turn(self, tick: int, number: int) -> int:
+        """Return the order by which the turn ends here, or 0.
+
+        `number` is that of the order that this rank has seen, 0 if none.
+        """
+
     def all_saved(self, request: int, *, saved: bool) -> bool:
         """Wait for the others, and say whether every rank has saved."""
 
@@ -51,6 +60,9 @@ class Alone:
 
     def stops(self, tick: int, request: int) -> int:
         return request
+
+    def ends_turn(self, tick: int, number: int) -> int:
+        return number
 
     def all_saved(self, request: int, *, saved: bool) -> bool:
         return saved
@@ -67,11 +79,21 @@ class FileAgreement:
         self._rank = rank
         self._world = world
         self._wait_s = wait_s
+        self._turn_ended = 0
+
+    def ends_turn(self, tick: int, number: int) -> int:
+        agreed = self.stops(tick, number) if number != self._turn_ended else 0
+        if agreed:  # there are many turns: what nobody reads any more is removed
+            votes.path_of(self._folder, "vote", agreed, self._rank).unlink(missing_ok=True)
+            if not self._rank and self._turn_ended:
+                self._stop_path(self._turn_ended).unlink(missing_ok=True)
+            self._turn_ended = agreed
+        return agreed
 
     def stops(self, tick: int, request: int) -> int:
         if not request:
             return 0
-        stop_path = self._folder / f"stop.{request}.json"
+        stop_path = self._stop_path(request)
         if not stop_path.exists():
             own = votes.path_of(self._folder, "vote", request, self._rank)
             votes.put(own, {"tick": tick})
@@ -108,6 +130,9 @@ class FileAgreement:
             highest = max(highest, int(vote["tick"]))
         return highest
 
+    def _stop_path(self, request: int) -> Path:
+        return self._folder / f"stop.{request}.json"
+
     def ends(self) -> None:
         votes.put(self._folder / f"ended.{self._rank}.json", {})
 
@@ -135,21 +160,29 @@ class TorchAgreement:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._group = torch.distributed.new_group(backend="gloo")
-        self._begun: tuple[Work, Count] | None = None
+        self._begun: dict[str, tuple[Work, Count]] = {}
         import ctypes  # only where ranks need it: it takes milliseconds
 
-        self._reductions: deque[object] = deque(maxlen=2)
+        self._reductions: deque[object] = deque(maxlen=4)
         # The last ones are never dropped, not even by an interpreter that ends: a thread of gloo
         # may drop them too, and if it needs the interpreter then, it aborts the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._reductions))
 
     def stops(self, tick: int, request: int) -> int:
-        asked = 0
-        if self._begun is not None:
-            work, highest = self._begun
+        return self._highest("stop", request)
+
+    def ends_turn(self, tick: int, number: int) -> int:
+        return self._highest("turn", number)
+
+    def _highest(self, kind: str, value: int) -> int:
+        """Return the highest value of all ranks at the boundary before; 0 begins anew."""
+        asked, begun = 0, self._begun.pop(kind, None)
+        if begun is not None:
+            work, highest = begun
             work.wait()
             asked = int(highest.item())
-        self._begun = None if asked else self._reduce(request, blocking=False)
+        if not asked:
+            self._begun[kind] = self._reduce(value, blocking=False)
         return asked
 
     def all_saved(self, request: int, *, saved: bool) -> bool:
@@ -157,7 +190,7 @@ class TorchAgreement:
         return not failures.item()
 
     def ends(self) -> None:
-        self._begun = None
+        self._begun.clear()
 
     def _reduce(self, value: int, *, blocking: bool) -> tuple[Work, Count]:
         number = self._torch.tensor([value], dtype=self._torch.int64)

@@ -19,6 +19,8 @@ A line is a JSON object of at most 4096 bytes, which a FIFO takes in one piece::
     {"what": "saved", "checkpoint", "step", "bytes"}     complete, on every rank
     {"what": "failed", "error", "step"}      it could not be saved, and the job goes on
     {"what": "progress", "rank", "step", "batch_s", "batches", "state"}     each rank, once a second
+    {"what": "turns", "rank", "ranks", "moves"}     each rank stands still where a turn ends
+    {"what": "standing", "rank", "turn"}     each rank, once it does, for the order of that number
 
 Rank 0 alone tells the first three. Order: the file, acknowledged, saved, the processes exit with
 75. `saved` never means "gone": GPUs are free when the processes are. After `failed`, or past its

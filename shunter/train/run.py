@@ -28,12 +28,17 @@ from shunter.train.agreement import Agreement, Alone, agreement
 from shunter.train.batches import Batches
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
+from shunter.train.device import device
+from shunter.train.shards import Shards, check_loader
 from shunter.train.state import Parts
+from shunter.train.step_rate import StepRate
+from shunter.train.turns import turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from shunter.train.state import Whole
+    from shunter.train.turns import Move, Turns
 
     T = TypeVar("T")
 
@@ -59,6 +64,7 @@ def start(
     save_every: int = 0,
     checkpoints: str | os.PathLike[str] | None = None,
     leave: Callable[[], NoReturn] | None = None,
+    move: Move | None = None,
     **parts: object,
 ) -> Run:
     """Begin or resume a run, and return it.
@@ -70,6 +76,7 @@ def start(
         save_every: also save each so many steps, without stopping.
         checkpoints: the folder; under Shunter the environment's is the default.
         leave: ends the process; `os._exit(75)` after a flush by default.
+        move: puts the run on a device, so that its turns may be on any (`shunter.train.turns`).
         parts: what the checkpoint holds, by name (see `shunter.train.state`).
     """
     environment = os.environ
@@ -79,6 +86,7 @@ def start(
     world = channel.number_in(environment, channel.WORLD, 1)
     attempt = channel.number_in(environment, channel.ATTEMPT, 0)
     store = Checkpoints(Path(folder), attempt=attempt, rank=rank, world=world) if folder else None
+    channel_line = channel.Channel(line) if line else None
     run = Run(
         store,
         rank=rank,
@@ -86,7 +94,8 @@ def start(
         parts=Parts(parts, replicated, save, load),
         leave=leave or leave_at_once,
         requests=Requests(environment.get(channel.SUSPEND) or os.devnull) if line else None,
-        line=channel.Channel(line) if line else None,
+        line=channel_line,
+        turns=turns_of(channel_line, rank, world, move),
     )
     run.save_every = save_every
     run.resume()
@@ -117,6 +126,7 @@ class Run:
         leave: Callable[[], NoReturn] = leave_at_once,
         requests: Requests | None = None,
         line: channel.Channel | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.steps_done = 0
         self.epoch = 0
@@ -127,11 +137,12 @@ class Run:
         self.is_evaluation_due = False
         self._checkpoints = checkpoints
         self._rank = rank
-        self._world = world
+        self._world = self._saved_world = world
         self._parts = parts or Parts({})
         self._leave = leave
         self._requests = requests
         self._line = line
+        self._turns = turns
         self._agreement: Agreement | None = None
         self._agreed = 0
         self._tick = 0
@@ -140,6 +151,11 @@ class Run:
         self._chance: state.State = {}
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
+
+    @property
+    def device(self) -> str:
+        """Where to train: "cpu", "cuda", or of a run that moves the GPU of its turn."""
+        return device() if self._turns is None else self._turns.device
 
     def step(self) -> None:
         """Tell that a mini-batch is done; saves and exits if the run is to be suspended."""
@@ -153,6 +169,8 @@ class Run:
         self.steps_done += 1
         if self._requests is None:
             return False
+        if self._turns is not None and self._turns.was_interrupted():
+            self._step_rate.skip()
         if self._step_rate.passes(time.monotonic()):
             self._tell("training")
         return self.is_whole() and self._is_stop()
@@ -174,6 +192,8 @@ class Run:
     def batches(self, source: Iterable[T], name: str = "batches") -> Batches[T]:
         """Return a loader whose position is saved; resumed, it goes on where it was."""
         known = self._batches.get(name)
+        if known is None and name in self._pending and self._saved_world != self._world:
+            check_loader(source, name, self._saved_world, self._world)
         if known is None:
             known = self._batches[name] = Batches(source)
             known.resumed_chance = self._chance
@@ -181,6 +201,18 @@ class Run:
                 known.load_state_dict(self._pending.pop(name))
         known.source = source
         return known
+
+    def shards(self, size: int, batch_size: int, *, seed: int = 0, shuffle: bool = True) -> Shards:
+        """Return this rank's part of batches that are the same over any ranks.
+
+        Args:
+            size: how many samples there are.
+            batch_size: how many of them all ranks train with in a step, together.
+            seed: with the epoch it decides the order.
+            shuffle: else they come as they are numbered.
+        """
+        place = (self._rank, self._world)
+        return Shards(size, batch_size, place, lambda: self.epoch, seed=seed, shuffle=shuffle)
 
     def evaluate(self, source: Iterable[T], *, alone: bool = False) -> Iterator[T]:
         """Yield the batches of an evaluation that may be interrupted and done again.
@@ -243,12 +275,11 @@ class Run:
         if self._checkpoints is None or folder is None:
             return
         first = self._checkpoints.read(folder, 0)
+        self._saved_world = first["world"]
         if first["world"] != self._world:
-            raise ValueError(
-                f"checkpoint {folder} is of {first['world']} ranks, this run has {self._world}: "
-                "run with as many, or name another folder of checkpoints"
-            )
-        saved = self._checkpoints.read(folder) if self._rank else first
+            self._parts.check_replicated(folder, first["world"], self._world)
+        is_new = self._rank >= first["world"]
+        saved = self._checkpoints.read(folder) if self._rank and not is_new else first
         self._parts.restore(self._rank, saved["parts"], first["parts"])
         if self._parts.load:
             self._parts.load(folder)
@@ -257,6 +288,9 @@ class Run:
         self._pending, self._chance = saved["batches"], saved["chance"]
         self.resumed_from = folder
         state.set_chance(self._chance)
+        if is_new:  # else it would draw what the first rank draws
+            state.seed(f"{self.steps_done}/{self._rank}")
+            self._chance = state.chance()
 
     def finish(self) -> None:
         """Tell that no further boundary comes; also done at the end of the process."""
@@ -276,6 +310,8 @@ class Run:
         if self._agreement is None:
             self._agreement = agreement(self._meeting(), self._rank, self._world)
         self._tick += 1
+        if self._turns is not None and self._turns.boundary(self._tick, self._agreement):
+            self._step_rate.rest(time.monotonic())
         request = self._requests.open_number()
         if not request and isinstance(self._agreement, Alone):
             return False
@@ -360,34 +396,3 @@ def _complain(error: str) -> None:
     line = f"shunter: checkpoint failed: {error}\n".encode("utf-8", "backslashreplace")
     with suppress(OSError):
         os.write(2, line)
-
-
-class StepRate:
-    """How long mini-batches take: their mean since it was last told."""
-
-    def __init__(self) -> None:
-        self.is_over = False
-        self._last: float | None = None
-        self._spent_s = 0.0
-        self._count = 0
-        self._due = 0.0
-
-    def passes(self, now: float) -> bool:
-        """Count a mini-batch, and say whether it is time to tell."""
-        if self._last is not None:
-            self._spent_s += now - self._last
-            self._count += 1
-        self._last = now
-        return now >= self._due
-
-    def rest(self, now: float) -> None:
-        """Leave out what was no mini-batch: an evaluation, a checkpoint."""
-        self._last = now
-
-    def taken(self) -> dict[str, float | None]:
-        """Return the mean and the number of batches since the last time."""
-        mean = round(self._spent_s / self._count, 9) if self._count else None
-        said: dict[str, float | None] = {"batch_s": mean, "batches": self._count}
-        self._spent_s, self._count = 0.0, 0
-        self._due = time.monotonic() + channel.PROGRESS_EVERY_S
-        return said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import sys
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -77,6 +78,18 @@ def set_chance(state: State) -> None:
         torch.set_rng_state(state["torch"])
         if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
             torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def seed(text: str) -> None:
+    """Let every source of chance begin at a text."""
+    number = int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
+    random.seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(number)
+    torch = _torch()
+    if torch is not None:
+        torch.manual_seed(number)
 
 
 def generators(source: object) -> list[Generator]:
@@ -163,6 +176,21 @@ class Parts:
         """Return the states of the parts that this rank saves."""
         own = [name for name in self._named if self._is_own(name, rank)]
         return {name: captured(self._named[name]) for name in own}
+
+    def check_replicated(self, folder: Path, saved: int, world: int) -> None:
+        """Refuse a checkpoint of other ranks, unless all parts are equal on all.
+
+        Raises:
+            ValueError: what each rank has of a part is its own.
+        """
+        own = [repr(name) for name in self._named if name not in self._replicated]
+        if own:
+            ranks = f"{saved} rank{'s' if saved > 1 else ''}"
+            raise ValueError(
+                f"checkpoint {folder} is of {ranks}, this run has {world}: name what is equal on "
+                f"all ranks as `replicated` ({', '.join(own)}), run with as many ranks, or name "
+                "another folder of checkpoints"
+            )
 
     def restore(self, rank: int, saved: State, first: State) -> None:
         """Put the parts back: this rank's own, and those that only the first one saved."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from shunter.backends.agents.settings import Slicing
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node import attempts
 from shunter.events.values.ids import JobId, NodeName
@@ -62,7 +63,9 @@ class LocalKind:
             for name, gpus in servers.items()
         )
         with tempfile.TemporaryDirectory() as root:
-            settings = LocalSettings(root, nodes, 1, grace_s=0.3, is_sized=True)
+            settings = LocalSettings(
+                root, nodes, 1, grace_s=0.3, is_sized=True, slicing=Slicing(quantum_us=2 * TICK_US)
+            )
             async with LocalBackend(settings) as backend:
                 named = {program.name: program for program in programs}
                 yield LocalStage(backend, backend.now_us(), named)

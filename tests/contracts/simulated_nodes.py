@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.settings import Limits, Owner, Slicing
 from shunter.backends.simulated_nodes import (
     SimulatedNode,
     SimulatedProgram,
@@ -17,7 +17,7 @@ from shunter.events.values.job_spec import JobSpec
 from tests.contracts.backends import Program, Stage
 
 TICK_US = 200_000
-LIMITS = Limits(grace_s=0.3, is_sized=True)
+LIMITS = Limits(grace_s=0.3, is_sized=True, slicing=Slicing(quantum_us=2 * TICK_US))
 
 
 @dataclass(frozen=True, slots=True)

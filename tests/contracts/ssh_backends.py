@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from shunter.backends.agents.settings import Slicing
 from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -63,6 +64,7 @@ class SshKind:
                 grace_s=0.3,
                 patrol_s=1.0,
                 is_sized=True,
+                slicing=Slicing(quantum_us=2 * TICK_US),
             )
             async with SshBackend(settings) as backend:
                 named = {program.name: program for program in programs}

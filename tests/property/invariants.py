@@ -45,15 +45,24 @@ def check_bitmaps(state: State) -> None:
             assert sum(1 << bit for bit in bits) == bitmap, f"{name}: bitmap"
     for owned, tenants in ((decided, state.cluster.deciding), (held, state.cluster.holding)):
         for gpu, there in owned.items():
-            alone = [job_id for _, job_id, sharing in there if sharing is not Sharing.packed]
+            alone = [job_id for _, job_id, sharing in there if sharing is Sharing.exclusive]
             assert len(there) == 1 or not alone, f"{gpu}: {alone} share it by mistake"
-        packed = {
+        shared = {
             gpu: sorted((ordinal, job_id) for ordinal, job_id, _ in there)
             for gpu, there in owned.items()
-            if there[0][2] is Sharing.packed
+            if there[0][2] is not Sharing.exclusive
         }
-        assert tenants.by_gpu == packed, "tenants"
-        assert tenants.overcommit == sum(len(there) - 1 for there in packed.values()), "surplus"
+        assert tenants.by_gpu == shared, "tenants"
+        packed = [there for there in owned.values() if there[0][2] is Sharing.packed]
+        surplus = sum(len(there) - 1 for there in packed)
+        surplus += _turns_together(state) if tenants is state.cluster.holding else 0
+        assert tenants.overcommit == surplus, "surplus"
+
+
+def _turns_together(state: State) -> int:
+    """Return how many GPUs jobs hold in turns that others of their pack hold as well."""
+    packs = {tuple(sorted((job.job_id, *job.packed_with))) for job in state.jobs.values()}
+    return sum(state.surplus(state.jobs[name] for name in pack) for pack in packs)
 
 
 def check_shares_of_gpus(state: State) -> None:
@@ -161,7 +170,6 @@ def check_gang(job: Job, state: State, *, was_displaced: bool) -> None:
         if what.shares:
             is_whole = what.gpus == job.spec.gpus or (was_displaced and what is job.held)
             assert is_whole, f"{job.job_id}: half a gang"
-            assert what.sharing is not Sharing.sliced, f"{job.job_id}: sliced GPUs"
             assert what.sharing is Sharing.exclusive or job.spec.gpus, f"{job.job_id}: no GPUs"
             types = types_of(what, state)
             demands = job.spec.gpu_types if job.spec.gpus else ()
@@ -184,7 +192,8 @@ def check_phase(job: Job, state: State) -> None:
     assert (job.since_us is not None) == held, f"{job.job_id}: since when it holds"
     assert (job.waiting_since_us is None) == held, f"{job.job_id}: since when it waits"
     assert job.working_since_us is None or held, f"{job.job_id} works on nothing"
-    assert job.gpus == job.held.gpus, f"{job.job_id}: GPUs held"
+    in_turns = job.held.sharing is Sharing.sliced and not job.gpus
+    assert job.gpus == job.held.gpus or in_turns, f"{job.job_id}: GPUs held"
     if job.phase is JobPhase.running:
         assert job.working_since_us is not None, f"{job.job_id} runs and does not work"
     if job.end_cause or job.exit_code is not None:

@@ -116,7 +116,7 @@ def moments(draw: st.DrawFn, waiting: int = 3) -> Moment:
             never = draw(st.integers(0, 9)) == 0
             running.append(Running(draw(st.integers(-1, 1)), where, since_us, never))
     specs = draw(st.lists(_specs(count), min_size=1, max_size=waiting))
-    placement = draw(st.sampled_from(["consolidated", "first_fit", "spread"]))
+    placement = draw(st.sampled_from(["consolidated", "first_fit", "spread", "topology"]))
     return Moment(tuple(servers), tuple(running), tuple(specs), placement)
 
 

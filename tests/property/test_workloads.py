@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shunter.core.performance.contract import unfit_contract
+from shunter.core.planning.resizing import unfit_for_sizes
 from shunter.errors import TraceError
 from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
 from shunter.events.values.job_spec import (
@@ -56,11 +58,26 @@ def specs(gpus: int) -> st.SearchStrategy[JobSpec]:
         deadline_us=st.none() | SPAN_US,
         array_index=st.none() | st.integers(0, 2**53),
         tolerance=st.lists(st.tuples(st.sampled_from(Level), SPEED), max_size=2).map(tuple),
+        shape_tolerance=st.lists(st.tuples(split, SPEED), max_size=2).map(tuple)
+        if gpus
+        else st.just(()),
+        interference=st.none() | st.floats(0, 1, exclude_max=True),
+        migratable=st.booleans(),
         max_level=st.none() | st.sampled_from(Level),
         min_speed=st.none() | SPEED,
         suspend_mode=st.sampled_from(SuspendMode),
         checkpoint_interval_us=st.none() | SPAN_US,
-    )
+    ).map(_with_what_it_can_have)
+
+
+def _with_what_it_can_have(spec: JobSpec) -> JobSpec:
+    """Return a specification without sizes or contracts that a trace would be refused for."""
+    if unfit_for_sizes(spec) is not None:
+        spec = replace(spec, gpus_min=None, gpus_max=None)
+    if unfit_contract(spec) is not None:
+        packed = (((spec.gpus,), 1.0),) if spec.gpus and not spec.shapes else ()
+        spec = replace(spec, tolerance=(), shape_tolerance=packed, min_speed=None)
+    return spec
 
 
 @st.composite

@@ -13,6 +13,7 @@ from shunter.core.intake.inputs import (
     ChangePriority,
     Input,
     ReleaseJob,
+    ResizeJob,
     SubmitJob,
     SuspendJob,
 )
@@ -96,6 +97,7 @@ def eventful() -> Recorded:
     _limits_and_waits(script)
     _servers(script)
     _found_elsewhere(script)
+    _resized(script)
     script.idle()
     return Recorded(script.events, rebuilt(script.policy, script.core.rules))
 
@@ -191,3 +193,14 @@ def _found_elsewhere(script: Script) -> None:
     for name in (found, second, wide):
         script.start(name)
         script.exit(name, 0)
+
+
+def _resized(script: Script) -> None:
+    """An elastic job is given another size while it runs, and goes on with it."""
+    grows = script.submit("grows", gpus_max=4)
+    script.start(grows)
+    script.step(ResizeJob(0, grows, 4, "ana"))
+    script.step(JobSuspended(0, grows, 1), GpusReleased(0, grows, 1))
+    assert script.core.state.jobs[grows].held.gpus == 4
+    script.start(grows)
+    script.exit(grows, 0)

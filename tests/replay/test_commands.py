@@ -174,9 +174,8 @@ def test_a_divergence_shows_what_the_policy_saw_and_how_it_ranked(
     assert seen["free"] == free
     assert seen["waiting"] == sum(job.is_eligible for job in state.jobs.values())
     assert seen["placed"] == sum(bool(job.allocation.shares) for job in state.jobs.values())
-    (rank,) = seen["ranks"]
+    (rank,) = (each for each in seen["ranks"] if each["id"] == event.job_id)
     used_gpu_us = state.jobs[event.job_id].service_us(event.at_us)
-    assert rank["id"] == event.job_id
     assert rank["score"] == [sum(used_gpu_us >= bound for bound in BOUNDS_GPU_US)]
     assert "GPU-" in rank["words"]
     assert f"  rank      {event.job_id} " in done.stderr
@@ -259,7 +258,19 @@ def test_an_empty_log_is_nothing_that_is_true(tmp_path: Path) -> None:
     [
         (["replay", "nowhere.db"], 3, "there is no log"),
         (["replay", "{log}", "--to", "99999"], 2, "there is no event 99999"),
-        (["replay", "{log}", "--to", "soon"], 2, "no event number"),
+        (["replay", "{log}", "--to", "soon"], 2, "an event number"),
+        (["replay", "{log}", "--verify", "--speed", "9x"], 2, "leave --from, --speed"),
+        (["replay", "{log}", "--from", "e7"], 2, "--from goes with --speed or --break-on"),
+        (["replay", "{log}", "--speed", "0"], 2, "such as 100x"),
+        (["replay", "{log}", "--speed", "9x", "--json"], 2, "leave --json out"),
+        (["replay", "{log}", "--break-on", ""], 2, "--break-on is empty"),
+        (["replay", "{log}", "--break-on", "prempt"], 2, "did you mean preempt?"),
+        (["replay", "{log}", "--break-on", "start gpu>3"], 2, "did you mean gpus?"),
+        (["replay", "{log}", "--break-on", "start gpus>many"], 2, "gpus is a number"),
+        (["replay", "{log}", "--break-on", "start user>ann"], 2, "user is no number"),
+        (["replay", "{log}", "--break-on", "start 8"], 2, "'8' is no condition"),
+        (["replay", "{log}", "--break-on", "start 'x"], 2, "close the quotes"),
+        (["replay", "{log}", "--break-on", "start job=none"], 3, "look elsewhere"),
         (["replay", "{log}", "--resolve"], 2, "--resolve goes with --verify"),
         (["replay", "memory:"], 3, "nothing to read"),
         (["replay", "postgres://x"], 2, "no log can be kept"),

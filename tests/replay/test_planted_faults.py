@@ -23,10 +23,14 @@ from shunter.events import (
     SchedulerStarted,
     SensitivityCorrected,
     TimeLimitReached,
+    ToleranceLearnt,
 )
 from shunter.events.fact_classes import DERIVED, DerivedKind
+from shunter.events.values.causes import CALLER, PROPOSED
 from tests.factories import World, allocation, servers, trace_job
 from tests.replay.eventful_run import eventful
+from tests.replay.placement.learnt_run import learnt_world, played
+from tests.replay.proposing.proposed_run import proposed_run
 from tests.replay.recording import Recorded, record
 from tests.replay.sizing.measured_run import measured
 
@@ -46,20 +50,33 @@ CHANGES: dict[str, dict[str, object]] = {
     "JobFailed": {"exit_code": 7},
     "JobCancelled": {"cause": "whim"},
     "AllocationChanged node_lost": {"allocation": allocation(n2=1)},
+    "AllocationChanged resized": {"allocation": allocation(n2=1)},
+    "AllocationChanged proposed": {"allocation": allocation(n2=1)},
+    "GangApproved caller": {"choice": 7},
+    "GangRejected caller": {"reason": Reason.fragmented},
     "AllocationChanged displaced": {"because": Because("displaced", (), (OTHER,))},
     "CheckpointDiscarded lost": {"nodes": (NodeName("n9"),)},
     "SensitivityCorrected": {"measured": 7.0},
+    "ToleranceLearnt": {"batch_us": 7},
 }
 """What is wrong with the changed fact of each kind."""
 
 RUN = eventful()
 MEASURED = measured()[1]
 """The run in which the table of sensitivity is corrected."""
+LEARNT = played(learnt_world())[1]
+"""The run in which curves of tolerance are learnt."""
+PROPOSING = proposed_run()
+"""The run in which callers propose gangs."""
 every_kind = pytest.mark.parametrize("kind", DERIVED, ids=lambda kind: kind.name)
 
 
 def run_of(kind: DerivedKind) -> Recorded:
     """Return the run that has facts of a kind."""
+    if kind.cause in (CALLER, PROPOSED):
+        return PROPOSING
+    if kind.kind is ToleranceLearnt:
+        return LEARNT
     return MEASURED if kind.kind is SensitivityCorrected else RUN
 
 

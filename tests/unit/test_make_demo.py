@@ -32,4 +32,4 @@ def test_every_installation_is_announced(tmp_path: Path) -> None:
     assert len(slow) == 3, steps
     for number in slow:
         assert steps[number - 1].startswith("echo "), steps[number]
-    assert steps[-1].endswith("shunter demo")
+    assert steps[-1].endswith("shunter demo --folder build/demo")

@@ -28,7 +28,7 @@ submit long-1 2 1 480
 submit long-2 1 2 560
 submit long-3 1 3 520
 shunter queue
-until_true 120 "the first job does not train" has_done j1 160
+until_true 300 "the first job does not train" has_done j1 160
 
 say "Five short jobs arrive"
 submit_short_jobs
@@ -41,7 +41,7 @@ echo "steps without a scheduler: $(($(steps_of '*') - before))"
 say "It comes back, finds them, and goes on"
 serve
 shunter queue
-until_true 240 "some jobs do not end" all_ended
+until_true 400 "some jobs do not end" all_ended
 shunter history
 shunter why j1
 

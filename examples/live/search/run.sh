@@ -24,7 +24,7 @@ say "A scheduler, and a search of eight configurations"
 serve
 python -u "$here/search.py" halving >>search.out 2>>search.err &
 searching=$!
-until_true 120 "nothing was reported" has_reported 20
+until_true 300 "nothing was reported" has_reported 20
 shunter group show halving
 
 say "Both are killed, and come back"
@@ -33,7 +33,7 @@ kill -9 "$searching" 2>/dev/null && wait "$searching" 2>/dev/null || true
 serve
 python -u "$here/search.py" halving >>search.out 2>>search.err &
 searching=$!
-until_true 120 "it does not go on" has_reported 40
+until_true 300 "it does not go on" has_reported 40
 
 say "The scheduler is killed once more, and the search waits for it"
 strike
@@ -42,7 +42,7 @@ serve
 wait "$searching" || fail "the search failed: $(tail -1 search.err)"
 searching=
 cat search.out
-until_true 60 "some jobs do not end" all_ended
+until_true 180 "some jobs do not end" all_ended
 shunter group show halving
 shunter why "$(shunter group show halving --json | python -c \
     'import json, sys; print(json.load(sys.stdin)["groups"][0]["members"][0]["id"])')"

@@ -59,7 +59,7 @@ play() { # play POLICY
     submit long-2 2 2 760
     submit long-3 2 3 740
     shunter queue
-    for host in "${hosts[@]}"; do until_true 120 "nothing runs on $host" goes_on 60 "$host"; done
+    for host in "${hosts[@]}"; do until_true 300 "nothing runs on $host" goes_on 60 "$host"; done
 
     say "The scheduler is killed; what it started runs on"
     strike_at_work steps_on "${hosts[@]}"
@@ -67,17 +67,17 @@ play() { # play POLICY
     say "It comes back and finds them; five short jobs arrive"
     serve
     submit_short_jobs
-    until_true 120 "no short job trains" short_ones_train
+    until_true 300 "no short job trains" short_ones_train
 
     say "pascal loses its power, and what ran there goes on elsewhere"
     power_off pascal
-    until_true 60 "nobody noticed that pascal is gone" is_lost pascal
-    until_true 240 "no job went on elsewhere" has_moved
+    until_true 180 "nobody noticed that pascal is gone" is_lost pascal
+    until_true 400 "no job went on elsewhere" has_moved
     shunter nodes
 
     say "pascal comes back, and all jobs end"
     power_on pascal
-    until_true 240 "some jobs do not end" all_ended
+    until_true 400 "some jobs do not end" all_ended
     shunter history
     echo "The last line of j1, read on the host where it lies:"
     shunter logs --stdout j1 2>/dev/null | tail -1

@@ -4,7 +4,7 @@ Labels are bounded: servers, queues, policies, reasons, states and routes, never
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -15,7 +15,10 @@ from shunter.app.live.commands import DEFAULT_QUEUE
 from shunter.app.live.site import Site
 from shunter.app.replaying.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health
+from shunter.core.proposals.book import ProposalBook
+from shunter.core.state import State
 from shunter.events.facts.jobs import Outcome
+from shunter.events.values.ids import NodeName, QueueName
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 STATES = (
@@ -116,6 +119,7 @@ class _Cluster(Collector):
         for outcome in Outcome:
             family.add_metric((outcome.value,), state.outcomes.get(outcome, 0))
         yield family
+        yield from _proposals(state.proposals)
 
     def _nodes(self) -> Iterator[Metric]:
         gpus = GaugeMetricFamily(
@@ -157,11 +161,51 @@ class _Cluster(Collector):
 
     def _queues(self) -> Iterator[Metric]:
         """Yield what configured queues hold; others are one, since anybody may name one."""
-        given: Counter[str] = Counter()
-        known = tuple(self._site.config.queues) or (DEFAULT_QUEUE,)
-        for name, queue in self._site.state.queues.items():
-            given[name if name in known else "other"] += queue.gpus
-        yield _labelled("shunter_queue_gpus", "GPUs given to a queue's jobs.", "queue", given)
+        state, known = self._site.state, tuple(self._site.config.queues) or (DEFAULT_QUEUE,)
+        yield _labelled(
+            "shunter_queue_gpus",
+            "GPUs given to a queue's jobs; one that several of them share counts once.",
+            "queue",
+            gpus_by_queue(
+                state, {name: name if name in known else "other" for name in state.queues}
+            ),
+        )
+
+
+def gpus_by_queue(state: State, labels: Mapping[QueueName, str]) -> Counter[str]:
+    """Return by label how many GPUs of the cluster are given to jobs of its queues.
+
+    A GPU that jobs share counts once for a label; a quota counts it for each of them.
+
+    Args:
+        state: what is true.
+        labels: those of all queues that the state knows.
+    """
+    masks: dict[tuple[str, NodeName], int] = {}
+    for job in state.jobs.values():
+        for share in job.allocation.shares:
+            key = (labels[job.spec.queue], share.node)
+            masks[key] = masks.get(key, 0) | share.gpu_mask
+    given = Counter(dict.fromkeys(labels.values(), 0))
+    for (label, _), mask in masks.items():
+        given[label] += mask.bit_count()
+    return given
+
+
+def _proposals(book: ProposalBook) -> Iterator[Metric]:
+    """Yield what became of proposals of gangs since the log began."""
+    family = CounterMetricFamily(
+        "shunter_gang_proposals", "Proposals of gangs, by what became of them.", labels=("outcome",)
+    )
+    family.add_metric(("approved",), book.approved)
+    family.add_metric(("conflicted",), book.conflicts)
+    family.add_metric(("rejected",), book.rejected - book.conflicts)
+    yield family
+    yield GaugeMetricFamily(
+        "shunter_gang_conflict_rate",
+        "The part of all proposals that wanted GPUs which were not free.",
+        value=book.conflict_rate,
+    )
 
 
 def _labelled(name: str, what: str, label: str, values: Counter[str]) -> GaugeMetricFamily:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Literal, get_args
 
 import orjson
@@ -15,6 +16,7 @@ from shunter.errors import (
     ConfigError,
     ConflictError,
     NotFoundError,
+    RateLimitedError,
     RefusedError,
     ShunterError,
     TraceError,
@@ -30,6 +32,7 @@ Code = Literal[
     "not_found",
     "not_allowed",
     "conflict",
+    "rate_limited",
     "unavailable",
     "failed",
 ]
@@ -45,6 +48,7 @@ STATUSES: dict[Code, tuple[int, int]] = {
     "not_found": (404, 3),
     "not_allowed": (405, 2),
     "conflict": (409, 5),
+    "rate_limited": (429, 5),
     "unavailable": (503, 4),
     "failed": (500, 1),
 }
@@ -58,6 +62,7 @@ _KINDS: tuple[tuple[type[ShunterError], Code], ...] = (
     (TraceError, "usage"),
     (NotFoundError, "not_found"),
     (ConflictError, "conflict"),
+    (RateLimitedError, "rate_limited"),
     (RefusedError, "refused"),
     (UnreachableError, "unavailable"),
 )
@@ -105,7 +110,10 @@ async def our_problem(request: Request, error: Exception) -> Response:
     failed: Code = "failed"
     code = next((code for kind, code in _KINDS if isinstance(error, kind)), failed)
     lines = tuple(str(error).splitlines())
-    return problem(code, lines[0] if lines else code, lines[1:])
+    headers = {}
+    if isinstance(error, RateLimitedError):
+        headers["Retry-After"] = str(ceil(error.retry_after_s))
+    return problem(code, lines[0] if lines else code, lines[1:], headers)
 
 
 async def http_problem(request: Request, error: Exception) -> Response:

@@ -1,9 +1,19 @@
 """The table of routes: what is served, documented, counted and tested."""
 
-from shunter.app.api.handlers import commands, groups, jobs, log, output, status
+from shunter.app.api.handlers import (
+    commands,
+    forecasts,
+    groups,
+    jobs,
+    log,
+    output,
+    proposals,
+    status,
+)
 from shunter.app.api.handlers.queries import (
     AtQuery,
     EventsQuery,
+    ForecastQuery,
     GroupsQuery,
     HistoryQuery,
     JobQuery,
@@ -20,6 +30,7 @@ from shunter.app.api.models.cluster_documents import (
     NodesDocument,
     StateDocument,
 )
+from shunter.app.api.models.forecast_documents import ForecastDocument, StartsIfDocument
 from shunter.app.api.models.group_documents import GroupsDocument, GroupToldDocument
 from shunter.app.api.models.job_documents import (
     HistoryDocument,
@@ -28,10 +39,16 @@ from shunter.app.api.models.job_documents import (
     SubmittedDocument,
     ToldDocument,
 )
+from shunter.app.api.models.proposal_documents import (
+    ProposalBody,
+    ProposalDocument,
+    ViewDocument,
+)
 from shunter.app.api.models.submission import (
     GroupBody,
     GroupPriorityBody,
     PriorityBody,
+    ResizeBody,
     SubmitBody,
 )
 from shunter.app.api.routing import BYTES, SSE, Route
@@ -72,8 +89,23 @@ ROUTES = (
         *("GET", V1 + "/history", jobs.history, "Jobs that have ended", HistoryDocument),
         query=HistoryQuery,
     ),
+    Route(
+        *("GET", V1 + "/forecast", forecasts.of_queue, "When jobs start and end"),
+        ForecastDocument,
+        query=ForecastQuery,
+    ),
+    Route(
+        *("POST", V1 + "/forecast", forecasts.of_submission),
+        *("When a job would start and end", ForecastDocument),
+        body=SubmitBody,
+    ),
     Route("GET", _JOB, jobs.job, "One job with its attempts", JobDocument, query=JobQuery),
     Route("GET", _JOB + "/why", jobs.why, "Why it is where it is", None, query=AtQuery),
+    Route(
+        *("GET", _JOB + "/counterfactuals", forecasts.of_changes),
+        *("What would make it start", StartsIfDocument),
+        query=AtQuery,
+    ),
     Route(
         *("GET", _JOB + "/logs", output.logs, "What it printed", None),
         query=LogsQuery,
@@ -95,6 +127,10 @@ ROUTES = (
         body=PriorityBody,
     ),
     Route(
+        *("POST", _JOB + "/resize", commands.resize, "Change the size of its gang", ToldDocument),
+        body=ResizeBody,
+    ),
+    Route(
         *("GET", V1 + "/groups", groups.groups, "Multi-jobs with their members", GroupsDocument),
         query=GroupsQuery,
     ),
@@ -106,6 +142,11 @@ ROUTES = (
         *("POST", V1 + "/groups/priority", groups.priority),
         *("Change the priority of all of a group", GroupToldDocument),
         body=GroupPriorityBody,
+    ),
+    Route("GET", V1 + "/view", proposals.view, "What is free, for schedulers", ViewDocument),
+    Route(
+        *("POST", V1 + "/proposals", proposals.propose, "Propose a gang", ProposalDocument),
+        body=ProposalBody,
     ),
     Route("GET", V1 + "/nodes", status.nodes, "The servers", NodesDocument),
     Route("POST", _NODE + "/drain", commands.drain, "Start nothing new there", ToldDocument),

@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 import orjson
 
 from shunter.app.api.access.callers import Callers
+from shunter.app.api.access.rate_limit import RateLimit
+from shunter.app.api.access.user_turns import UserTurns
 from shunter.app.api.documents.cluster_state import state_document
+from shunter.app.api.documents.view import view_document
 from shunter.app.api.event_stream import Stream
+from shunter.app.api.forecasts import Forecasts
 from shunter.app.api.log_access import LogAccess
 from shunter.app.api.metrics import Metrics
 from shunter.app.live.groups import Groups
@@ -26,12 +30,19 @@ class Services:
     openapi: Callable[[], bytes]
     past: LogAccess = field(init=False)
     groups: Groups = field(init=False)
+    proposal_rate: RateLimit = field(init=False)
+    dry_runs: UserTurns = field(init=False)
+    forecasts: Forecasts = field(init=False)
     is_ready: bool = False
     _state: tuple[int, bytes] | None = None
+    _view: tuple[int, bytes] | None = None
 
     def __post_init__(self) -> None:
         self.past = LogAccess(self.site.config.log.url)
         self.groups = Groups(self.past.read)
+        self.proposal_rate = RateLimit(self.site.config.server.proposals_per_s)
+        self.dry_runs = UserTurns("dry runs", waiting_most=4, at_once=4, retry_after_s=1.0)
+        self.forecasts = Forecasts(self.site)
 
     def dated(self, at_us: int) -> str:
         """Return an instant of the log as a date."""
@@ -43,6 +54,13 @@ class Services:
         if self._state is None or self._state[0] != state.seq:
             self._state = (state.seq, orjson.dumps(state_document(state, self.dated)))
         return self._state
+
+    def view_now(self) -> tuple[int, bytes]:
+        """Return the last event with what is free after it; made once for each event."""
+        state = self.site.state
+        if self._view is None or self._view[0] != state.seq:
+            self._view = (state.seq, orjson.dumps(view_document(state, self.dated)))
+        return self._view
 
     async def durable(self, seq: int) -> None:
         """Wait until an event is on disk: nobody outside sees more than the log has.

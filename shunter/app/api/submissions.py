@@ -7,18 +7,25 @@ job is started.
 
 from dataclasses import fields, replace
 
+from shunter.app.api.documents.queue import BLOCKERS_MOST
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
 from shunter.app.counting import counted, jobs_waiting
 from shunter.app.live.requests import Caller, Submission
 from shunter.app.live.site import Site
+from shunter.app.policy_process.messages import DryRan
 from shunter.app.replaying.rejections import rejection_in_words
 from shunter.core.intake.admission import Admission
-from shunter.core.state import WAITING, Queue
-from shunter.errors import RefusedError, UsageError
+from shunter.core.queue import Queue
+from shunter.core.state import WAITING
+from shunter.errors import PlanError, RefusedError, UsageError
+from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
 
 SECRET_LEAST = 4
+
+DRY_RUN_S = 5.0
+"""So long a dry run waits for the policy; ours."""
 
 OTHERWISE = frozenset(("command", "depends_on", "array"))
 """Fields that a body says in another form than a specification."""
@@ -65,18 +72,19 @@ def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
     ]
 
 
-def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, object]:
+async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, object]:
     """Return what would become of a submission now, without making it.
 
     Raises:
         ShunterError: as a submission would; RefusedError if it can never run here.
     """
-    state, spec = site.state, site.commands.checked(JobId(""), request, by)
-    queue = state.queues.get(spec.queue) or Queue(spec.queue)
-    refusal = Admission(state.cluster).refusal(spec.demand(), spec.user, queue)
-    if refusal is not None:
-        why = rejection_in_words(refusal, spec, state.cluster)
-        raise RefusedError(f"it can never run here: {refusal.reason}: {why}")
+    submitted, found = site.imagined(request, by), None
+    refuse_impossible(site, submitted)
+    words, state = "", site.state
+    try:
+        found = await site.dry_run(submitted, DRY_RUN_S)
+    except PlanError as error:
+        words = f"; what the next plan does with it is not known: {error}"
     waiting = sum(job.phase is WAITING for job in state.jobs.values())
     free = sum(pool.gpus_free for pool in state.cluster.pools.values())
     are = "is" if free == 1 else "are"
@@ -87,7 +95,47 @@ def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, object]:
         "ids": [],
         "seq": site.committed,
         "is_dry_run": True,
-        "would": would,
+        "would": would + (words or _next_plan(found)),
+        "plan": None if found is None else _plan_part(site, found),
+    }
+
+
+def refuse_impossible(site: Site, submitted: JobSubmitted) -> None:
+    """Raise RefusedError if a job can never run here."""
+    state, spec = site.state, submitted.spec
+    queue = state.queues.get(spec.queue) or Queue(spec.queue)
+    refusal = Admission(state.cluster).refusal(spec.demand(), spec.user, queue)
+    if refusal is not None:
+        why = rejection_in_words(refusal, spec, state.cluster)
+        raise RefusedError(f"it can never run here: {refusal.reason}: {why}")
+
+
+def _next_plan(found: DryRan | None) -> str:
+    """Return what the next plan would do with a job, to follow other words."""
+    if found is None:
+        return "; what the next plan does with it is not known now: the policy is busy or set aside"
+    if found.where:
+        when = "it would start" if found.starts else "it would be given GPUs that others have yet"
+        return f"; {when} with the next plan, on {found.where}"
+    why = "" if found.wait is None else f": {found.wait.reason.value}"
+    return f"; it would not start with the next plan{why}"
+
+
+def _plan_part(site: Site, found: DryRan) -> dict[str, object]:
+    wait = found.wait
+    return {
+        "at": site.wall(found.at_us).isoformat(timespec="milliseconds"),
+        "starts": found.starts,
+        "where": found.where,
+        "reason": None
+        if wait is None
+        else {
+            "name": wait.reason.value,
+            "needed": wait.needed,
+            "free": wait.free,
+            "blockers": list(wait.blockers[:BLOCKERS_MOST]),
+            "detail": wait.detail,
+        },
     }
 
 

@@ -23,6 +23,8 @@ from shunter.app.cli import (
     trace,
     why,
 )
+from shunter.app.cli.analysis import diff, report
+from shunter.app.cli.forking import what_if
 from shunter.app.cli.live import (
     control,
     doctor,
@@ -49,13 +51,16 @@ GROUPS = {
     "group": group.commands,
 }
 ALONE = (
-    *(compare.demo, simulate.simulate, compare.compare, replay.replay, why.why),
+    *(compare.demo, simulate.simulate, compare.compare, replay.replay, diff.diff, report.report),
+    takes_options(why.WhyOptions, why.why),
+    takes_options(what_if.WhatIfOptions, what_if.what_if),
     profile.profile,
 )
 DAEMON = (takes_options(init.InitOptions, init.init), doctor.doctor, serve.serve)
 JOBS = (
-    *(queue.queue, show.show, show.history, logs.logs, control.cancel, control.suspend),
-    *(control.resume, control.discard_checkpoint, control.set_aside),
+    takes_options(queue.QueueOptions, queue.queue),
+    *(show.show, show.history, logs.logs, control.cancel, control.suspend),
+    *(control.resume, control.discard_checkpoint, control.set_aside, control.resize),
 )
 
 HELP_MOST = 200

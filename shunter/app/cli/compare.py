@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,13 +53,23 @@ def compare(
         print_comparison(document)
 
 
-def demo(as_json: Json = False) -> None:
+def demo(
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Leave the logs of the runs and a report on them there."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Show in seconds what a scheduler changes, on 2,000 made-up jobs."""
+    from shunter.app.output_files import made_folder
     from shunter.app.runs.demonstration import POLICIES, demonstrate, sentences
 
+    if folder is not None:
+        made_folder(folder)
     output.note(f"2,000 generated jobs on 8 servers with 8 GPUs: {', '.join(POLICIES)}")
     with output.progress("runs done") as report:
-        document = demonstrate(report)
+        document = demonstrate(report, folder)
+    commands = [] if folder is None else _reported(folder)
     if as_json:
         output.print_json(document)
         return
@@ -66,6 +77,36 @@ def demo(as_json: Json = False) -> None:
     output.print_line()
     for number, sentence in enumerate(sentences(document), start=1):
         output.print_line(f"{number}. {sentence}")
+    if commands:
+        output.print_line()
+        output.print_pairs(commands)
+
+
+def _reported(folder: Path) -> list[tuple[str, str]]:
+    """Write a report on the runs of the demonstration; return what to do with them."""
+    import asyncio
+    import shlex
+    import sys
+
+    from shunter.app.cli.analysis.report import document_of
+    from shunter.app.output_files import write_text
+    from shunter.app.reports.page import page_of
+    from shunter.app.runs.demonstration import logs_of
+
+    logs = logs_of(folder)
+    document = asyncio.run(document_of(list(logs.values())))
+    target = folder / "report.html"
+    write_text(target, page_of(document))
+    asked = next(run for run in document["runs"] if run["policy"] == "las")["worst"][0]["ask"]
+    program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "shunter" else "shunter"
+    ours = [shlex.quote(logs[policy]) for policy in ("fifo", "las")]
+    middle_s = document["runs"][0]["end_us"] // 2_000_000
+    return [
+        ("open in a browser", str(target)),
+        ("ask why", asked.replace("shunter", program, 1)),
+        ("compare", f"{program} diff {' '.join(ours)}"),
+        ("try what if", f"{program} what-if {ours[0]} --policy las --from {middle_s}s"),
+    ]
 
 
 def print_comparison(document: "Comparison") -> None:

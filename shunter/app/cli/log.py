@@ -58,13 +58,21 @@ def export(
             metavar="FILE", help="A trace for the Perfetto viewer instead: GPUs as tracks."
         ),
     ] = None,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Tables for pandas and polars instead, a file each in a folder."
+        ),
+    ] = None,
 ) -> None:
     """Write the events as lines of JSON, one event a line."""
     import asyncio
 
     async def written() -> None:
         async with reading(log) as reader:
-            if perfetto is not None:
+            if parquet is not None:
+                await _export_parquet(reader, to, parquet)
+            elif perfetto is not None:
                 await _export_perfetto(reader, to, perfetto)
             elif as_trace:
                 await _export_trace(reader, target)
@@ -79,6 +87,8 @@ def export(
         raise UsageError("--to cuts events, not jobs: leave it out with --as-trace")
     if perfetto is not None and (as_trace or target is not None):
         raise UsageError("--perfetto names its own file: leave -o and --as-trace out")
+    if parquet is not None and (as_trace or target is not None or perfetto is not None):
+        raise UsageError("--parquet names its own folder: leave -o, --as-trace and --perfetto out")
     check_target(target, log)
     check_target(perfetto, log)
     asyncio.run(written())
@@ -184,15 +194,34 @@ async def _export_trace(reader: "LogReader", target: Path | None) -> None:
         output.note(f"{others} jobs that never ran, or have not ended, are left out")
 
 
-async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) -> None:
+def _need(option: str, package: str, extra: str) -> None:
+    """Refuse an option whose package is not installed."""
     from importlib.util import find_spec
 
+    if find_spec(package) is None:
+        raise UsageError(f"{option} needs {package}, which is not installed; {extra_hint(extra)}")
+
+
+async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> None:
     from shunter.app.replaying.lookup import seq_of
 
-    if find_spec("perfetto") is None:
-        raise UsageError(
-            f"--perfetto needs perfetto, which is not installed; {extra_hint('perfetto')}"
-        )
+    _need("--parquet", "pyarrow", "parquet")
+    from shunter.app.exports.parquet.tables import write_tables
+    from shunter.app.output_files import made_folder
+
+    made_folder(folder)
+    head = await reader.head()
+    last = head.seq if to is None else seq_of(to, head.seq)
+    with output.progress("writing tables") as advance:
+        rows = await write_tables(reader, folder, last, advance)
+    written = ", ".join(f"{name} {count:,}" for name, count in rows.items())
+    output.note(f"wrote tables to {folder}, rows of each: {written}")
+
+
+async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) -> None:
+    from shunter.app.replaying.lookup import seq_of
+
+    _need("--perfetto", "perfetto", "perfetto")
     from shunter.app.exports.perfetto import write_perfetto
 
     head = await reader.head()

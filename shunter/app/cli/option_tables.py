@@ -5,7 +5,7 @@ for a function with twenty-five parameters would be no easier to read.
 """
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
 from typing import Any, TypeVar, get_type_hints
 
@@ -23,7 +23,10 @@ def takes_options(table: type[Table], command: Callable[[Table], None]) -> Calla
 
     parameters = [
         Parameter(
-            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
         )
         for field in fields(table)  # type: ignore[arg-type]  # tables are dataclasses
     ]

@@ -1,6 +1,9 @@
-"""`shunter replay`: fold a log, and with `--verify` decide it once more."""
+"""`shunter replay`: fold a log, up to what is looked for; or decide it once more."""
 
+import sys
 import time
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,11 +11,13 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
 from shunter.app.counting import counted, jobs_waiting
-from shunter.errors import UsageError
+from shunter.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from shunter.app.replaying.verification import Verdict
     from shunter.core.state import State
+    from shunter.events.kinds import Event
+    from shunter.events.log import LogReader
 
 LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 
@@ -23,7 +28,21 @@ _OLDER = "of an older Shunter, whose time limits, back-off, turns and ends were 
 def replay(
     log: LogAddress,
     to: Annotated[
-        str | None, typer.Option(metavar="SEQ", help="Stop after the event of that number.")
+        str | None, typer.Option(metavar="SEQ|TIME", help="Stop after that event or instant.")
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SEQ|TIME", help="With --speed or --break-on: begin there."),
+    ] = None,
+    speed: Annotated[
+        str | None,
+        typer.Option(metavar="100x", help="Tell each event as it comes, so many times faster."),
+    ] = None,
+    break_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR", help="Stop at the first such event: 'preempt job=j42', 'waiting>100'."
+        ),
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Decide again, and compare every decision.")
@@ -38,7 +57,17 @@ def replay(
 
     if resolve and not verify:
         raise UsageError("--resolve goes with --verify")
-    document, verdict = asyncio.run(_replay(log, to, verify=verify, resolve=resolve))
+    if verify and (after or speed or break_on):
+        raise UsageError("--verify goes through a whole log: leave --from, --speed, --break-on out")
+    if after and not (speed or break_on):
+        raise UsageError("--from goes with --speed or --break-on")
+    if speed and as_json:
+        raise UsageError(
+            "--speed tells events in words, line by line: leave --json out (`shunter log export` "
+            "prints them as JSON)"
+        )
+    asked = _Asked(to, after, speed, break_on, verify, resolve)
+    document, verdict = asyncio.run(_replay(log, asked))
     if as_json:
         output.print_json(document)
     else:
@@ -47,25 +76,45 @@ def replay(
         raise verdict.divergence.error()
 
 
-async def _replay(
-    address: str, upto: str | None, *, verify: bool, resolve: bool
-) -> tuple[dict[str, Any], "Verdict | None"]:
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of a replay, as it was written."""
+
+    to: str | None
+    after: str | None
+    speed: str | None
+    break_on: str | None
+    verify: bool
+    resolve: bool
+
+    @property
+    def doing(self) -> str:
+        """What is done, for who watches it."""
+        return "deciding again" if self.verify else "replaying"
+
+
+async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict | None"]:
     from shunter.app.replaying.consolidated_gangs import classes_at
     from shunter.app.replaying.folding import fold_log
-    from shunter.app.replaying.lookup import seq_of
     from shunter.app.replaying.state_document import standing
     from shunter.app.replaying.verification import verify_log
     from shunter.app.runs.setup import rebuild
 
     async with reading(address) as reader:
         head = await reader.head()
-        to = None if upto is None else seq_of(upto, head.seq)
+        to = await _place(reader, asked.to)
         wall_s, cpu_s = time.perf_counter(), time.process_time()
-        verdict = None
-        with output.progress("deciding again" if verify else "replaying") as advance:
-            if verify:
-                verdict = await verify_log(reader, rebuild, to, resolve=resolve, advance=advance)
+        verdict, stopped = None, None
+        snapshots: int | None = None
+        shown = nullcontext() if asked.speed else output.progress(asked.doing)
+        with shown as advance:
+            if asked.verify:
+                verdict = await verify_log(
+                    reader, rebuild, to, resolve=asked.resolve, advance=advance
+                )
                 state, snapshots = verdict.state, verdict.snapshots
+            elif asked.speed is not None or asked.break_on is not None:
+                state, stopped = await _play(reader, asked, head.seq if to is None else to)
             else:
                 folded = await fold_log(reader, to, advance)
                 state, snapshots = folded.state, folded.snapshots
@@ -73,9 +122,70 @@ async def _replay(
         log = {"url": reader.url, "events": head.seq, "digest": head.chain.hex()}
         rebuilt = await classes_at(reader, state, rebuild)
     document = {**standing(state, rebuilt), "log": log, "snapshots_checked": snapshots}
-    document["verification"] = None if verdict is None else _verification(verdict, resolve=resolve)
+    document["verification"] = (
+        None if verdict is None else _verification(verdict, resolve=asked.resolve)
+    )
+    document["stopped"] = stopped
     document["elapsed"] = {**elapsed, "events_per_s": _rate(state, elapsed["cpu_s"])}
     return document, verdict
+
+
+async def _place(reader: "LogReader", text: str | None) -> int | None:
+    """Return the event that a person means; None: he named none."""
+    from shunter.app.replaying.lookup import first_start, place_of
+    from shunter.app.replaying.recorded_terms import origin_of
+
+    if text is None:
+        return None
+    seq, _ = await place_of(reader, text, origin_of(await first_start(reader)))
+    return seq
+
+
+async def _play(
+    reader: "LogReader", asked: _Asked, to: int
+) -> tuple[Any, dict[str, object] | None]:
+    """Go through a log event by event; return the state at the end, and why there.
+
+    Raises:
+        NotFoundError: what is looked for does not come.
+    """
+    from shunter.app.replaying.breakpoints.expression import parse
+    from shunter.app.replaying.breakpoints.playback import event_in_words, play, speed_of
+    from shunter.app.replaying.instants import clock
+    from shunter.events.schema import to_object
+
+    expression = None if asked.break_on is None else parse(asked.break_on)
+    speed = None if asked.speed is None else speed_of(asked.speed)
+
+    def show(seq: int, event: "Event", state: "State") -> None:
+        output.print_line(f"{clock(event.at_us)}  e{seq}  {event_in_words(event, state)}")
+        sys.stdout.flush()
+
+    after = await _place(reader, asked.after) or 0
+    played = await play(
+        reader,
+        after,
+        to,
+        expression=expression,
+        speed=speed,
+        show=show if speed is not None else None,
+    )
+    if expression is None:
+        return played.state, None
+    found, state = played.found, played.state
+    if found is None:
+        raise NotFoundError(
+            f"nothing between e{after + 1} and e{to} is {asked.break_on!r}; look elsewhere with "
+            "--from and --to"
+        )
+    return state, {
+        "seq": state.seq,
+        "at_us": found.at_us,
+        "time": clock(found.at_us),
+        "on": expression.text,
+        "event": to_object(found),
+        "words": event_in_words(found, state),
+    }
 
 
 def _verification(verdict: "Verdict", *, resolve: bool) -> dict[str, object]:
@@ -99,6 +209,7 @@ def _print(document: dict[str, Any]) -> None:
 
     jobs, cluster, queue = document["jobs"], document["cluster"], document["queue"]
     log, verified = document["log"], document["verification"]
+    checked = document["snapshots_checked"]
     rows = [
         ("log", f"{log['url']}  {number(log['events'])} events, digest {log['digest'][:12]}"),
         ("at", f"e{document['seq']}  {document['time']}"),
@@ -107,13 +218,16 @@ def _print(document: dict[str, Any]) -> None:
         ("queue", f"{jobs_waiting(queue['jobs'])} for {counted(queue['gpus'], 'GPU')}"),
         ("cluster", _cluster(cluster)),
         ("rounds", f"{number(document['rounds']['planned'])} planned"),
-        ("snapshots", f"{document['snapshots_checked']} agree"),
+        *([] if checked is None else [("snapshots", f"{checked} agree")]),
         ("state", document["state_digest"]),
     ]
     if queue["jobs"]:
         reasons = (f"{number(count)} {name}" for name, count in queue["reasons"].items())
         longest = duration(queue["longest_wait_s"])
         rows.insert(5, ("", f"{', '.join(reasons)}; the longest for {longest}"))
+    stopped = document["stopped"]
+    if stopped is not None:
+        rows.insert(1, ("stopped", f"{stopped['words']} (e{stopped['seq']})"))
     if verified is not None:
         rows.append(("decisions", _verified(verified)))
     output.print_pairs(rows)

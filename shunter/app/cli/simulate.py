@@ -83,6 +83,7 @@ def _print(document: "RunDocument") -> None:
             ("makespan", duration(document["makespan_s"])),
             ("GPU utilisation", percent(document["gpu_utilisation"])),
             ("preemptions", number(document["preemptions"])),
+            *_proposals(document),
             ("migrations", number(document["migrations"])),
             ("rounds", f"{number(rounds['planned'])} planned, {number(rounds['skipped'])} skipped"),
             ("events", number(document["events"])),
@@ -102,6 +103,17 @@ def _print(document: "RunDocument") -> None:
         output.print_line(f"times are of finished jobs; left out: {left_out(jobs)}")
     if star:
         output.print_line("* oracle: uses true durations, which no scheduler knows")
+
+
+def _proposals(document: "RunDocument") -> list[tuple[str, str]]:
+    """Return what became of proposals, where job schedulers made them."""
+    from shunter.app.cli.units import number, percent
+
+    told = document.get("proposals")
+    if told is None:
+        return []
+    words = f"{number(told['proposed'])} made, {number(told['conflicts'])} collided"
+    return [("proposals", f"{words} ({percent(told['conflict_rate'])})")]
 
 
 def _address(url: str) -> str:

@@ -1,5 +1,6 @@
 """`shunter why`: why a job waits, runs, was preempted or ended, now or at a past moment."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,73 +8,159 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, connect
 from shunter.app.cli.options import Json, reading
+from shunter.errors import UsageError
 
 if TYPE_CHECKING:
     from shunter.app.replaying.why.explanation import Explanation
     from shunter.client.requests import Answer
+    from shunter.events.log import LogReader
 
 BAR = 24
 SERVERS_NAMED = 4
 CORRECTIONS_NAMED = 3
+TRIALS_NAMED = 4
 FIRST_ROWS, LAST_ROWS = 4, 10
 
 
-def why(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")],
+@dataclass(frozen=True)
+class WhyOptions:
+    """What was said on the command line."""
+
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
     log: Annotated[
         str | None,
         typer.Option(
             metavar="LOG", help="A log: its path or address. Left out: the running daemon."
         ),
-    ] = None,
+    ] = None
     at: Annotated[
         str | None,
         typer.Option(
             metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 11560s, or a date with offset."
         ),
-    ] = None,
+    ] = None
     history: Annotated[
         bool,
         typer.Option("--history", help="Print every wait with its reasons, and every attempt."),
-    ] = False,
-    as_json: Json = False,
-    url: Url = None,
-) -> None:
+    ] = False
+    counterfactuals: Annotated[
+        bool,
+        typer.Option(
+            "--counterfactuals",
+            help="Find what would make a waiting job start, each change tried in a simulation. "
+            "Of the daemon: for jobs of one's own.",
+        ),
+    ] = False
+    inevitable: Annotated[
+        bool,
+        typer.Option(
+            "--inevitable",
+            help="With --log: find the last decision at which placing the job first would have "
+            "avoided its long wait, its preemption or its missed deadline, by simulations.",
+        ),
+    ] = False
+    avoid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="With --inevitable: wait, preemption or deadline. Left out: a missed deadline, "
+            "else a long wait, else the last preemption.",
+        ),
+    ] = None
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --inevitable: up to how long a wait is normal, such as 30m. Left out: as "
+            "long as nine in ten jobs of its size waited.",
+        ),
+    ] = None
+    as_json: Json = False
+    url: Url = None
+
+    def check(self) -> None:
+        """Raise UsageError for what does not go together."""
+        if self.log is None and self.inevitable:
+            raise UsageError("--inevitable goes with --log: it takes too long for a daemon")
+        if (self.avoid is not None or self.within is not None) and not self.inevitable:
+            raise UsageError("--avoid and --within go with --inevitable")
+        if self.inevitable and (self.counterfactuals or self.history):
+            raise UsageError("--inevitable stands alone: leave --counterfactuals and --history out")
+
+
+def why(options: WhyOptions) -> None:
     """Explain where a job is and why: reason, evidence, and decision."""
-    found = _by_daemon(job, at, url) if log is None else _by_log(job, log, at)
-    if as_json:
+    import asyncio
+
+    options.check()
+    if options.log is None:
+        found = _by_daemon(options)
+    else:
+        found = asyncio.run(_explained(options.log, options))
+    if options.as_json:
         output.print_json(found)
-    elif history:
+    elif options.inevitable:
+        _print_inevitable(found)
+    elif options.history:
         output.print_line(f"{found['headline']}   (at {found['at']['time']})")
         _print_history(found)
     else:
         _print(found)
 
 
-def _by_daemon(job: str, at: str | None, url: str | None) -> "Answer":
-    with connect(url) as client:
-        return client.why(job, at)
+def _by_daemon(options: WhyOptions) -> "Answer":
+    with connect(options.url) as client:
+        found = client.why(options.job, options.at)
+        if options.counterfactuals:
+            told = client.counterfactuals(options.job, options.at)
+            found["counterfactuals"] = told["counterfactuals"]
+        return found
 
 
-def _by_log(job: str, log: str, at: str | None) -> "Answer":
-    import asyncio
-
-    from shunter.app.replaying.why.document import document
-
-    return document(asyncio.run(_explain(job, log, at)))
-
-
-async def _explain(job: str, address: str, at: str | None) -> "Explanation":
+async def _explained(address: str, options: WhyOptions) -> "Answer":
+    from shunter.app.forking.counterfactuals import starts_if
     from shunter.app.replaying.lookup import first_start, place_of
     from shunter.app.replaying.recorded_terms import origin_of
+    from shunter.app.replaying.why.document import document
     from shunter.app.replaying.why.explanation import explain
     from shunter.app.runs.setup import rebuild
     from shunter.events.values.ids import JobId
 
     async with reading(address) as reader:
         origin = origin_of(await first_start(reader))
-        seq, at_us = await place_of(reader, at, origin)
-        return await explain(reader, JobId(job), seq, at_us, rebuild)
+        seq, at_us = await place_of(reader, options.at, origin)
+        found = await explain(reader, JobId(options.job), seq, at_us, rebuild)
+        told = document(found)
+        if options.counterfactuals:
+            told["counterfactuals"] = await starts_if(reader, found, rebuild)
+        if options.inevitable:
+            told["inevitable"] = await _inevitable(reader, found, options)
+        return told
+
+
+async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
+    from shunter.app.forking.inevitable import Kind, inevitable
+    from shunter.app.runs.setup import rebuild
+    from shunter.policies.params import duration_us
+
+    avoid, within = options.avoid, options.within
+    if avoid is not None and avoid not in tuple(Kind):
+        raise UsageError(f"--avoid {avoid}: expected {', '.join(Kind)}")
+    try:
+        within_us = None if within is None else duration_us(within)
+    except ValueError as error:
+        raise UsageError(f"--within {within}: {error}") from error
+    kind = None if avoid is None else Kind(avoid)
+    with output.progress("simulations done") as report:
+        return await inevitable(reader, found, rebuild, kind, within_us, report)
+
+
+def _print_inevitable(document: "Answer") -> None:
+    output.print_line(f"{document['headline']}   (at {document['at']['time']})")
+    answer = document["inevitable"]
+    _print_rows([(name, text) for name, text in answer["words"]])
+    for sentence in answer["assumptions"]:
+        output.print_line(f"assumed: {sentence}")
 
 
 def _print(document: "Answer") -> None:
@@ -112,10 +199,15 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     rows += [
         ("table", each["words"]) for each in document.get("corrections", ())[-CORRECTIONS_NAMED:]
     ]
+    if document.get("contract"):
+        rows.append(("contract", document["contract"]["words"]))
     if document.get("priority"):
         rows.append(("priority", document["priority"]["words"]))
+    if document.get("size"):
+        rows.append(("size", document["size"]["words"]))
     if document.get("turns"):
         rows.append(("turns", document["turns"]["words"]))
+    rows += [("trial", each["words"]) for each in document.get("trials", ())[-TRIALS_NAMED:]]
     if decision is not None:
         rule = f", rule {decision['rule']}" if "rule" in decision else ""
         text = f"e{decision['seq']}, at {decision['time']}, {decision.get('words', '')}"
@@ -131,6 +223,7 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
             rows.append(("decision", text))
     rows += [("at least", line) for line in document["needs_at_least"]]
     rows += [("starts if", line) for line in document["would_start_if"]]
+    rows += _counterfactual_rows(document.get("counterfactuals"))
     became = document["became"]
     if became is not None:
         rows += [("later", line) for line in became["words"]]
@@ -141,6 +234,17 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     elif again["problem"]:
         rows.append(("not checked", again["problem"]))
     return rows
+
+
+def _counterfactual_rows(tried: "Answer | None") -> list[tuple[str, str]]:
+    if tried is None or tried["starts"] is not None:
+        return []
+    if not tried["found"]:
+        what = (
+            f"none of {tried['tried']} changes that were tried starts it" if tried["tried"] else ""
+        )
+        return [("starts if", what or "its policy cannot be asked here, so nothing was tried")]
+    return [("starts if", f"{each['words']}: at {each['starts']}") for each in tried["found"]]
 
 
 def _blocker(blocker: "Answer") -> str:

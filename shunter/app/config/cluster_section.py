@@ -1,21 +1,33 @@
 """`[cluster]`: groups of equal servers, and the configuration sets they become.
 
-A group names its servers by a hostlist, as Slurm writes them. GPUs are numbered along the wiring:
-`switches = 4` with 8 GPUs means that GPUs 0-1 hang on one switch, 2-3 on the next, and so on.
-CPU servers with `units` are a kind of accelerator: their type stands beside the GPU types.
+A group names its servers by a hostlist, as Slurm writes them. The map inside a server is a number,
+where GPUs are numbered along the wiring (`switches = 4` with 8 GPUs means that GPUs 0-1 hang on one
+switch, 2-3 on the next, and so on), or the groups themselves (`accelerators/gpu_map.py`). CPU
+servers with `units` are a kind of accelerator: their type stands beside the GPU types.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from shunter.app.config.accelerators import (
+    GPU,
+    VISIBLE,
+    CpuGroups,
+    DeviceKind,
+    GpuGroups,
+    Parts,
+    check_cpus,
+    levels_of,
+    masks_of,
+)
 from shunter.app.config.section import Count, Positive, Section
+from shunter.backends.agents.settings import Socket
 from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
 from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import Level
 
 __all__ = ["ClusterSection", "NodeGroup"]
 
@@ -45,12 +57,31 @@ class NodeGroup(Section):
     type: str = Field(
         default="gpu", min_length=1, description="GPU type, such as 'v100'; of units their own type"
     )
+    device: str = Field(
+        default=GPU,
+        min_length=1,
+        description="kind of its accelerators: 'gpu' (CUDA), 'rocm', 'tpu', or a name of "
+        "cluster.devices; keys and jobs count them as `gpus` whatever they are",
+    )
     cpus: Count = Field(default=0, description="CPU cores of each server")
     memory_gb: Gigabytes = Field(default=0.0, description="memory of each server; 1 GB is 1000 MB")
     rack: str = Field(default="", description="rack; '' is unknown")
     domain: str = Field(default="", description="network domain above racks; '' is unknown")
     sockets: Positive = Field(default=1, description="CPU sockets; they divide the GPUs evenly")
     switches: Positive = Field(default=1, description="PCIe switches; they divide the GPUs evenly")
+    socket_gpus: GpuGroups = Field(
+        default=(),
+        description="instead of sockets, the GPUs of each, such as [[0, 1, 2], [3, 4, 5, 6, 7]]",
+    )
+    switch_gpus: GpuGroups = Field(
+        default=(),
+        description="instead of switches, the GPUs of each; every switch is on one socket",
+    )
+    socket_cpus: CpuGroups = Field(
+        default=(),
+        description="the CPUs of each socket by number, in the order of sockets or socket_gpus; "
+        "what runs on GPUs of a socket is bound to its CPUs",
+    )
     nvlink: tuple[tuple[Count, ...], ...] = Field(
         default=(), description="groups of GPU numbers joined directly, such as [[0, 1], [2, 3]]"
     )
@@ -74,19 +105,14 @@ class NodeGroup(Section):
         if self.units:
             self._check_units()
         what = "units" if self.units else "gpus"
-        for key, parts in (("sockets", self.sockets), ("switches", self.switches)):
-            if parts > 1 and (not self.accelerators or self.accelerators % parts):
-                raise ValueError(
-                    f"{key} = {parts} does not divide {what} = {self.accelerators} evenly"
-                )
-        if self.switches > 1 and self.switches % self.sockets:
-            raise ValueError(
-                f"switches = {self.switches} is no multiple of sockets = {self.sockets}"
-            )
+        self._levels(what)
+        check_cpus(self._socket_parts, self.socket_cpus, self.cpus)
         self._check_links()
         return self
 
     def _check_units(self) -> None:
+        if self.device != GPU:
+            raise ValueError(f"units = {self.units} and device = {self.device!r}: leave one out")
         if self.gpus:
             raise ValueError(
                 f"units = {self.units} and gpus = {self.gpus}: units are for servers without GPUs; "
@@ -135,17 +161,37 @@ class NodeGroup(Section):
             memory_mb=round(self.memory_gb * 1000),
             rack=self.rack,
             domain=self.domain,
-            levels=tuple(self._levels()),
+            levels=self._levels("gpus"),
             links=tuple(sum(1 << gpu for gpu in group) for group in self.nvlink),
-            device=CPU_UNITS if self.units else "gpu",
+            device=CPU_UNITS if self.units else self.device,
         )
 
-    def _levels(self) -> Iterator[LevelGroups]:
-        if self.switches > 1:
-            yield LevelGroups(Level.switch, _even_masks(self.accelerators, self.switches))
-        # Where every socket has one switch, the nearer level says it all.
-        if self.sockets > 1 and self.sockets != self.switches:
-            yield LevelGroups(Level.socket, _even_masks(self.accelerators, self.sockets))
+    def _levels(self, what: str) -> tuple[LevelGroups, ...]:
+        """Return the map of its GPUs; `what` is the key that says how many there are."""
+        return levels_of(self.accelerators, self._socket_parts, self._switch_parts, what)
+
+    @property
+    def _socket_parts(self) -> Parts:
+        return Parts("sockets", self.sockets, "socket_gpus", self.socket_gpus)
+
+    @property
+    def _switch_parts(self) -> Parts:
+        return Parts("switches", self.switches, "switch_gpus", self.switch_gpus)
+
+    @property
+    def socket_masks(self) -> tuple[int, ...]:
+        """The GPUs of each of its sockets, in the order of the config."""
+        return masks_of(self._socket_parts, self.accelerators, "gpus")
+
+    @property
+    def switch_masks(self) -> tuple[int, ...]:
+        """The GPUs of each of its switches, in the order of the config."""
+        return masks_of(self._switch_parts, self.accelerators, "gpus")
+
+    @property
+    def cpu_sockets(self) -> tuple[Socket, ...]:
+        """Its sockets with their CPUs; none where these are not given."""
+        return tuple(map(Socket, self.socket_masks, self.socket_cpus)) if self.socket_cpus else ()
 
 
 class ClusterSection(Section):
@@ -159,6 +205,9 @@ class ClusterSection(Section):
         description="a cluster file of the Tiresias simulator, instead of nodes",
     )
     nodes: tuple[NodeGroup, ...] = Field(default=(), description="groups of equal servers")
+    devices: dict[str, DeviceKind] = Field(
+        default={}, description="kinds of accelerators beside 'gpu', 'rocm' and 'tpu', by name"
+    )
 
     @model_validator(mode="after")
     def _has_servers(self) -> Self:
@@ -174,8 +223,31 @@ class ClusterSection(Section):
         if len(set(names)) != len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise ValueError(f"server {twice!r} is listed twice; names must be unique")
+        self._check_devices()
         self._check_unit_types()
         return self
+
+    def _check_devices(self) -> None:
+        """Hold that every kind of device is known, and a type is of one kind."""
+        if CPU_UNITS in self.devices:
+            raise ValueError(
+                f"devices.{CPU_UNITS}: units of CPU are no devices: expected another name"
+            )
+        kinds: dict[str, str] = {}
+        for group in self.nodes:
+            if not group.names or not group.gpus:
+                continue
+            if group.device not in VISIBLE and group.device not in self.devices:
+                known = ", ".join(map(repr, (*VISIBLE, *self.devices)))
+                raise ValueError(
+                    f"device {group.device!r} is not known: expected one of {known}, or a table "
+                    f"[cluster.devices.{group.device}] with its variable, visible = 'NAME'"
+                )
+            if kinds.setdefault(group.type, group.device) != group.device:
+                raise ValueError(
+                    f"type {group.type!r} names devices of two kinds, {kinds[group.type]!r} and "
+                    f"{group.device!r}: give each kind types of its own"
+                )
 
     def _check_unit_types(self) -> None:
         """Hold that a type is one of GPUs, or of units of one size: it has one speed."""
@@ -206,6 +278,29 @@ class ClusterSection(Section):
             for configuration in [sets.of(group)]
             for name in group.names
         )
+
+    def groups(self) -> dict[NodeName, NodeGroup]:
+        """Return the group that each server belongs to."""
+        return {name: group for group in self.nodes for name in group.names}
+
+    def visible(self) -> dict[NodeName, str]:
+        """Return the variable of devices, for servers of others than CUDA's."""
+        variables = VISIBLE | {name: kind.visible for name, kind in self.devices.items()}
+        return {
+            name: variables[group.device]
+            for group in self.nodes
+            if group.gpus and variables[group.device] != VISIBLE[GPU]
+            for name in group.names
+        }
+
+    def cpu_sockets(self) -> dict[NodeName, tuple[Socket, ...]]:
+        """Return the sockets of servers whose CPUs are given by socket."""
+        return {
+            name: group.cpu_sockets
+            for group in self.nodes
+            if group.socket_cpus
+            for name in group.names
+        }
 
     @property
     def gpus(self) -> int:
@@ -281,8 +376,3 @@ def _expanded(hostlist: str) -> Sequence[str]:
         if not _NAME.fullmatch(name):
             raise ValueError(f"expected host names of letters, digits, '.', '-', '_', not {name!r}")
     return names
-
-
-def _even_masks(gpus: int, parts: int) -> tuple[int, ...]:
-    size = gpus // parts
-    return tuple(((1 << size) - 1) << (size * part) for part in range(parts))

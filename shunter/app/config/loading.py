@@ -24,7 +24,7 @@ from shunter.app.config.layers import (
 )
 from shunter.app.config.model import Config, unsized
 from shunter.app.config.policies import POLICIES, find_policy
-from shunter.app.config.policy import SkewSection
+from shunter.app.config.policy_tables.placements import SkewSection
 from shunter.app.config.workload import ONE_OF
 from shunter.app.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
 from shunter.app.plugins import did_you_mean

@@ -106,9 +106,10 @@ class Config(Section):
         if any(group.units for group in self.cluster.nodes):
             self._check_units()
         if self.policy.slicing is not None:
-            if self.backend.is_live:
+            if self.backend.launches_wait:
                 raise ValueError(
-                    "policy.slicing: jobs take turns in simulations only, so far: leave it out"
+                    "policy.slicing: Slurm gives no GPU to two jobs, so none take turns with "
+                    "[backend.slurm] mode = 'per-job': take mode = 'pilot', or leave it out"
                 )
             if self.simulation.has_leases:
                 raise ValueError(

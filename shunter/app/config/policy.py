@@ -2,32 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from shunter.app.config.policy_tables.placements import Part, SkewSection, TopologySection
 from shunter.app.config.section import Positive, Section, Span, Stretch
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.placement import PLACEMENTS, SKEW_THRESHOLD, Placement, Skew
+from shunter.core.placement import (
+    PLACEMENTS,
+    Placement,
+)
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import Guards
+from shunter.core.planning.making_room import CanMakeRoom
+from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.errors import ConfigError
 from shunter.policies.sizing import HighsSolver
-from shunter.policies.skews import BUILTIN_SKEWS
 
-__all__ = ["AgingSection", "GuardsSection", "PolicySection", "SkewSection"]
+__all__ = ["AgingSection", "DecentralisedSection", "GuardsSection", "PolicySection", "SkewSection"]
 
-PlacementName = Literal["consolidated", "spread", "first_fit", "skew"]
+PlacementName = Literal["consolidated", "spread", "first_fit", "skew", "topology"]
 assert set(PLACEMENTS) == set(get_args(PlacementName))
 
 _SOLVE_LIVE_US = 1_000_000
 _CORRECT_BEYOND = 0.1
-
-Part = Annotated[float, Field(ge=0, le=1)]
-"""A part of a whole, from 0 to 1; a NaN is not."""
+QUANTUM_LEAST_US = 50_000
+"""The supervisor that rotates looks no sooner again (`SWITCH_LOOK_US` of its rotator)."""
 
 
 class GuardsSection(Section):
@@ -68,40 +72,79 @@ class AgingSection(Section):
     )
 
 
-class SkewSection(Section):
-    """Which gangs placement `skew` keeps together."""
-
-    threshold: Part = Field(
-        default=SKEW_THRESHOLD,
-        description="a skew above it keeps a gang together; the middle of the built-in table's gap",
-    )
-    table: str = Field(
-        default=BUILTIN_SKEWS,
-        min_length=1,
-        description="skews and sizes by model: 'builtin:model-skew' or a CSV file",
-    )
-    models: dict[str, Part] = Field(
-        default={}, description="skews of single models, instead of those in the table"
-    )
-    unknown: Literal["spread", "consolidate", "error"] = Field(
-        default="spread",
-        description="gangs of models nobody knows: they may spread, may not, or are refused",
-    )
-
-    def placement(self, skews: Mapping[str, float]) -> Skew:
-        """Return the placement by the skews of a whole table."""
-        return Skew(skews, self.threshold, self.unknown == "consolidate")
-
-
 class SlicingSection(Section):
     """How jobs that share GPUs of a server in turns take them (Gandiva, OSDI 2018)."""
 
     quantum: Stretch = Field(
-        default=60_000_000, description="how long a turn is while others wait for one"
+        default=60_000_000,
+        description="how long a turn is while others wait for one; 50 ms at least",
     )
     wait_most: Stretch | None = Field(
         default=None, description="a job that has waited longer for a turn goes before all others"
     )
+    boundary_most: Span | None = Field(
+        default=None,
+        description="how long the end of a turn waits for the next mini-batch boundary before the "
+        "job is stopped where it is; 10 s live, any time in a simulation",
+    )
+
+    @field_validator("quantum")
+    @classmethod
+    def _can_be_kept(cls, quantum_us: int) -> int:
+        if quantum_us < QUANTUM_LEAST_US:
+            raise ValueError(
+                f"expected {QUANTUM_LEAST_US // 1000} ms at least, not {quantum_us / 1000:g} ms: "
+                "so often at most those who share a server's GPUs look whose turn it is"
+            )
+        return quantum_us
+
+
+class DecentralisedSection(Section):
+    """Job schedulers propose gangs, an approver grants or rejects them.
+
+    Xiao, SOSP student research competition 2017.
+    """
+
+    schedulers: Literal["built_in", "callers"] = Field(
+        default="built_in",
+        description="who proposes: a scheduler of each job in here, or callers of POST /proposals "
+        "alone; the text leaves it open",
+    )
+    staleness: Span = Field(
+        default=0,
+        description="how old the view of a job scheduler is at most, drawn anew each time; with 0 "
+        "each sees all that was granted before",
+    )
+    candidates: int = Field(
+        default=4, ge=1, le=64, description="how many placements a proposal names at most"
+    )
+    retry: Stretch = Field(
+        default=1_000_000,
+        description="who was rejected proposes again after a part of it, drawn at random, and of "
+        "twice as much each further time",
+    )
+    retry_most: Stretch = Field(
+        default=60_000_000, description="the longest of which a part is drawn"
+    )
+    reserve_after: Positive = Field(
+        default=8, description="so many rejections in a row, and GPUs are kept for the job"
+    )
+    reserve_for: Stretch = Field(
+        default=60_000_000, description="how long they are kept for a job that callers propose"
+    )
+
+    @property
+    def scheme(self) -> Decentralised:
+        """The scheme as the core takes it."""
+        return Decentralised(
+            self.schedulers == "built_in",
+            self.staleness,
+            self.candidates,
+            self.retry,
+            max(self.retry, self.retry_most),
+            self.reserve_after,
+            self.reserve_for,
+        )
 
 
 class PolicySection(Section):
@@ -147,6 +190,10 @@ class PolicySection(Section):
     slicing: SlicingSection | None = Field(
         default=None, description="let jobs share GPUs in turns, under policies that want it"
     )
+    decentralised: DecentralisedSection | None = Field(
+        default=None,
+        description="let job schedulers propose where gangs go; the policy places them otherwise",
+    )
     aging: AgingSection | None = Field(
         default=None, description="let waiting jobs rise; off by default"
     )
@@ -155,6 +202,9 @@ class PolicySection(Section):
     )
     skew: SkewSection = Field(
         default=SkewSection.usual(), description="what placement skew goes by"
+    )
+    topology: TopologySection = Field(
+        default=TopologySection.usual(), description="what placement topology goes by"
     )
 
     @property
@@ -202,6 +252,68 @@ class PolicySection(Section):
         solver = HighsSolver(seconds_most=None if limit_us is None else limit_us / 1e6)
         return replace(ranked, sizing=Sizing(self.sizing, table, solver))
 
+    @property
+    def scheme(self) -> Decentralised | None:
+        """How job schedulers propose; None: the policy places jobs itself."""
+        return None if self.decentralised is None else self.decentralised.scheme
+
+    def proposing(self, policy: AnyPolicy) -> AnyPolicy:
+        """Return a policy whose jobs have schedulers of their own, if that is configured.
+
+        Raises:
+            ConfigError: it is no index policy, or places jobs in a way that only one plan can.
+        """
+        if self.decentralised is None:
+            return policy
+        ranked = _ranked(policy, "decentralised", "that says who may start; leave the table out")
+        if self.slicing is not None:
+            raise ConfigError(
+                "policy.decentralised: with policy.slicing jobs are put on GPUs that others have, "
+                "and a proposal is granted only GPUs that are free; leave one of the two out"
+            )
+        if self.sizing not in (None, Mechanism.proportional):
+            raise ConfigError(
+                f"policy.decentralised: with policy.sizing {self.sizing.value!r} a start takes "
+                "CPUs and memory from jobs of the server that it goes to, which one plan must say; "
+                "expected 'proportional', or leave one of the two out"
+            )
+        if self.sizing is not None and not self.decentralised.scheme.built_in:
+            raise ConfigError(
+                "policy.decentralised.schedulers: callers propose GPUs with what a job asks for "
+                "beside them; with policy.sizing expected 'built_in'"
+            )
+        return replace(ranked, scheme=self.scheme)
+
+    def making_room(self, policy: AnyPolicy) -> AnyPolicy:
+        """Return a policy that moves running jobs for gangs, if it is to.
+
+        Raises:
+            ConfigError: jobs are placed by another rule, or the policy cannot do it.
+        """
+        section, key = self.topology.make_room, "policy.topology.make_room"
+        if section is None:
+            return policy
+        if self.placement != "topology":
+            raise ConfigError(
+                f"{key}: expected policy.placement = 'topology', not {self.placement!r}; or leave "
+                "the table out"
+            )
+        self._refuse_beside("topology.make_room", "decentralised", "sizing", "slicing")
+        if not isinstance(policy, CanMakeRoom):
+            raise ConfigError(
+                f"{key}: policy {policy.name!r} makes no room by moves; expected an index policy, "
+                "one of gavel's or two_level; or leave the table out"
+            )
+        return policy.with_room(section.making_room())
+
+    def _refuse_beside(self, key: str, *others: str) -> None:
+        """Raise a ConfigError if a key is set by which jobs get GPUs in another way."""
+        for other in [other for other in others if getattr(self, other) is not None]:
+            raise ConfigError(
+                f"policy.{key}: with policy.{other} jobs get their GPUs in another way; leave one "
+                "of the two out"
+            )
+
     def tolerance(self, *, is_measured: bool) -> float:
         """Return from which part on a measured speed corrects the table; 0: none does.
 
@@ -212,10 +324,22 @@ class PolicySection(Section):
             return 0.0
         return _CORRECT_BEYOND if self.correct_beyond is None else self.correct_beyond
 
+    def learns(self, *, is_measured: bool) -> bool:
+        """Say whether curves of tolerance are learnt.
+
+        Args:
+            is_measured: whether jobs are measured while they run.
+        """
+        if self.placement != "topology" or self.topology.learn is False:
+            return False
+        return is_measured
+
     def placement_strategy(self, skews: Mapping[str, float]) -> Placement:
         """Return where gangs go; `skews` is the whole table that the placement may need."""
         if self.placement == "skew":
             return self.skew.placement(skews)
+        if self.placement == "topology":
+            return self.topology.placement()
         return PLACEMENTS[self.placement]()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shunter.app.config.accelerators import GPU
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.model import Config
 from shunter.app.config.policies import (
@@ -102,8 +103,16 @@ def launches_first(config: Config) -> bool:
 
 def tolerance_of(config: Config) -> float:
     """Return from which part on a measured speed corrects the table; 0: none does."""
-    is_measured = config.backend.is_live or bool(config.simulation.samples.every)
-    return config.policy.tolerance(is_measured=is_measured)
+    return config.policy.tolerance(is_measured=_is_measured(config))
+
+
+def learns_tolerance(config: Config) -> bool:
+    """Say whether curves of tolerance are learnt from what gangs measure."""
+    return config.policy.learns(is_measured=_is_measured(config))
+
+
+def _is_measured(config: Config) -> bool:
+    return config.backend.is_live or bool(config.simulation.samples.every)
 
 
 def _table_check(tolerance: float, table: SensitivityTable | None) -> TableCheck | None:
@@ -118,17 +127,34 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
     """
     section, simulation = document["policy"], document["simulation"]
     for group in document["cluster"]["nodes"]:
-        if not group["units"]:
-            del group["units"]
+        for name in ("units", "socket_gpus", "switch_gpus", "socket_cpus"):
+            if not group[name]:
+                del group[name]
+        if group["device"] == GPU:
+            del group["device"]
+    if not document["cluster"]["devices"]:
+        del document["cluster"]["devices"]
     costs = simulation["costs"]
     if loaded.config.policy.placement == "skew":
         section["skew"] = {**section["skew"], "models": loaded.skews}
         del section["skew"]["table"]
     else:
         del section["skew"]
-    for name in ("aging", "on_fault", "sizing", "slicing", "solve_limit", "time_limit"):
+    if loaded.config.policy.placement != "topology":
+        del section["topology"]
+    else:
+        if section["topology"]["make_room"] is None:
+            del section["topology"]["make_room"]
+        if learns_tolerance(loaded.config):
+            section["topology"]["learn"] = True
+        else:
+            del section["topology"]["learn"]
+    off = ("aging", "decentralised", "on_fault", "sizing", "slicing", "solve_limit", "time_limit")
+    for name in off:
         if section.get(name) is None:
             section.pop(name, None)
+    if section.get("slicing", {}).get("boundary_most", 0) is None:
+        del section["slicing"]["boundary_most"]
     section["correct_beyond"] = tolerance = tolerance_of(loaded.config)
     if not tolerance:
         del section["correct_beyond"]
@@ -166,12 +192,14 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     policy = completed(section.aged(policy), placement, sensitivity, at_events=at_events)
     policy = informed(policy, loaded.throughputs)
     policy = section.sized(policy, sensitivity, is_live=config.backend.is_live)
+    policy = section.making_room(section.proposing(policy))
     policy = fitted(policy, config.cluster)
     if getattr(policy, "needs_slicing", False) and section.slicing is None:
         raise ConfigError(
             f"policy {policy.name} shares GPUs in turns: name how as [policy.slicing], with "
             "quantum = '60s', say"
         )
+    _check_trials(config, loaded.chosen_params)
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -186,8 +214,32 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         takes_turns=section.slicing is not None,
         on_fault=section.reaction(is_live=config.backend.is_live),
         table_check=_table_check(tolerance_of(config), sensitivity),
+        learns_tolerance=learns_tolerance(config),
+        decentralised=section.scheme,
     )
     return PolicyRuntime(policy, rules)
+
+
+def _check_trials(config: Config, params: Any) -> None:
+    """Refuse trials that are too short, or in which jobs would not be measured."""
+    probes_us: Mapping[str, int] = getattr(params, "probes_us", {})
+    slicing = config.policy.slicing
+    for name, probe_us in probes_us.items():
+        if slicing is not None and probe_us < slicing.quantum:
+            raise ConfigError(
+                f"policy.params.{config.policy.name}.{name}.probe: expected a quantum of "
+                f"policy.slicing at least, {slicing.quantum / 1e6:g}s: who waits for a turn "
+                "measures nothing"
+            )
+    needed_us: int | None = getattr(params, "needs_samples_us", None)
+    if needed_us is None or config.backend.is_live:
+        return  # live they are sampled as often as it takes
+    if not 0 < config.simulation.samples.every <= needed_us:
+        raise ConfigError(
+            f"simulation.samples.every: expected at most {needed_us / 1e6:g}s and more than 0: "
+            "jobs must be measured six times in the probe of what "
+            f"policy.params.{config.policy.name} tries"
+        )
 
 
 def recorded_runtime(record: str) -> PolicyRuntime:
@@ -217,6 +269,8 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             takes_turns=section.slicing is not None,
             on_fault=section.reaction(is_live="backend" in document),
             table_check=_table_check(section.correct_beyond or 0.0, sensitivity),
+            learns_tolerance=section.learns(is_measured=bool(section.topology.learn)),
+            decentralised=section.scheme,
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
@@ -225,7 +279,8 @@ def recorded_runtime(record: str) -> PolicyRuntime:
     policy = section.aged(weighed(built(plugin, params, placement), sensitivity))
     policy = completed(policy, placement, sensitivity)
     policy = informed(policy, recorded_throughputs(record))
-    return PolicyRuntime(section.sized(policy, sensitivity, is_live=rules.is_live), rules)
+    policy = section.sized(policy, sensitivity, is_live=rules.is_live)
+    return PolicyRuntime(section.making_room(section.proposing(policy)), rules)
 
 
 def recorded_throughputs(record: str) -> ThroughputTable | None:

@@ -7,10 +7,11 @@ logs the number of steps and their mean duration say when it was (costs.py). Of 
 steps work begins with `AttemptStarted`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shunter.app.cost_fitting.switches import Switches
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
 from shunter.core.state import NO_RESULT, SUSPENDING, Job, State
@@ -27,6 +28,8 @@ from shunter.events.facts.execution import (
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -41,7 +44,7 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Share, Sharing
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import JobSpec
 
@@ -58,7 +61,8 @@ class Attempt:
     `first_step` are the steps that its checkpoint held when it began. It told its first mini-batch
     at `trained_us`. It was `told_us` to leave,
     had seen that at `acknowledged_us`, and was over at `left_us`. `lost_us` is the time at work
-    that the log says was lost, `stopped_us` the time for which its processes stood still.
+    that the log says was lost, `stopped_us` the time for which its processes stood still, by an
+    order or because others had the turn: `stopped_at_first_us` of it before its first mini-batch.
     """
 
     number: int
@@ -76,11 +80,19 @@ class Attempt:
     lost_us: int = 0
     stopped_us: int = 0
     stopped_since_us: int | None = None
+    stopped_at_first_us: int = 0
+    takes_turns: bool = False
+    can_move: bool = False
     saves: list[Save] = field(default_factory=list)
     batches_s: list[float] = field(default_factory=list)
     was_forced: bool = False
     is_lost: bool = False
     is_last: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it had."""
+        return sum([share.gpus for share in self.shares])
 
     @property
     def at_work_us(self) -> int:
@@ -98,8 +110,11 @@ class Attempt:
     def worked_until_us(self) -> int | None:
         """When it stopped working, None if that was not seen."""
         if self.acknowledged_us is not None and self.saved_on_leaving is not None:
-            return self.acknowledged_us
-        return self.left_us
+            until_us: int | None = self.acknowledged_us
+        else:
+            until_us = self.left_us
+        since_us = self.stopped_since_us
+        return until_us if until_us is None or since_us is None else min(until_us, since_us)
 
 
 @dataclass(slots=True)
@@ -130,7 +145,11 @@ class ObservedJob:
 
 @dataclass(slots=True)
 class Observed:
-    """What a log says of its jobs, in the order of their submission."""
+    """What a log says of its jobs, in the order of their submission.
+
+    `switches_us` are the times that GPUs took to change hands between jobs that share them in
+    turns.
+    """
 
     url: str
     digest: str
@@ -138,6 +157,7 @@ class Observed:
     is_simulated: bool = False
     config: str = "{}"
     types: tuple[GpuType, ...] = ()
+    switches_us: Sequence[int] = ()
 
 
 async def observe_log(reader: LogReader, advance: Advance | None = None) -> Observed:
@@ -162,6 +182,7 @@ class _Gathering:
         self._result = NO_RESULT
         self._observed = observed
         self._jobs: dict[JobId, ObservedJob] = {}
+        self._switches = Switches()
 
     def take(self, event: Event) -> None:
         """Fold an event, and note what it says."""
@@ -173,7 +194,7 @@ class _Gathering:
     def ended(self) -> Observed:
         """Return what came together."""
         found = self._observed
-        found.jobs = list(self._jobs.values())
+        found.jobs, found.switches_us = list(self._jobs.values()), self._switches.took_us
         servers = self.state.cluster.servers.values()
         found.types = tuple(dict.fromkeys(each.configuration.gpu_type for each in servers))
         return found
@@ -205,8 +226,11 @@ class _Gathering:
                 max(job.since_us, began_us),
                 (steps[-1] if steps else 0) or 0,
                 is_elsewhere=last is not None and last.shares != shares,
+                takes_turns=job.held.sharing is Sharing.sliced,
             )
         )
+        if known.attempts[-1].takes_turns:
+            known.attempts[-1].stopped_since_us = known.attempts[-1].started_us
 
     def changed(self, event: AllocationChanged) -> None:
         attempt = self._open(event.job_id, None)
@@ -217,8 +241,18 @@ class _Gathering:
     def told(self, event: Any) -> None:
         """Note what an event says of an attempt that was seen to start."""
         attempt = self._open(event.job_id, event.attempt)
-        if attempt is not None:
-            _note(self._jobs[event.job_id], attempt, event)
+        if attempt is None:
+            return
+        if isinstance(event, TurnStarted) and not self.state.jobs[event.job_id].gpus:
+            return  # the gang has it on some of its servers only
+        if isinstance(event, TurnStarted) and attempt.stopped_since_us is not None:
+            began_us = event.at_us if event.began_us is None else event.began_us
+            since_us = attempt.stopped_since_us
+            self._switches.began(event.job_id, event.shares[0], began_us, since_us)
+        _note(self._jobs[event.job_id], attempt, event)
+        over_us = attempt.left_us if attempt.left_us is not None else attempt.stopped_since_us
+        if over_us is not None:
+            self._switches.ended(event.job_id, over_us)
 
     def job_ended(self, event: JobFinished | JobFailed | JobCancelled) -> None:
         known, job = self._jobs[event.job_id], self._result.departed
@@ -250,6 +284,13 @@ def _note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
     at_us = event.at_us
     if isinstance(event, TrainingStarted):
         attempt.trained_us, job.tells_steps = at_us, True
+        attempt.stopped_at_first_us = attempt.stopped_us
+    elif isinstance(event, TurnStarted):
+        attempt.can_move |= event.can_move
+        _go_on(attempt, at_us if event.began_us is None else event.began_us)
+    elif isinstance(event, TurnEnded):
+        if attempt.stopped_since_us is None:  # of a gang the first server that ends it counts
+            attempt.stopped_since_us = at_us if event.ended_us is None else event.ended_us
     elif isinstance(event, SuspendAcknowledged):
         if attempt.acknowledged_us is None:
             attempt.acknowledged_us = at_us
@@ -263,11 +304,11 @@ def _note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
         if event.step is not None and event.batch_s:
             attempt.batches_s.append(event.batch_s)
     elif isinstance(event, JobStopped):
-        attempt.stopped_since_us = at_us
+        if attempt.stopped_since_us is None:
+            attempt.stopped_since_us = at_us
     elif isinstance(event, JobContinued):
-        if attempt.stopped_since_us is not None:
-            attempt.stopped_us += at_us - attempt.stopped_since_us
-            attempt.stopped_since_us = None
+        if not attempt.takes_turns:  # else it waits for its turn
+            _go_on(attempt, at_us)
     elif isinstance(event, JobSuspended):
         attempt.left_us, attempt.lost_us = at_us, event.lost_us
     elif isinstance(event, AttemptLost):
@@ -280,9 +321,16 @@ def _note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
         attempt.released_us = at_us
 
 
+def _go_on(attempt: Attempt, at_us: int) -> None:
+    if attempt.stopped_since_us is not None:
+        attempt.stopped_us += max(0, at_us - attempt.stopped_since_us)
+        attempt.stopped_since_us = None
+
+
 _OF_ATTEMPTS = (
     *(TrainingStarted, SuspendAcknowledged, SuspendEscalated, CheckpointSaved, ProfileSampled),
     *(JobStopped, JobContinued, JobSuspended, AttemptLost, AttemptEnded, GpusReleased),
+    *(TurnStarted, TurnEnded),
 )
 _NOTED: dict[type[Event], Callable[[_Gathering, Any], None]] = {
     SchedulerStarted: _Gathering.began,

@@ -54,8 +54,9 @@ class Kind(NamedTuple):
 class Fitted:
     """What was measured, in microseconds, and from how many attempts.
 
-    `launch_us` and `suspend_us` lack what no attempt showed. `batch_us` is the time of a
-    mini-batch by kind. `types` are the GPU types of the cluster, the base type first.
+    `launch_us`, `suspend_us` and `turn_us` (GPUs change hands) lack what nothing showed.
+    `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the cluster, the
+    base type first.
     """
 
     launch_us: Mapping[Launch, int]
@@ -64,6 +65,8 @@ class Fitted:
     suspensions: int
     batch_us: Mapping[Kind, float] = field(default_factory=dict)
     types: tuple[GpuType, ...] = ()
+    turn_us: int | None = None
+    turns: int = 0
 
     def start_up_us(self, attempt: Attempt) -> int:
         """Return how long the start-up of an attempt takes by what was measured."""
@@ -113,7 +116,8 @@ def fit_costs(observed: Observed) -> Fitted:
             spent_us: float = attempt.at_work_us - attempt.launched_us
             if attempt.trained_us is not None:
                 batch = batch_us.get(kind_of(job, attempt), 0.0)
-                spent_us = max(spent_us, attempt.trained_us - batch - attempt.launched_us)
+                until_us = attempt.trained_us - attempt.stopped_at_first_us - batch
+                spent_us = max(spent_us, until_us - attempt.launched_us)
             elif job.tells_steps:
                 spent_us += prepares_us.get(launch_of(attempt), 0)
             starts_us[launch_of(attempt)].append(spent_us)
@@ -125,6 +129,8 @@ def fit_costs(observed: Observed) -> Fitted:
         len(leaves_us),
         batch_us,
         observed.types,
+        round(fmean(observed.switches_us)) if observed.switches_us else None,
+        len(observed.switches_us),
     )
 
 
@@ -136,12 +142,12 @@ def launch_of(attempt: Attempt) -> Launch:
 
 
 def kind_of(job: ObservedJob, attempt: Attempt) -> Kind:
-    """Return which kind a job is where an attempt of it ran."""
-    spec = job.spec
+    """Return which kind a job is, where and with the gang an attempt had."""
+    spec, gpus = job.spec, attempt.gpus
     if not spec.model:
-        return Kind("", spec.gpus, attempt.gpu_type, job.job_id)
+        return Kind("", gpus, attempt.gpu_type, job.job_id)
     batch = "" if spec.batch_size is None else f" (batch size {spec.batch_size})"
-    return Kind(f"{spec.model}{batch}", spec.gpus, attempt.gpu_type)
+    return Kind(f"{spec.model}{batch}", gpus, attempt.gpu_type)
 
 
 def _pieces(job: ObservedJob) -> Iterator[_Piece]:
@@ -152,14 +158,19 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
         kind = kind_of(job, attempt)
         prepares: Launch | None = launch
         if attempt.trained_us is not None:
-            yield _Piece(launch, kind, attempt.trained_us - since_us, 1)
+            prepared_us = attempt.trained_us - attempt.stopped_at_first_us - since_us
+            yield _Piece(launch, kind, prepared_us, 1)
             prepares, since_us, before = None, attempt.trained_us, before + 1
         found = _known_step(job, attempt)
-        if found is None or attempt.stopped_us or attempt.stopped_since_us is not None:
+        if found is None or attempt.stopped_since_us is not None:
             continue
         at_us, step = found
-        if step > before and at_us > since_us:
-            yield _Piece(prepares, kind, at_us - since_us, step - before)
+        if attempt.stopped_us and not (attempt.takes_turns and at_us == attempt.left_us):
+            continue  # nobody knows how much of that was before the step
+        stood_us = attempt.stopped_us - (0 if prepares else attempt.stopped_at_first_us)
+        took_us = at_us - since_us - stood_us
+        if step > before and took_us > 0:
+            yield _Piece(prepares, kind, took_us, step - before)
 
 
 def _solved(
@@ -264,14 +275,19 @@ def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:
 
     In a simulation that is the run time that its trace declared, or, if a time limit ended it,
     what it had done. Live it is the time at work in all attempts, without their start-ups and what
-    was lost. A job that was shorter than a start-up takes did the least work there is.
+    was lost. With another gang than was submitted it is as much more as that one is faster: by what
+    was measured of both, or else as it has GPUs, as simulations count it. A job that was shorter
+    than a start-up takes did the least work there is.
     """
     if observed.is_simulated:
         is_whole = job.declared_us is not None and job.outcome is not Outcome.timeout
         return max(LEAST_US, (job.declared_us or 0) if is_whole else job.counted_us)
     speeds = fitted.speeds
     kept = (
-        _kept_us(attempt, fitted) * speeds.get(attempt.gpu_type, 1.0) for attempt in job.attempts
+        _kept_us(attempt, fitted)
+        * speeds.get(attempt.gpu_type, 1.0)
+        * _speed_of_size(job, attempt, fitted)
+        for attempt in job.attempts
     )
     return max(LEAST_US, round(sum(kept)))
 
@@ -286,6 +302,18 @@ def checkpoint_interval_us(job: ObservedJob) -> int | None:
         saves_us = [at_us for at_us, _ in attempt.saves if told_us is None or at_us < told_us]
         gaps_us += [after - before for before, after in pairwise(saves_us)]
     return sorted(gaps_us)[len(gaps_us) // 2] if gaps_us else None
+
+
+def _speed_of_size(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
+    """Return how fast the gang of an attempt is over the one that was submitted."""
+    submitted = job.spec.gpus
+    if attempt.gpus == submitted or not submitted:
+        return 1.0
+    kind = kind_of(job, attempt)
+    now_us, before_us = (fitted.batch_us.get(kind._replace(gpus=n)) for n in (kind.gpus, submitted))
+    if now_us and before_us:
+        return before_us / now_us
+    return attempt.gpus / submitted
 
 
 def _kept_us(attempt: Attempt, fitted: Fitted) -> int:

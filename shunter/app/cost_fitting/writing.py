@@ -84,6 +84,10 @@ def fit_document(observed: Observed, fitted: Fitted) -> dict[str, object]:
                 "s": None if fitted.suspend_us is None else fitted.suspend_us / 1e6,
                 "attempts": fitted.suspensions,
             },
+            "turn": {
+                "s": None if fitted.turn_us is None else fitted.turn_us / 1e6,
+                "switches": fitted.turns,
+            },
         },
         "rates": [
             {
@@ -121,7 +125,9 @@ def _costs(fitted: Fitted) -> dict[str, float]:
     found = {str(launch): us for launch, us in fitted.launch_us.items()}
     if fitted.suspend_us is not None:
         found["suspend"] = fitted.suspend_us
-    order = ("start", "suspend", "resume", "migrate")
+    if fitted.turn_us is not None:
+        found["turn"] = fitted.turn_us
+    order = ("start", "suspend", "resume", "migrate", "turn")
     return {key: found[key] / 1e6 for key in order if key in found}
 
 
@@ -130,6 +136,8 @@ def _head(observed: Observed, fitted: Fitted) -> Iterator[str]:
     for launch, words in _WORDS.items():
         yield f"# {launch}: {fitted.launches.get(launch, 0)} {words}"
     yield f"# suspend: {fitted.suspensions} times that a job saved and left"
+    if fitted.turns:
+        yield f"# turn: {fitted.turns} times that GPUs changed hands between jobs that share them"
     yield from (f"# {sentence}" for sentence in left_out(fitted))
 
 

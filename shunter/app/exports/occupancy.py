@@ -95,6 +95,8 @@ def _shares(job: Job, event: Any, before: _Tenancy | None) -> tuple[Share, ...]:
     """Return what a job has of GPUs after an event."""
     if job.held.sharing is not _SLICED:
         return job.held.shares
+    if job.is_spread:
+        return job.held.shares if job.gpus else ()
     if type(event) is TurnStarted and event.job_id == job.job_id:
         return event.shares
     return before.shares if before is not None and job.gpus else ()

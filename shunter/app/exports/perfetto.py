@@ -1,6 +1,7 @@
 """A log as a trace for the Perfetto viewer: servers and GPUs as tracks, attempts as slices.
 
-    cluster      decisions as instants, with their reasons; jobs that wait and run, GPUs in use
+    cluster      decisions as instants, with their reasons; jobs that wait (in all, and in each
+                 queue, if there are several) and run, GPUs in use, utilisation
     server n1    what became of it as instants
       GPU 0      the attempts that had it as slices, with arrows from each attempt to the next one
 
@@ -8,7 +9,6 @@ Written with the schema of the package `perfetto` (Apache 2.0), one packet after
 of time. Timestamps are the log's, in nanoseconds.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
@@ -16,16 +16,15 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, Track
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
 from shunter.app.exports.occupancy import Occupancy, Spot
-from shunter.app.gc_control import collector_off
-from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
+from shunter.app.replaying.folding import Advance, fold_telling
 from shunter.app.replaying.formatting import because_in_words
+from shunter.app.run_history.job_counts import JobCounts
 from shunter.core.state import FoldResult, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeAdded
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.ids import JobId, NodeName, QueueName
 
 __all__ = ["write_perfetto"]
 
@@ -36,7 +35,8 @@ _Said = Mapping[str, str | int]
 _SEQUENCE: Final = 1
 _CLUSTER: Final = 1
 _DECISIONS: Final = 2
-_COUNTERS: Final = {"jobs that wait": 3, "jobs that run": 4, "GPUs in use": 5}
+_UTILISATION: Final = "utilisation of GPUs"
+_COUNTERS: Final = {"jobs that wait": 3, "jobs that run": 4, "GPUs in use": 5, _UTILISATION: 6}
 _FIRST_FREE: Final = 16
 """Numbers of tracks; from the last one on they are servers' and GPUs'."""
 
@@ -50,14 +50,8 @@ async def write_perfetto(
         LogDamagedError: the bytes are not what was written.
         IllegalEventError: an event does not fit those before it.
     """
-    state, rules = State(), rules_of_log(MemoryPastJobs())
     drawing = _Drawing(file)
-    with collector_off():
-        async for frame in reader.frames(0, to):
-            for event in frame.events(0, to):
-                drawing.take(event, state, fold_events(state, (event,), rules))
-            if advance is not None:
-                advance(state.seq, to)
+    state = await fold_telling(reader, (drawing,), to, advance)
     drawing.close(state.now_us)
     return drawing.packets
 
@@ -65,8 +59,7 @@ async def write_perfetto(
 class _Drawing:
     """Draws what changes with each event.
 
-    `_counts` is how many jobs stand how, by what was drawn of each; `_told` are the counters as
-    they were written last.
+    `_counts` is how many jobs stand how; `_told` are the counters as they were written last.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -76,25 +69,29 @@ class _Drawing:
         self._servers: dict[NodeName, int] = {}
         self._gpus: dict[Spot, int] = {}
         self._next = _FIRST_FREE
-        self._running: dict[JobId, bool] = {}
-        self._counts: Counter[bool] = Counter()
-        self._counted_us = 0
-        self._told: Mapping[str, int] = {}
+        self._counts = JobCounts()
+        self._gpus_up = 0
+        self._told: dict[str, float] = {}
+        self._counters: dict[str, int] = dict(_COUNTERS)
         self._track(_CLUSTER, "cluster")
         self._track(_DECISIONS, "decisions", _CLUSTER)
         for rank, (name, uuid) in enumerate(_COUNTERS.items(), 1):
-            self._track(uuid, name, _CLUSTER, rank, is_counter=True)
+            unit = "%" if name == _UTILISATION else ""
+            self._track(uuid, name, _CLUSTER, rank, unit=unit)
 
-    def take(self, event: Event, state: State, result: FoldResult) -> None:
+    def passes(self, state: State, until_us: int) -> None:
+        """Write the counters of an instant once it is over."""
+        self._count(state.now_us)
+
+    def tell(self, event: Event, state: State, result: FoldResult) -> None:
         """Draw what an event has changed."""
-        kind, at_us = type(event), event.at_us
-        if at_us != self._counted_us:
-            self._count(self._counted_us)
-            self._counted_us = at_us
+        kind = type(event)
         if kind in _ABOUT_JOBS:
             self._job(event.job_id, event, state)  # type: ignore[union-attr]  # all of these have
-        elif kind in _ABOUT_SERVERS:
-            self._server(event)
+        elif kind in CLUSTER_CHANGES:
+            self._gpus_up = sum(pool.gpus_up for pool in state.cluster.pools.values())
+            if kind in _ABOUT_SERVERS:
+                self._server(event)
         for job in (*result.launched, *result.displaced):
             self._job(job.job_id, event, state)
         if isinstance(event, AllocationChanged):
@@ -120,15 +117,7 @@ class _Drawing:
                 said: _Said = {"user": job.spec.user, "gpus": job.spec.gpus} if flow else {}
                 track = self._gpu(spot)
                 self._event(track, at_us, TrackEvent.TYPE_SLICE_BEGIN, name, said, flow)
-        was, now = self._running.get(job_id), None if job is None else job.since_us is not None
-        if was is not now:
-            if was is not None:
-                self._counts[was] -= 1
-            if now is None:
-                del self._running[job_id]
-            else:
-                self._counts[now] += 1
-                self._running[job_id] = now
+        self._counts.note(job_id, state)
 
     def _decision(self, event: AllocationChanged) -> None:
         """Draw what was decided for a job, and why."""
@@ -155,19 +144,30 @@ class _Drawing:
 
     def _count(self, at_us: int) -> None:
         """Write the counters that are others now than when they were written last."""
-        now = dict(
-            zip(
-                _COUNTERS,
-                (self._counts[False], self._counts[True], self._occupancy.used),
-                strict=True,
-            )
-        )
+        used, up = self._occupancy.used, self._gpus_up
+        counts = self._counts
+        values = (counts.waiting, counts.running, used, 100 * used / up if up else 0.0)
+        now: dict[str, float] = dict(zip(_COUNTERS, values, strict=True))
+        if len(counts.by_queue) > 1:
+            now.update({_queue(name): count for name, count in counts.by_queue.items()})
         for name, value in now.items():
             if self._told.get(name) != value:
-                packet = self._packet(_COUNTERS[name], at_us, TrackEvent.TYPE_COUNTER)
-                packet.track_event.counter_value = value
+                packet = self._packet(self._counter(name), at_us, TrackEvent.TYPE_COUNTER)
+                if name == _UTILISATION:
+                    packet.track_event.double_counter_value = value
+                else:
+                    packet.track_event.counter_value = int(value)
                 self._write(packet)
         self._told = now
+
+    def _counter(self, name: str) -> int:
+        """Return the track of a counter; that of a queue begins with its first value."""
+        track = self._counters.get(name)
+        if track is None:
+            track, self._next = self._next, self._next + 1
+            self._counters[name] = track
+            self._track(track, name, _CLUSTER, len(self._counters), unit="")
+        return track
 
     def _server_track(self, node: NodeName) -> int:
         track = self._servers.get(node)
@@ -190,8 +190,9 @@ class _Drawing:
         return number
 
     def _track(
-        self, number: int, name: str, parent: int = 0, rank: int = 0, *, is_counter: bool = False
+        self, number: int, name: str, parent: int = 0, rank: int = 0, *, unit: str | None = None
     ) -> None:
+        """Write what a track is; one with a unit, which may be empty, is a counter."""
         packet = self._builder.create_packet()
         packet.trusted_packet_sequence_id = _SEQUENCE
         track = packet.track_descriptor
@@ -200,8 +201,10 @@ class _Drawing:
             track.parent_uuid = parent
         track.sibling_order_rank = rank
         track.child_ordering = track.EXPLICIT
-        if is_counter:
+        if unit is not None:
             track.counter.SetInParent()
+            if unit:
+                track.counter.unit_name = unit
         self._write(packet)
 
     def _event(
@@ -239,3 +242,7 @@ class _Drawing:
     def _write(self, packet: TracePacket) -> None:
         self._builder.write_packet(packet)
         self.packets += 1
+
+
+def _queue(name: QueueName) -> str:
+    return f"queue {name}: jobs that wait"

@@ -8,11 +8,12 @@ from shunter.app.counting import counted
 from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.doctor.machine import shares
 from shunter.app.first_config import OPEN_BASE
+from shunter.app.gpu_maps import found_map_of, server_map
 from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
 from shunter.errors import extra_hint
 
 if TYPE_CHECKING:
-    from shunter.app.config.cluster_section import ClusterSection
+    from shunter.app.config.cluster_section import ClusterSection, NodeGroup
     from shunter.app.config.live import SshSection
     from shunter.backends.profiles import GpuUse
     from shunter.backends.ssh.host_inventory import HostInventory
@@ -46,12 +47,16 @@ def _hosts(
     from shunter.app.hosts.settings import access_of, hosts_of
     from shunter.backends.ssh.host_inventory import host_inventories
 
-    described = dict(cluster.servers())
+    described, groups = dict(cluster.servers()), cluster.groups()
     inventories = host_inventories(
         hosts_of(section, cluster), access_of(section), section.connect / 1e6
     )
     for one in inventories:
-        findings = list(findings_of(one, described[one.host.name]))
+        name = one.host.name
+        findings = [
+            *findings_of(one, described[name]),
+            *map_findings(one, groups[name], described[name]),
+        ]
         if all(finding.state == "good" for finding in findings):
             yield Finding(one.host.name, "good", summary(one))
         yield from (finding for finding in findings if finding.state != "good")
@@ -106,6 +111,18 @@ def findings_of(one: "HostInventory", described: "ConfigurationSet") -> Iterator
     if one.slow_s > SLOW_S:
         what = f"it took {one.slow_s:.1f} s to answer"
         yield Finding(name, "poor", what, "look at what its shell does at login (~/.bashrc)")
+
+
+def map_findings(
+    one: "HostInventory", group: "NodeGroup", described: "ConfigurationSet"
+) -> Iterator[Finding]:
+    """Return where the map of a host's GPUs is not as the config says, or not known."""
+    if one.found is None or not one.found["gpus"] or group.gpus < 2:
+        return
+    found = found_map_of(one.found, one.host.gpus[: group.gpus])
+    for note in server_map(group, described, found).notes:
+        what, _, mend = note.rpartition(": ")
+        yield Finding(one.host.name, "poor", what, mend)
 
 
 def summary(one: "HostInventory") -> str:

@@ -7,6 +7,7 @@ from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import SshHostSection, SshSection
 from shunter.app.config.live.limits import shared_limits
 from shunter.app.counting import counted
+from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.errors import ConfigError
@@ -58,14 +59,19 @@ def hosts_of(section: SshSection, cluster: ClusterSection) -> tuple[SshHost, ...
             f"backend.ssh.hosts.{strange[0]}: [cluster] has no server of that name: add it there, "
             "or take the table out"
         )
-    usual = SshHostSection()
+    usual, sockets = SshHostSection(), cluster.cpu_sockets()
     return tuple(
-        _host(name, where, section.hosts.get(name, usual), section) for name, where in servers
+        _host(name, where, section.hosts.get(name, usual), section, sockets.get(name, ()))
+        for name, where in servers
     )
 
 
 def _host(
-    name: NodeName, where: ConfigurationSet, own: SshHostSection, usual: SshSection
+    name: NodeName,
+    where: ConfigurationSet,
+    own: SshHostSection,
+    usual: SshSection,
+    sockets: tuple[Socket, ...],
 ) -> SshHost:
     gpus = tuple(str(number) for number in range(where.gpus)) if own.gpus is None else own.gpus
     if where.unit_cpus_milli:
@@ -80,7 +86,17 @@ def _host(
             f"backend.ssh.hosts.{name}.gpus names {counted(len(gpus), 'GPU')}, and [cluster] "
             f"gives it {where.gpus}: name them all"
         )
-    cpus = tuple(range(where.cpus_milli // 1000)) if own.cpus is None else own.cpus
+    cpus = tuple(range(where.cpus_milli // 1000))
+    if sockets:
+        cpus = tuple(sorted(cpu for socket in sockets for cpu in socket.cpus))
+    if own.cpus is not None:
+        strange = sorted({*own.cpus} - {*cpus}) if sockets else []
+        if strange:
+            raise ConfigError(
+                f"backend.ssh.hosts.{name}.cpus names CPU {strange[0]}, which is on no socket by "
+                "socket_cpus of [cluster]: correct one of them"
+            )
+        cpus = own.cpus
     return SshHost(
         name=name,
         address=own.address or name,
@@ -93,4 +109,7 @@ def _host(
         gang_address=own.gang_address,
         cgroup=own.cgroup,
         environment=own.environment,
+        sockets=tuple(
+            Socket(mask, tuple(cpu for cpu in near if cpu in cpus)) for mask, near in sockets
+        ),
     )

@@ -1,11 +1,13 @@
 """`shunter init --ssh`: a config for hosts that were asked what they have."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from shunter.app.config.accelerators import GpuGroups
 from shunter.app.counting import counted
 from shunter.app.first_config import LOG, OPEN_BASE, POLICY
+from shunter.app.gpu_maps import found_map_of
 from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
 from shunter.backends.ssh.settings import SshAccess, SshHost
 from shunter.errors import UnreachableError, UsageError
@@ -13,7 +15,6 @@ from shunter.events.values.ids import NodeName
 
 CONNECT_S = 15.0
 SKEW_S = 5.0
-NEAR = ("PIX", "PXB")
 _TARGET = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<address>[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?")
 _MODEL = re.compile(
     r"\b(GB?\d{3}|[ABHLPTV]\d{1,3}S?|K\d{2}|RTX ?\w+ ?\d{4}|\d{4}(?: ?Ti)?)\b", re.IGNORECASE
@@ -133,16 +134,35 @@ def _node(name: str, one: HostInventory, unseen: int) -> str:
         f"cpus = {len(found['cpus'])}",
         f"memory_gb = {found['memory_mb'] // 1000}",
     ]
-    sockets = len({gpu["socket"] for gpu in gpus if gpu["socket"] is not None})
-    if sockets > 1 and len(gpus) % sockets == 0:
-        lines.append(f"sockets = {sockets}")
-    switches = _switches(found["links"])
-    if 1 < switches < len(gpus) and len(gpus) % switches == 0 and switches % max(1, sockets) == 0:
-        lines.append(f"switches = {switches}")
-    joined = _joined(found["links"])
-    if joined:
-        lines.append(f"nvlink = {joined}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_map_lines(one)]) + "\n"
+
+
+def _map_lines(one: HostInventory) -> Iterator[str]:
+    """Yield the keys of the map of the GPUs of a host, as far as it tells one."""
+    found = found_map_of(one.found or {})
+    for count, key, groups in (
+        ("sockets", "socket_gpus", found.socket_gpus),
+        ("switches", "switch_gpus", found.switch_gpus),
+    ):
+        if groups and groups == _even(groups):
+            yield f"{count} = {len(groups)}"
+        elif groups:
+            yield f"{key} = {_nested(groups)}"
+    cpus = found.socket_cpus(found.socket_gpus)
+    if cpus and sorted(cpu for near in cpus for cpu in near) == list(found.cpus_there):
+        yield f"socket_cpus = {_nested(cpus)}"
+    if found.nvlink:
+        yield f"nvlink = {_nested(found.nvlink)}"
+
+
+def _even(groups: GpuGroups) -> GpuGroups:
+    """Return as many groups of the same GPUs in order, of one size."""
+    size = len(groups[0])
+    return tuple(tuple(range(at * size, at * size + size)) for at in range(len(groups)))
+
+
+def _nested(groups: GpuGroups) -> list[list[int]]:
+    return [list(group) for group in groups]
 
 
 def _type(gpus: Sequence[dict[str, Any]]) -> str:
@@ -151,26 +171,6 @@ def _type(gpus: Sequence[dict[str, Any]]) -> str:
         return "gpu"
     found = _MODEL.search(gpus[0]["name"])
     return (found[0] if found else gpus[0]["name"]).lower().replace(" ", "-")
-
-
-def _switches(links: Sequence[Sequence[str]]) -> int:
-    """Return how many groups of GPUs hang on a switch together."""
-    return len(_groups(links, lambda link: link in NEAR))
-
-
-def _joined(links: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Return the groups of GPUs that NVLink joins."""
-    found = _groups(links, lambda link: link.startswith("NV"))
-    return [group for group in found if len(group) > 1]
-
-
-def _groups(links: Sequence[Sequence[str]], near: Callable[[str], bool]) -> list[list[int]]:
-    groups: list[list[int]] = []
-    for gpu, row in enumerate(links):
-        mine = [group for group in groups if any(near(row[other]) for other in group)]
-        merged = sorted([gpu, *(other for group in mine for other in group)])
-        groups = [group for group in groups if group not in mine] + [merged]
-    return sorted(groups)
 
 
 def _tail(there: Sequence[tuple[str, HostInventory]], access: SshAccess) -> str:

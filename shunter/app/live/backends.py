@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from shunter.app.config.cluster_section import ClusterSection
 from shunter.app.config.live import BackendSection, LocalSection, SshSection
@@ -16,6 +16,8 @@ from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.counting import counted
+from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.settings import Limits, Slicing
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
@@ -26,11 +28,15 @@ from shunter.errors import BackendError, ConfigError, extra_hint
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
+LimitsT = TypeVar("LimitsT", bound=Limits)
 Stamped = Callable[[int], Input]
 
 
 class LiveBackend(Backend, Protocol):
     """A backend that outlives schedulers: the next one must find out what is true."""
+
+    agents: dict[NodeName, NodeAgent]
+    """The agents of its servers, by name."""
 
     @property
     def unreachable(self) -> frozenset[NodeName]:
@@ -130,7 +136,7 @@ def live_backend(
     section = loaded.config.backend
     if section.kind == "local" and section.local is not None:
         settings = local_settings(section.local, loaded.config.cluster, term)
-        settings = replace(settings, is_sized=_sizes(loaded))
+        settings = as_wanted(settings, loaded)
         return _below(settings.root, cluster_id, LocalBackend(settings, start_us))
     if section.kind == "ssh" and section.ssh is not None:
         return _over_ssh(loaded, section.ssh, cluster_id, term, start_us)
@@ -141,9 +147,53 @@ def live_backend(
     )
 
 
+def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
+    """Return settings with what the policy wants, and what devices are.
+
+    The policy wants sizes, turns and samples. Slurm says itself which devices its jobs see.
+
+    Raises:
+        ConfigError: the policy needs samples, and the backend takes none.
+    """
+    config = loaded.config
+    visible = {} if config.backend.kind == "slurm" else config.cluster.visible()
+    settings = replace(
+        settings, is_sized=_sizes(loaded), slicing=slicing_of(loaded), visible=visible
+    )
+    needed_us: int | None = getattr(loaded.chosen_params, "needs_samples_us", None)
+    if needed_us is None:
+        return settings
+    if not settings.sample_s:
+        raise ConfigError(
+            f"policy.params.{loaded.config.policy.name} tries changes by what jobs measure: "
+            f"expected backend.{loaded.config.backend.kind}.sample above 0"
+        )
+    needed_s = max(needed_us / 1e6, SAMPLE_LEAST_S)
+    return replace(
+        settings,
+        sample_s=min(settings.sample_s, needed_s),
+        told_every_s=min(settings.told_every_s, needed_s),
+    )
+
+
+SAMPLE_LEAST_S = 0.5
+"""No attempt is sampled more often for the sake of a policy."""
+
+
 def _sizes(loaded: LoadedConfig) -> bool:
     """Say whether jobs are held to the CPUs and memory that a mechanism gives them."""
     return loaded.config.policy.sizing is not None
+
+
+def slicing_of(loaded: LoadedConfig) -> Slicing | None:
+    """Return how jobs share GPUs in turns; None: they do not."""
+    section = loaded.config.policy.slicing
+    if section is None:
+        return None
+    slicing = Slicing(quantum_us=section.quantum, wait_most_us=section.wait_most)
+    if section.boundary_most is None:
+        return slicing
+    return replace(slicing, boundary_most_us=section.boundary_most)
 
 
 def root_of(section: BackendSection) -> str:
@@ -163,7 +213,7 @@ def _over_ssh(
     from shunter.backends.ssh import SshBackend
 
     settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
-    settings = replace(settings, is_sized=_sizes(loaded))
+    settings = as_wanted(settings, loaded)
     return _below(settings.root, cluster_id, SshBackend(settings, start_us))
 
 
@@ -180,7 +230,7 @@ def _inside_slurm(
 
     check_served(loaded.config.backend)
     settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)
-    settings = replace(settings, is_sized=_sizes(loaded))
+    settings = as_wanted(settings, loaded)
     keep = partial(keep_mode, settings.root, section.mode, held)
     if section.mode == "per-job":
         from shunter.backends.slurm.jobs.backend import JobBackend
@@ -240,7 +290,7 @@ def local_settings(section: LocalSection, cluster: ClusterSection, term: int) ->
     """Return what the local backend is told.
 
     Raises:
-        ConfigError: there are fewer GPU names than GPUs.
+        ConfigError: there are fewer GPU names than GPUs, or CPUs of a socket are not here.
     """
     return LocalSettings(
         root=os.path.abspath(section.root),  # noqa: PTH100 the path need not exist, nor be resolved
@@ -253,7 +303,7 @@ def local_settings(section: LocalSection, cluster: ClusterSection, term: int) ->
 
 
 def _nodes(section: LocalSection, cluster: ClusterSection) -> list[LocalNode]:
-    """Deal the machine's GPUs out in order; all servers share its CPUs."""
+    """Deal GPUs out in order; servers share all CPUs, or have their sockets'."""
     names = [str(number) for number in range(cluster.gpus)]
     if section.gpus is not None:
         names = list(section.gpus)
@@ -262,11 +312,20 @@ def _nodes(section: LocalSection, cluster: ClusterSection) -> list[LocalNode]:
             f"backend.local.gpus names {counted(len(names), 'GPU')}, and [cluster] has "
             f"{cluster.gpus}: name them all, or take servers out"
         )
-    cpus, nodes, first = tuple(sorted(os.sched_getaffinity(0))), [], 0
+    ours, nodes, first = tuple(sorted(os.sched_getaffinity(0))), list[LocalNode](), 0
+    all_sockets = cluster.cpu_sockets()
     for name, where in cluster.servers():
+        sockets = all_sockets.get(name, ())
+        cpus = tuple(sorted(cpu for socket in sockets for cpu in socket.cpus)) or ours
+        if absent := sorted({*cpus} - {*ours}):
+            raise ConfigError(
+                f"cluster.nodes: socket_cpus of {name} names CPU {absent[0]}, and this machine has "
+                f"{', '.join(map(str, ours))} for us: correct it"
+            )
         if where.unit_cpus_milli:
-            nodes.append(LocalNode(name, (NO_DEVICE,) * where.gpus, cpus))
+            nodes.append(LocalNode(name, (NO_DEVICE,) * where.gpus, cpus, sockets))
             continue
-        nodes.append(LocalNode(name, tuple(names[first : first + where.gpus]), cpus))
+        gpus = tuple(names[first : first + where.gpus])
+        nodes.append(LocalNode(name, gpus, cpus, sockets))
         first += where.gpus
     return nodes

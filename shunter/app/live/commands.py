@@ -4,10 +4,11 @@ Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from shunter.app.config.model import Config
+from shunter.app.config.resolved import learns_tolerance
 from shunter.app.live.digests import Digests
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.requests import Caller, Receipt, Submission
@@ -16,6 +17,7 @@ from shunter.app.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.core.cluster import Health
 from shunter.core.fold.checkpoints import awaited, waits_for_checkpoint
 from shunter.core.intake.accepted_types import AcceptedTypes
+from shunter.core.intake.admission import Admission
 from shunter.core.intake.arrays import has_no_turn
 from shunter.core.intake.inputs import (
     CancelJob,
@@ -23,17 +25,21 @@ from shunter.core.intake.inputs import (
     Command,
     DiscardCheckpoint,
     DrainNode,
+    ProposeGang,
     ReleaseJob,
+    ResizeJob,
     RestoreNode,
     SetAttemptAside,
     SubmitJob,
     SuspendJob,
 )
+from shunter.core.performance.learnt_tolerance import has_learnt_floor
 from shunter.core.ranking.keys import PRIORITY_MOST
-from shunter.core.state import Job, State
+from shunter.core.state import ENDING, Job, State
 from shunter.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from shunter.events.facts.jobs import JobRejected, JobSubmitted, Outcome
 from shunter.events.past_jobs import key_of, number_of
+from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName, UserName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 
@@ -112,6 +118,17 @@ class Commands:
         """
         request.check()
         self._check_identity(by)
+        spec = request.spec
+        if self._config.policy.slicing and spec.gpus and spec.suspend_mode is SuspendMode.never:
+            raise RefusedError(
+                "jobs share GPUs in turns here (policy.slicing), and one of suspend mode 'never' "
+                "lets nobody have a turn: submit it with another one, such as 'cooperative'"
+            )
+        if has_learnt_floor(spec) and not learns_tolerance(self._config):
+            raise RefusedError(
+                f"min_speed = {spec.min_speed:g}: no curves are learnt here (policy.placement = "
+                "'topology'): say tolerance or shape_tolerance"
+            )
         return asked_of_slurm(self._spec(job_id, request, by), self._config)
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
@@ -185,6 +202,76 @@ class Commands:
         self._own_job(job_id, by)
         return lambda at_us: ChangePriority(at_us, job_id, priority, by.user)
 
+    def resize(self, job_id: JobId, gpus: int, by: Caller) -> Stamped:
+        """Return the order to give an elastic job another size.
+
+        Raises:
+            UsageError: it does not take so many.
+        """
+        job, state = self._own_job(job_id, by), self._state
+        spec = job.submitted_spec
+        fewest, most = spec.sizes
+        if not spec.is_elastic:
+            raise RefusedError(
+                f"job {job_id} is not elastic: it was submitted with neither --gpus-min nor "
+                "--gpus-max, and keeps its size"
+            )
+        if not fewest <= gpus <= most:
+            raise UsageError(f"gpus = {gpus}: job {job_id} takes {fewest} to {most}")
+        if job.end_cause or job.phase is ENDING:
+            raise RefusedError(f"job {job_id} is about to end and needs no other size")
+        wanted = spec.resized(gpus)
+        refusal = Admission(state.cluster).refusal(
+            state.demand_of(wanted), spec.user, state.queue_of(job)
+        )
+        if refusal is not None:
+            why = rejection_in_words(refusal, wanted, state.cluster)
+            raise RefusedError(f"with {gpus} GPUs job {job_id} can never run here: {why}")
+        return lambda at_us: ResizeJob(at_us, job_id, gpus, by.user)
+
+    def check_proposer(self, by: Caller) -> None:
+        """Refuse callers who may not propose gangs, and clusters where nobody may."""
+        if not (by.is_proposer or by.is_admin):
+            raise RefusedError(
+                f"proposing gangs needs the role proposer, and {by.user} is neither named in "
+                "server.proposers nor an admin"
+            )
+        if self._config.policy.decentralised is None:
+            raise RefusedError(
+                "this cluster's policy places jobs itself; [policy.decentralised] lets schedulers "
+                "propose"
+            )
+
+    def candidates(
+        self, job_id: JobId, version: int, places: Sequence[Mapping[str, int]], by: Caller
+    ) -> tuple[Allocation, ...]:
+        """Return the allocations that a caller proposes for a job.
+
+        Args:
+            job_id: one of the caller's.
+            version: the last event that the caller has seen.
+            places: by server the masks of GPUs; CPUs and memory go with them as the job asks.
+            by: who proposes.
+        Raises:
+            UsageError: no gang of the job can be like that.
+        """
+        job, seq = self._own_job(job_id, by), self._state.seq
+        if version > seq:
+            raise UsageError(f"version = {version}: expected {seq} at most, the last event")
+        if job.allocation.shares:
+            raise RefusedError(
+                f"job {job_id} is {job.phase} and has its GPUs: propose waiting jobs"
+            )
+        if not job.spec.gpus:
+            raise UsageError(f"job {job_id} needs no GPUs: the policy places it")
+        return tuple([self._candidate(job, number, one) for number, one in enumerate(places)])
+
+    def propose(
+        self, job_id: JobId, version: int, candidates: tuple[Allocation, ...], by: Caller
+    ) -> Stamped:
+        """Return the order to look at a proposal."""
+        return lambda at_us: ProposeGang(at_us, job_id, version, candidates, by.user)
+
     def cancel_group(self, group: str, members: Sequence[JobId], by: Caller) -> list[Stamped]:
         """Return the orders to end each member of a group that has not ended; maybe none."""
 
@@ -228,6 +315,32 @@ class Commands:
             owner = job.spec.user or "somebody"
             raise RefusedError(f"job {job_id} is {owner}'s, and {by.user} is no admin")
         return job
+
+    def _candidate(self, job: Job, number: int, masks: Mapping[str, int]) -> Allocation:
+        """Return a place for a job, if there are such GPUs, and as many as it needs."""
+        servers, shares = self._state.cluster.servers, list[Share]()
+        counts = [masks[node].bit_count() for node in sorted(masks)]
+        if sum(counts) != job.spec.gpus:
+            raise UsageError(
+                f"candidates.{number}: {sum(counts)} GPUs: expected the whole gang of "
+                f"{job.spec.gpus}"
+            )
+        parts = job.demand.resources.divided(counts)
+        for node, part in zip(sorted(masks), parts, strict=True):
+            server = servers.get(NodeName(node))
+            if server is None or server.health is Health.removed:
+                raise NotFoundError(
+                    f"candidates.{number}: there is no node {node}; `shunter nodes` lists them"
+                )
+            where = server.configuration
+            if masks[node] & ~server.all_gpus:
+                raise UsageError(
+                    f"candidates.{number}.{node} = {masks[node]}: node {node} has {where.gpus} "
+                    f"GPUs: expected a mask of {server.all_gpus} at most"
+                )
+            cpus_milli = max(part.cpus_milli, part.gpus * where.unit_cpus_milli)
+            shares.append(Share(server.name, masks[node], cpus_milli, part.memory_mb))
+        return Allocation(tuple(shares))
 
     def _own_members(self, members: Sequence[JobId], by: Caller) -> list[JobId]:
         """Return the jobs of a group that have not ended; the caller may change them."""

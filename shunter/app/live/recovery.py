@@ -29,6 +29,7 @@ from shunter.core.effects import (
     Fence,
     Migrate,
     SetAside,
+    ShareTurns,
     Stop,
     Suspend,
     Terminate,
@@ -142,6 +143,8 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
             recovery.orders.append((Stop if job.is_on_hold else Continue)(job_id, attempt))
         if job.held.sharing is Sharing.sliced:
             recovery.orders.append(Weigh(job_id, attempt, job.turn_weight))
+            if job.packed_with and job_id == job.pack_id:  # once for each pack
+                recovery.orders.append(ShareTurns(job_id, attempt, job.packed_with))
     elif job.phase is LAUNCHING:
         recovery.orders.append(launch_of(job))
         if job.is_on_hold and stays_in_place(job):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shunter.core.performance.contract import unfit_contract
+from shunter.core.planning.resizing import unfit_for_sizes
 from shunter.core.ranking.keys import PRIORITY_MOST
 from shunter.errors import UsageError
 from shunter.events.kinds import Event
@@ -16,6 +18,7 @@ class Caller:
     user: str
     uid: int | None = None
     is_admin: bool = False
+    is_proposer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,23 @@ class Submission:
             value = getattr(spec, name)
             if value is not None and not least <= value <= most:
                 raise UsageError(f"{name} = {value}: expected a number from {least} to {most}")
+        if (unfit := unfit_for_sizes(spec)) is not None:
+            field, why = unfit
+            raise UsageError(f"{field} = {getattr(spec, field)}: {why}")
+        if (unfit := unfit_contract(spec)) is not None:
+            field, why = unfit
+            raise UsageError(f"{field}: {why}")
+        if spec.min_speed is not None:
+            if not spec.has_curve and not spec.model:
+                raise UsageError(
+                    f"min_speed = {spec.min_speed:g}: expected a curve that it is the floor "
+                    "of, tolerance or shape_tolerance, or a model whose curve is learnt"
+                )
+            if spec.max_level is not None and spec.tolerance:
+                raise UsageError(
+                    "max_level and min_speed with tolerance both say how far apart its GPUs may "
+                    "be: expected one of them"
+                )
         if not spec.command or not spec.command[0]:
             raise UsageError("command is empty: expected a program and its arguments")
         if any("\0" in word for word in (*spec.command, spec.directory)):
@@ -63,6 +83,8 @@ _INT = 2**31 - 1
 _TIME = 2**53
 _BOUNDS = (
     ("gpus", 0, _INT),
+    ("gpus_min", 1, _INT),
+    ("gpus_max", 1, _INT),
     ("cpus_milli", 0, _INT),
     ("memory_mb", 0, _INT),
     ("priority", -PRIORITY_MOST, PRIORITY_MOST),

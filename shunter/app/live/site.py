@@ -12,6 +12,7 @@ import anyio
 from shunter import clock
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.gc_control import collector_off
+from shunter.app.gpu_maps import ServerMap
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
 from shunter.app.live.cluster_identity import Identity
@@ -35,11 +36,13 @@ from shunter.app.live.requests import Caller, Receipt, Submission
 from shunter.app.live.slurm.demand import HoldsOnDemand, tell_demand
 from shunter.app.live.slurm.nodes import SeesNodes, follow_slurm_nodes, tell_silence
 from shunter.app.live.task_groups import first_error
+from shunter.app.policy_process.messages import DryRan
 from shunter.app.snapshots import snapshot_of
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
 from shunter.core.intake.accepted_types import AcceptedTypes
 from shunter.core.intake.inputs import Command, Input
+from shunter.core.planning.planner import RoundRules
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
@@ -48,7 +51,11 @@ from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, read_log
+from shunter.events.past_jobs import ended_before
 from shunter.events.values.ids import JobId, NodeName
+
+IMAGINED = JobId("dry-run")
+"""The id of a job that is only imagined; those of others are numbers."""
 
 _OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.\d{1,6}")
 
@@ -95,6 +102,8 @@ class Site:
         """Checks what people want, and makes of it what `tell` takes."""
         self.strays: Sequence[tuple[str, int]] = ()
         """Attempts that were found running, and of which the log knows nothing."""
+        self.maps: Mapping[NodeName, ServerMap] = {}
+        """By server the map of its GPUs that counts since the start, and by whom it was told."""
 
     @property
     def term(self) -> int:
@@ -110,6 +119,11 @@ class Site:
     def state(self) -> State:
         """What is true now; to be read only, on the thread of the loop."""
         return self._core.state
+
+    @property
+    def rules(self) -> RoundRules:
+        """When plans are made, and how gangs are proposed."""
+        return self._core.rules
 
     @property
     def committed(self) -> int:
@@ -139,6 +153,25 @@ class Site:
     async def waiting_order(self) -> tuple[JobId, ...]:
         """Return who waits in the order of the policy; nobody, if it has none."""
         return await self._asked.order()
+
+    def imagined(self, request: Submission, by: Caller) -> JobSubmitted:
+        """Return the fact that a submission now would be; nothing of it is kept.
+
+        Raises:
+            ShunterError: as a submission would be refused, before it is handed in.
+        """
+        spec = self.commands.checked(IMAGINED, request, by)
+        at_us = max(self.state.now_us, self.now_us())
+        ended = ended_before(spec.depends_on, self.past) if spec.depends_on else ()
+        return JobSubmitted(at_us, IMAGINED, spec, ended=ended)
+
+    async def dry_run(self, submitted: JobSubmitted, limit_s: float) -> DryRan | None:
+        """Return what the next plan would do with a job; None: nobody can say in time.
+
+        Raises:
+            PlanError: the policy failed on it.
+        """
+        return await self._asked.dry_run(submitted, self.state, submitted.at_us, limit_s)
 
     @property
     def planning(self) -> Planning:
@@ -273,6 +306,9 @@ class Site:
             tell(
                 f"warning: attempt {attempt} of {job} runs, and the log never gave it: it is ended"
             )
+        for name, told in self.maps.items():
+            for note in told.notes if told.by else ():  # servers that tell nothing are many
+                tell(f"warning: {name}: {note}")
         cause = "it was asked to"
         try:
             async with anyio.create_task_group() as tasks:

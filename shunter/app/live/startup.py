@@ -1,20 +1,22 @@
 """From a config to a running cluster: log, term, replay, backend, recovery, in this order.
 
-    log opened, term taken ─▶ state replayed ─▶ backend taken over ─▶ what is true, and what to do
-        ─▶ term and first decisions committed ─▶ open orders repeated
-        ─▶ what others hold asked for ─▶ Site
+    log opened, term taken ─▶ state replayed ─▶ backend taken over ─▶ maps of servers asked for
+        ─▶ what is true, and what to do ─▶ term and first decisions committed
+        ─▶ open orders repeated ─▶ what others hold asked for ─▶ Site
 
 Whatever dies in between, the next start does the same again.
 """
 
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 
 from shunter import __version__
 from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of
+from shunter.app.gpu_maps import ServerMap
+from shunter.app.gpu_maps.discovery import discover_maps
 from shunter.app.live.backends import LiveBackend, live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.cluster_identity import History, Identity, read_history
@@ -39,7 +41,8 @@ from shunter.events.facts.jobs import JobHeld
 from shunter.events.facts.run import ClockStepped, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
-from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import JobId, NodeName, QueueName
 
 OPERATOR = "operator"
 """Who sets an attempt aside at the start of a daemon."""
@@ -76,15 +79,15 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
             history = await read_history(reader)
         begins_us = start_us(history)
         runtime = policy_runtime(loaded, instant=False)
-        cluster_id = history.identity.cluster_id
         failpoint("term taken")
         try:
-            held = holding(history.state)
+            held, cluster_id = holding(history.state), history.identity.cluster_id
             async with live_backend(loaded, cluster_id, log.term, begins_us, held) as backend:
                 failpoint("backend taken over")
                 digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(held)
-                opening = tuple(_opening(loaded, runtime, history, log.term, begins_us))
+                maps = await _maps(loaded, backend, history.state)
+                opening = tuple(_opening(loaded, runtime, history, log.term, begins_us, maps))
                 with (
                     closing(_asked(loaded, runtime, opening[0], history.state)) as asked,
                     past_jobs(log) as past,
@@ -109,10 +112,18 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     await backend.perform(effects, begins_us)
                     await tell_taken_resources(backend)
                     site = Site(loaded, history.identity, core, past, asked, backend, log, digests)
-                    site.strays = recovery.unknown
+                    site.strays, site.maps = recovery.unknown, maps
                     yield site
         except BaseExceptionGroup as errors:
             raise first_error(errors) from errors
+
+
+async def _maps(
+    loaded: LoadedConfig, backend: LiveBackend, state: State
+) -> dict[NodeName, ServerMap]:
+    """Return the map of each server; Slurm describes its own."""
+    agents = {} if loaded.config.backend.kind == "slurm" else backend.agents
+    return await discover_maps(loaded.config.cluster, agents, state)
 
 
 def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
@@ -147,7 +158,12 @@ def start_us(history: History) -> int:
 
 
 def _opening(
-    loaded: LoadedConfig, runtime: PolicyRuntime, history: History, term: int, at_us: int
+    loaded: LoadedConfig,
+    runtime: PolicyRuntime,
+    history: History,
+    term: int,
+    at_us: int,
+    maps: Mapping[NodeName, ServerMap],
 ) -> Iterator[Event]:
     """Yield the facts that open a term: who decides, and what of the config is new."""
     yield SchedulerStarted(
@@ -166,7 +182,8 @@ def _opening(
     if behind_us > STEP_US:  # the wall clock went back while nobody looked
         yield ClockStepped(at_us, -behind_us)
     yield from _queues(loaded, history.state, at_us)
-    yield from _nodes(loaded, history.state, at_us)
+    servers = {name: each.configuration for name, each in maps.items()}
+    yield from _nodes(loaded, servers, history.state, at_us)
 
 
 async def _make_durable(log: EventLog, events: Sequence[Event]) -> None:
@@ -219,13 +236,17 @@ def _queues(loaded: LoadedConfig, state: State, at_us: int) -> Iterator[Event]:
             yield changed
 
 
-def _nodes(loaded: LoadedConfig, state: State, at_us: int) -> Iterator[Event]:
+def _nodes(
+    loaded: LoadedConfig,
+    wanted: Mapping[NodeName, ConfigurationSet],
+    state: State,
+    at_us: int,
+) -> Iterator[Event]:
     """Yield what changed of the servers.
 
     Raises:
         ConfigError: one is gone or other than before, and jobs hold GPUs of it.
     """
-    wanted = dict(loaded.config.cluster.servers())
     for name, server in state.cluster.servers.items():
         if server.health is Health.removed or wanted.get(name) == server.configuration:
             continue

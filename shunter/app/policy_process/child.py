@@ -6,27 +6,28 @@ It has a state of its own, folded from the same events, so that nothing it does 
 daemon's; it may be killed at any instant. It dies with the daemon.
 """
 
-import ctypes
-import os
 import signal
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from traceback import format_exception
 
 from shunter.app.config.resolved import recorded_runtime
+from shunter.app.policy_process.dry_run import Copies, die_with_parent, dry_run
 from shunter.app.policy_process.messages import (
     Begin,
     Decide,
     Decided,
+    DryRan,
+    DryRun,
     Failed,
     Order,
     Ordered,
     Remember,
     Remembered,
     Reply,
-    Request,
     Standing,
     Tell,
     receive,
@@ -46,8 +47,6 @@ from shunter.events.codec import decode_payload, decode_record, encode_record
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 
-PR_SET_PDEATHSIG = 1
-
 
 class Thinking:
     """A policy with its memory on a state that follows the daemon's."""
@@ -56,7 +55,7 @@ class Thinking:
         self._state: State = decode_record(State, state)
         self._term = Term(started, _isolated, self._state)
 
-    def tell(self, events: list[Event]) -> None:
+    def tell(self, events: Sequence[Event]) -> None:
         """Fold events, each before the policy hears of it."""
         state, term = self._state, self._term
         for event in events:
@@ -94,6 +93,10 @@ class Thinking:
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError):
             return Remembered(b"")  # somebody's policy that remembers in no record
 
+    def dry_run(self, request: DryRun) -> DryRan:
+        """Return what the next plan does with a job; for copies of this process only."""
+        return dry_run(self._term, self._state, self.tell, request)
+
     def _trace(self) -> str:
         error, self._term.asked.error = self._term.asked.error, None
         if error is None:
@@ -101,7 +104,9 @@ class Thinking:
         return "".join(format_exception(error)).encode("utf-8", "replace").decode("utf-8").rstrip()
 
 
-def answer(thinking: Thinking | None, request: Request) -> tuple[Thinking | None, Reply]:
+def answer(
+    thinking: Thinking | None, request: Begin | Tell | Decide | Order | Remember
+) -> tuple[Thinking | None, Reply]:
     """Return the reply to a request."""
     if isinstance(request, Begin):
         started = decode_payload(request.started)[0]
@@ -126,13 +131,17 @@ def main() -> None:
     number, parent = int(sys.argv[1]), int(sys.argv[2])
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # meant for the daemon, which ends this process
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if not die_with_parent(parent):
         return
     connection = socket.socket(fileno=number)
     thinking: Thinking | None = None
-    while (request := receive(connection)) is not None:
+    copies = Copies()
+    while (received := receive(connection)) is not None:
+        request, descriptors = received
+        if isinstance(request, DryRun):
+            assert thinking is not None, "the first request is to begin"
+            copies.make(partial(thinking.dry_run, request), request.limit_s, descriptors[0])
+            continue
         try:
             thinking, reply = answer(thinking, request)
         except ShunterError as error:

@@ -6,11 +6,12 @@ with the types below, so that whatever comes back is what it claims to be.
 
 import socket
 import struct
-from typing import get_args
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_args
 
 import msgspec
 
-from shunter.core.planning.plan import Change, Plan, Reservation
+from shunter.core.planning.plan import Change, Judge, Plan, Proposal, Reservation, Try
 from shunter.errors import PlanError
 from shunter.events.codec import decode_payload, encode_payload
 from shunter.events.facts.decisions import SOLVED, SolvedFact
@@ -18,7 +19,8 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import ClassWait, Wait
 
 HEADER = struct.Struct("!I")
-_CHANGES: dict[str, object] = {kind.__name__: kind for kind in get_args(Change)}
+_CHANGES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Change)}
+_TRIALS: dict[str, Any] = {kind.__name__: kind for kind in (Try, Judge)}
 
 
 class Begin(msgspec.Struct, tag=True):
@@ -48,6 +50,18 @@ class Remember(msgspec.Struct, tag=True):
     """Ask for the policy's memory as bytes."""
 
 
+class DryRun(msgspec.Struct, tag=True):
+    """Ask what the next plan would do with a job that is only imagined.
+
+    The reply goes to a socket of its own, which comes with the request, and only within `limit_s`.
+    `submitted` is the payload of its submission.
+    """
+
+    submitted: bytes
+    now_us: int
+    limit_s: float
+
+
 class Standing(msgspec.Struct, tag=True):
     """What the policy says between two plans; `trace` is the newest traceback."""
 
@@ -58,7 +72,7 @@ class Standing(msgspec.Struct, tag=True):
 
 
 class WirePlan(msgspec.Struct):
-    """A plan whose changes are named by their kinds."""
+    """A plan whose changes and trials are named by their kinds."""
 
     changes: tuple[tuple[str, object], ...]
     waits: tuple[ClassWait, ...]
@@ -67,6 +81,10 @@ class WirePlan(msgspec.Struct):
     fault: str
     consolidated: tuple[JobId, ...]
     spread: tuple[JobId, ...]
+    trials: tuple[tuple[str, object], ...] = ()
+    proposals: tuple[Proposal, ...] = ()
+    admitted: tuple[JobId, ...] = ()
+    dismissed: tuple[JobId, ...] = ()
 
 
 class Decided(msgspec.Struct, tag=True):
@@ -89,27 +107,44 @@ class Remembered(msgspec.Struct, tag=True):
     memory: bytes
 
 
+class DryRan(msgspec.Struct, tag=True):
+    """What the next plan, at `at_us`, would do with a job.
+
+    It would be given GPUs at `where`; nothing: it would wait, for `wait`. It `starts` at once, or
+    once others have left them.
+    """
+
+    at_us: int
+    where: str
+    starts: bool
+    wait: Wait | None = None
+    fault: str = ""
+
+
 class Failed(msgspec.Struct, tag=True):
     """Why a request could not be answered, where that is no policy's fault."""
 
     cause: str
 
 
-Request = Begin | Tell | Decide | Order | Remember
-Reply = Standing | Decided | Ordered | Remembered | Failed
+Request = Begin | Tell | Decide | Order | Remember | DryRun
+Reply = Standing | Decided | Ordered | Remembered | DryRan | Failed
 
 
 def wire_plan(plan: Plan) -> WirePlan:
     """Return a plan as it is sent, but not that it was drafted: nobody believes that."""
-    changes = tuple((type(one).__name__, msgspec.to_builtins(one)) for one in plan.changes)
     return WirePlan(
-        changes,
+        _named(plan.changes),
         plan.waits,
         plan.job_waits,
         plan.reservations,
         plan.fault,
         plan.consolidated,
         plan.spread,
+        _named(plan.trials),
+        plan.proposals,
+        plan.admitted,
+        plan.dismissed,
     )
 
 
@@ -119,21 +154,33 @@ def plan_of(wire: WirePlan) -> Plan:
     Raises:
         PlanError: a change is of no kind there is, or a field of it of a wrong type.
     """
-    changes = []
-    for name, fields in wire.changes:
-        try:
-            changes.append(msgspec.convert(fields, _CHANGES[name]))
-        except (LookupError, msgspec.ValidationError) as error:
-            raise PlanError(f"plan: a change {name}: {error}") from error
     return Plan(
-        tuple(changes),
+        tuple(_of_kinds("change", wire.changes, _CHANGES)),
         wire.waits,
         wire.job_waits,
         wire.reservations,
         wire.fault,
         wire.consolidated,
         wire.spread,
+        trials=tuple(_of_kinds("trial", wire.trials, _TRIALS)),
+        proposals=wire.proposals,
+        admitted=wire.admitted,
+        dismissed=wire.dismissed,
     )
+
+
+def _named(records: Iterable[object]) -> tuple[tuple[str, object], ...]:
+    return tuple((type(one).__name__, msgspec.to_builtins(one)) for one in records)
+
+
+def _of_kinds(
+    what: str, named: Iterable[tuple[str, object]], kinds: Mapping[str, Any]
+) -> Iterator[Any]:
+    for name, fields in named:
+        try:
+            yield msgspec.convert(fields, kinds[name])
+        except (LookupError, msgspec.ValidationError) as error:
+            raise PlanError(f"plan: a {what} {name}: {error}") from error
 
 
 def targets_of(data: bytes) -> SolvedFact | None:
@@ -154,22 +201,24 @@ def send(connection: socket.socket, message: Request | Reply) -> None:
     connection.sendall(HEADER.pack(len(body)) + body)
 
 
-def receive(connection: socket.socket) -> Request | None:
-    """Wait for a request; None where the daemon has gone."""
-    header = _exactly(connection, HEADER.size)
+def receive(connection: socket.socket) -> tuple[Request, list[int]] | None:
+    """Wait for a request with its descriptors; None where the daemon has gone."""
+    descriptors: list[int] = []
+    header = _exactly(connection, HEADER.size, descriptors)
     if header is None:
         return None
-    body = _exactly(connection, HEADER.unpack(header)[0])
-    return None if body is None else _REQUEST.decode(body)
+    body = _exactly(connection, HEADER.unpack(header)[0], descriptors)
+    return None if body is None else (_REQUEST.decode(body), descriptors)
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes | None:
+def _exactly(connection: socket.socket, size: int, descriptors: list[int]) -> bytes | None:
     parts = bytearray()
     while len(parts) < size:
         try:
-            part = connection.recv(min(size - len(parts), 1 << 20))
+            part, found, _, _ = socket.recv_fds(connection, min(size - len(parts), 1 << 20), 1)
         except ConnectionError:  # it was killed, and had not read all that we had said
             return None
+        descriptors += found
         if not part:
             return None
         parts += part

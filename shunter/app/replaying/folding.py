@@ -6,7 +6,7 @@ so what can go wrong here is a snapshot that tells another story than the events
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from shunter.app.gc_control import collector_off
 from shunter.app.snapshots import check_outcomes, check_state, past_of, state_of
@@ -23,6 +23,18 @@ Advance = Callable[[int, int], None]
 
 Rules = Mapping[type[Event], Rule]
 """What folds the events of each kind."""
+
+
+class Listener(Protocol):
+    """Who is told of a log as it is folded."""
+
+    def passes(self, state: State, until_us: int) -> None:
+        """Note that all stays as it is from the state's instant to a later one."""
+        ...
+
+    def tell(self, event: Event, state: State, result: FoldResult) -> None:
+        """Take an event that has just been folded, and what became of jobs with it."""
+        ...
 
 
 @dataclass(slots=True)
@@ -129,6 +141,49 @@ async def fold_log(
                 advance(state.seq, last)
     await check_outcomes(reader, folded.past, snapshots)
     return folded
+
+
+async def fold_telling(
+    reader: LogReader,
+    listeners: Sequence[Listener],
+    to: int | None = None,
+    advance: Advance | None = None,
+) -> State:
+    """Fold a log up to `to`, telling of each event; snapshots are left alone.
+
+    Raises:
+        LogDamagedError: the bytes are not what was written.
+        IllegalEventError: an event does not fit those before it.
+    """
+    state, rules = State(), rules_of_log(MemoryPastJobs())
+    last = (await reader.head()).seq if to is None else to
+    with collector_off():
+        async for frame in reader.frames(0, to):
+            _fold_telling(state, frame.events(0, to), rules, listeners)
+            if advance is not None:
+                advance(state.seq, last)
+    return state
+
+
+def _fold_telling(
+    state: State, events: Sequence[Event], rules: Rules, listeners: Sequence[Listener]
+) -> None:
+    now_us, tells = state.now_us, [listener.tell for listener in listeners]
+    try:
+        for event in events:
+            at_us = event.at_us
+            if at_us != now_us:
+                if at_us < now_us:
+                    refuse_older(at_us, now_us)
+                for listener in listeners:
+                    listener.passes(state, at_us)
+            result = rules[type(event)](state, event) or NO_RESULT
+            state.now_us = now_us = at_us
+            state.seq += 1
+            for tell in tells:
+                tell(event, state, result)
+    except IllegalEventError as error:
+        raise IllegalEventError(f"the event {state.seq + 1} does not fit: {error}") from error
 
 
 async def state_at(reader: LogReader, seq: int) -> State:

@@ -6,6 +6,7 @@ from typing import Any
 from shunter.app.counting import counted
 from shunter.app.replaying.instants import clock
 from shunter.core.cluster import Cluster, Health, Server
+from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
 from shunter.events.facts.decisions import (
     AllocationChanged,
     JobReshaped,
@@ -15,14 +16,19 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     SizesSet,
     TargetsSet,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
     WaitReasonChanged,
 )
 from shunter.events.facts.execution import CheckpointDiscarded
+from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.facts.jobs import JobCancelled, JobRejected
 from shunter.events.facts.profiles import SensitivityCorrected
+from shunter.events.facts.tolerance import ToleranceLearnt
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.causes import DISPLACED, LOST
+from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.causes import DISPLACED, GROWS, LOST, SHRINKS, STARTS_SMALLER
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Because, ClassWait
 from shunter.events.values.resources import Resources
@@ -34,6 +40,16 @@ _HEALTH = {
     "lost": "is lost",
     "up": "is up",
 }
+
+_SIZES = {
+    GROWS: "grows from {before} to {after}, for nobody waits and they were idle",
+    SHRINKS: "shrinks from {before} to {after}",
+    STARTS_SMALLER: "starts with {after} instead of {before}, for there is no room for all",
+}
+"""How plans that give jobs other sizes are told, by their rules."""
+
+_ROOM = {MAKE_ROOM: "moved to make room", ROOM_MADE: "others were moved to make room"}
+"""How moves for a gang and its start are told, by their rules."""
 
 
 def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
@@ -50,6 +66,11 @@ def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
 def gpus_in_words(gpus: int) -> str:
     """Return a number of GPUs as people say it."""
     return counted(gpus, "GPU")
+
+
+def split_in_words(split: Sequence[int]) -> str:
+    """Return how many GPUs a gang has on each server: `2+1`."""
+    return "+".join(map(str, split))
 
 
 def resources_in_words(gpus: float, cpus: float, memory_mb: float) -> str:
@@ -94,7 +115,7 @@ def demand_in_words(demand: Demand) -> str:
     if demand.keeps_split:
         parts.append("in the split of its checkpoints")
     if demand.shapes:
-        parts.append("as " + " or ".join("+".join(map(str, shape)) for shape in demand.shapes))
+        parts.append("as " + " or ".join(map(split_in_words, demand.shapes)))
     if demand.queue:
         parts.append(f"in queue {demand.queue}")
     return ", ".join(parts)
@@ -124,6 +145,10 @@ def because_in_words(because: Because) -> str:
         where = f" of {because.detail}" if because.detail else ""
         held = resources_in_words(*because.scores) if len(because.scores) == 3 else "its GPUs"
         return f"others hold {held}{where}"
+    if because.rule in _SIZES:
+        return _size_in_words(because)
+    if because.rule in _ROOM and len(because.scores) == 2:
+        return _room_in_words(because)
     if because.detail and len(because.scores) == 2:
         target, received = because.scores
         rule = because.rule.replace("_", " ")
@@ -134,6 +159,23 @@ def because_in_words(because: Because) -> str:
     word = "beside" if names_partners(because) else "for"
     gain = f", {word} {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
     return f"{because.rule} ({scores}){gain}" if scores else because.rule + gain
+
+
+def _size_in_words(because: Because) -> str:
+    """Return why a plan gave a job another size, and for whom."""
+    before, after = (gpus_in_words(round(score)) for score in because.scores)
+    gain = f", for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
+    return _SIZES[because.rule].format(before=before, after=after) + gain
+
+
+def _room_in_words(because: Because) -> str:
+    """Return that jobs were moved for a gang, what that gains and what it costs."""
+    gain, cost = because.scores
+    whom = f" for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
+    return (
+        f"{_ROOM[because.rule]}{whom}, which saves {gain:g} GPU-seconds of waiting as far as can "
+        f"be told, and costs {cost:g}"
+    )
 
 
 def down_in_words(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
@@ -215,9 +257,30 @@ def _allocated(event: AllocationChanged) -> str:
 
 
 def _reshaped(event: JobReshaped) -> str:
+    if event.allocation.sharing is Sharing.sliced:
+        where = allocation_in_words(event.allocation)
+        return (
+            f"give {event.job_id} {where} for its turns, because {because_in_words(event.because)}"
+        )
     has = sum([share.beside for share in event.allocation.shares], Resources())
     amounts = resources_in_words(0, has.cpus_milli / 1000, has.memory_mb)
     return f"give {event.job_id} {amounts}, because {because_in_words(event.because)}"
+
+
+def _tried(event: TrialStarted) -> str:
+    beside = f" beside {', '.join(event.partners)}" if event.partners else ""
+    return f"try to {event.trial} {event.job_id}{beside}, from {_number(event.baseline)} in all"
+
+
+def _number(value: object) -> str:
+    """Return a number in few digits; what is none, in an edited log, as it is."""
+    return f"{value:.4g}" if isinstance(value, int | float) else repr(value)
+
+
+def _judged(event: TrialKept | TrialReverted) -> str:
+    what = "keep" if isinstance(event, TrialKept) else "undo"
+    measured = _number(event.measured)
+    return f"{what} what was tried of {event.job_id}: {event.reason} ({measured} in all)"
 
 
 def _sized(event: SizesSet) -> str:
@@ -248,8 +311,19 @@ def _reserved(event: ReservationSet) -> str:
 _WORDS: dict[type[Event], Callable[[Any], str]] = {
     AllocationChanged: _allocated,
     JobReshaped: _reshaped,
+    TrialStarted: _tried,
+    TrialKept: _judged,
+    TrialReverted: _judged,
     RoundPlanned: _planned,
     ReservationSet: _reserved,
+    GangProposed: lambda event: (
+        f"propose {counted(len(event.candidates), 'place')} for {event.job_id}, seen at "
+        f"e{event.version}"
+    ),
+    GangApproved: lambda event: f"approve place {event.choice + 1} proposed for {event.job_id}",
+    GangRejected: lambda event: (
+        f"reject what was proposed for {event.job_id}: {event.reason} ({event.detail})"
+    ),
     PlanRejected: lambda event: (
         f"refuse {event.rule} for {event.job_id}: {event.reason} ({event.detail})"
     ),
@@ -261,6 +335,10 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
         f"correct the table: {event.model} at {counted(event.cpus_milli / 1000, 'CPU')} and "
         f"{event.memory_mb} MB for each GPU is {event.measured:.3g} times as fast as with its "
         f"proportional share, not {event.expected:.3g}"
+    ),
+    ToleranceLearnt: lambda event: (
+        f"learn of {event.model}: {split_in_words(event.split)} of {event.gpu_type} within one "
+        f"{event.level} take {event.batch_us / 1e3:.4g} ms for a mini-batch"
     ),
     JobRejected: lambda event: f"reject {event.job_id}: {event.reason} ({event.detail})",
     JobCancelled: lambda event: f"cancel {event.job_id}: {event.cause}",

@@ -13,6 +13,7 @@ from shunter.errors import NotFoundError, UsageError
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.decisions import (
     SOLVED,
+    TRIALS,
     AllocationChanged,
     JobReshaped,
     PlanRejected,
@@ -20,11 +21,15 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     WaitReasonChanged,
 )
+from shunter.events.facts.gangs import GANGS
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
-_PARTS = (AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged)
+_PARTS = (
+    *(AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged),
+    *TRIALS,
+)
 _SEQ = re.compile(r"e?([0-9][0-9,_]{0,25})")
 NEAREST = 3
 _TOLD_MOST = 60
@@ -105,7 +110,7 @@ async def _instant_of(reader: LogReader, seq: int) -> int:
 
 def is_part(event: Event) -> bool:
     """Say whether an event tells what came of a round."""
-    if isinstance(event, AllocationChanged):
+    if isinstance(event, (AllocationChanged, *GANGS)):
         return class_of(event) is FactClass.decided
     return isinstance(event, _PARTS)
 

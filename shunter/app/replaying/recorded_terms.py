@@ -8,6 +8,7 @@ from typing import TypeAlias
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.fault_barrier import TARGET, Barrier
 from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core.ranking import RankedPolicy, Remembering
 from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import FoldResult, State
 from shunter.core.view import View
@@ -33,7 +34,13 @@ class Term:
         self.started = started
         self.policy = policy
         self.rules = rules
-        self.view = View(state, rules.guards, oracle=policy.oracle, all_reasons=rules.all_reasons)
+        self.view = View(
+            state,
+            rules.guards,
+            oracle=policy.oracle,
+            all_reasons=rules.all_reasons,
+            homes_are_fixed=rules.homes_are_fixed,
+        )
         self.view.open()
         self.view.now_us = state.now_us
         self.asked = Barrier(policy, rules.on_fault)
@@ -61,11 +68,23 @@ class Term:
         if fault.startswith(TARGET):
             self.asked.fault = self.asked.fault or fault
 
+    def stand_before(self, at_us: int) -> None:
+        """Bring the policy to where it was right before a round at an instant."""
+        self.mend(at_us)
+        self.view.now_us = at_us
+        self.asked.advance(self.memory, self.view)
+
     def tell(self, event: Event, result: FoldResult) -> None:
         """Tell the policy of an event that has just been folded, and what came of it."""
         self.view.now_us, self.view.result = event.at_us, result
         for tell in self.observers.get(type(event), ()):
             tell(event, self.view)
+
+
+def takes_notes(policy: AnyPolicy) -> bool:
+    """Say whether a policy must have been told of its whole term to rank as it did."""
+    is_index = isinstance(policy, RankedPolicy) and isinstance(policy.index, Remembering)
+    return is_index or bool(getattr(policy, "takes_notes", False))
 
 
 def after_change(started: SchedulerStarted, changed: ConfigChanged) -> SchedulerStarted:

@@ -6,9 +6,10 @@ the job asked for and from the servers themselves.
 """
 
 from shunter.app.counting import counted
-from shunter.app.replaying.formatting import gpus_in_words
+from shunter.app.replaying.formatting import gpus_in_words, split_in_words
 from shunter.core.cluster import Cluster, Health, Server
 from shunter.core.intake.admission import EVEN_WHEN_EMPTY, Refusal
+from shunter.core.performance.learnt_tolerance import has_learnt_floor
 from shunter.events.facts.jobs import JobRejected
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason
@@ -38,6 +39,11 @@ def rejection_in_words(told: Rejection, spec: JobSpec | None, cluster: Cluster |
     servers = [] if cluster is None else _accepted(spec, cluster)
     if short == Reason.cpu_or_memory_short:
         return _beside(spec, servers)
+    if has_learnt_floor(spec) and spec.max_level is None:
+        return (
+            f"it needs {gpus_in_words(spec.gpus)} where gangs of {spec.model} reach its floor of "
+            f"{spec.min_speed:g}, by what they measured, and none are so, even when empty"
+        )
     if short == Reason.locality_not_met:
         most = max((server.configuration.gpus for server in servers), default=0)
         near = "near together" if spec.level_max is None else f"within one {spec.level_max}"
@@ -45,7 +51,7 @@ def rejection_in_words(told: Rejection, spec: JobSpec | None, cluster: Cluster |
         return (
             f"it needs {gpus_in_words(spec.gpus)} {near}, and none are so, even when empty{there}"
         )
-    splits = " or ".join("+".join(map(str, shape)) for shape in spec.shapes) or "it asks"
+    splits = " or ".join(map(split_in_words, spec.shapes_accepted)) or "it asks"
     gpus = gpus_in_words(spec.gpus)
     return f"it needs {gpus} split as {splits}, and no servers can be split so, even when empty"
 

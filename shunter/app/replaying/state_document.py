@@ -53,14 +53,21 @@ def job_counts(state: State) -> dict[str, int]:
     }
 
 
+def wait_reasons(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT) -> Counter[str]:
+    """Return how many jobs wait for each reason; `rebuilt` is as in `standing`."""
+    reasons: Counter[str] = Counter()
+    for job in state.jobs.values():
+        if job.phase is JobPhase.waiting:
+            wait = wait_of(job, state, rebuilt.get(job.job_id))
+            assert wait is not None, "a job that waits has a reason"
+            reasons[told_apart(wait, job.demand.gpu_types, state.cluster).value] += 1
+    return reasons
+
+
 def _queue(state: State, rebuilt: Mapping[JobId, Demand]) -> dict[str, object]:
     """Return what waits, and for what: the recorded reason of each class."""
     waiting = [job for job in state.jobs.values() if job.phase is JobPhase.waiting]
-    reasons: Counter[str] = Counter()
-    for job in waiting:
-        wait = wait_of(job, state, rebuilt.get(job.job_id))
-        assert wait is not None, "a job that waits has a reason"
-        reasons[told_apart(wait, job.demand.gpu_types, state.cluster).value] += 1
+    reasons = wait_reasons(state, rebuilt)
     since = [job.waiting_since_us for job in waiting if job.waiting_since_us is not None]
     return {
         "jobs": len(waiting),

@@ -8,8 +8,9 @@ from shunter.core.cluster import Cluster, Health
 from shunter.core.fold.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
+from shunter.core.proposals.waits import proposal_wait_of
 from shunter.core.state import GRANTED, RUNNING, WAITING, Job, State
-from shunter.events.values.job_spec import Demand
+from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import Reason, Wait
 
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
@@ -21,7 +22,7 @@ _BACKING_OFF = Wait(Reason.backing_off)
 
 def job_state(job: Job) -> str:
     """Return where a job is in its life, in one word of people."""
-    if job.phase is RUNNING and job.speed == 0 and not job.awaits_turn:
+    if stands_still(job):
         return STOPPED
     if job.phase is not WAITING:
         return job.phase.value
@@ -29,6 +30,15 @@ def job_state(job: Job) -> str:
     if job.is_on_hold and not is_ours:
         return HELD
     return SUSPENDED if job.first_start_us is not None else WAITING.value
+
+
+def stands_still(job: Job) -> bool:
+    """Say whether a job keeps its GPUs and does nothing, as somebody wants it to."""
+    if job.phase is not RUNNING:
+        return False
+    if job.awaits_turn:
+        return job.is_on_hold and job.spec.suspend_mode is SuspendMode.stop
+    return job.speed == 0
 
 
 def wait_of(job: Job, state: State, waits_as: Demand | None = None) -> Wait | None:
@@ -47,6 +57,9 @@ def wait_of(job: Job, state: State, waits_as: Demand | None = None) -> Wait | No
     if job.blocked_by:
         open_ones = (each.job_id for each in job.spec.depends_on if each.job_id in state.jobs)
         return Wait(Reason.dependency, blockers=tuple(open_ones))
+    proposal = proposal_wait_of(job.job_id, state.proposals)
+    if proposal is not None:
+        return proposal
     if job.wait is not None:
         return job.wait
     return state.class_waits.get(waits_as or job.waits_as) or _FIRST

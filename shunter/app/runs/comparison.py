@@ -6,6 +6,7 @@ Student's t at 95 % over the seeds, of the means and of the paired differences t
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import TypedDict
 
@@ -14,6 +15,7 @@ from shunter.app.runs.parallel import Report, run_all
 from shunter.app.runs.setup import refuse_no_jobs
 from shunter.app.runs.simulation import simulate
 from shunter.app.runs.summary import SCHEMA, RunDocument
+from shunter.events.log.memory import NullStore
 
 MEASURES = (
     "jct_s.mean",
@@ -70,6 +72,7 @@ def compare(
     seeds: int = 1,
     workers: int = 1,
     report: Report | None = None,
+    folder: Path | None = None,
 ) -> Comparison:
     """Run a config under several policies and return one document about all runs.
 
@@ -79,6 +82,7 @@ def compare(
         seeds: how many runs of each, with the config's seed and those after it.
         workers: how many processes; 1 runs everything in this one.
         report: told how many runs are done, and of how many.
+        folder: where each run leaves its log, in the place of one that is there; None: nowhere.
     Raises:
         ConfigError: a policy is unknown, or there are no jobs.
         TraceError: the trace is wrong.
@@ -87,7 +91,8 @@ def compare(
     first = loaded.config.seed
     configs = [
         loaded.replaced(
-            {"policy.name": policy, "seed": seed, "log.url": "none:"}, f"--policies {policy}"
+            {"policy.name": policy, "seed": seed, "log.url": log_of(folder, policy, seed, seeds)},
+            f"--policies {policy}",
         )
         for policy in policies
         for seed in range(first, first + seeds)
@@ -113,8 +118,15 @@ def value_of(document: Mapping[str, object], measure: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
+def log_of(folder: Path | None, policy: str, seed: int, seeds: int = 1) -> str:
+    """Return where a run leaves its log; its seed is told if there are several."""
+    if folder is None:
+        return NullStore.url
+    return str(folder / (f"{policy}-{seed}.db" if seeds > 1 else f"{policy}.db"))
+
+
 def _run(config: LoadedConfig) -> RunDocument:
-    return simulate(config).document
+    return simulate(config, overwrite=True).document
 
 
 def _summed(runs: Sequence[RunDocument], reference: Sequence[RunDocument]) -> PolicyRuns:

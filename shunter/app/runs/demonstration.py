@@ -1,16 +1,23 @@
 """The demonstration: 2,000 generated jobs on 64 GPUs under three policies, and what it shows."""
 
+from pathlib import Path
+
 from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.comparison import Comparison, PolicyRuns, compare
+from shunter.app.runs.comparison import Comparison, PolicyRuns, compare, log_of
 from shunter.app.runs.parallel import Report
 
 POLICIES = ("fifo", "las", "srtf")
 SEED = 7
 
 
-def demonstrate(report: Report | None = None) -> Comparison:
-    """Run the demonstration and return its document."""
-    return compare(_config(), POLICIES, report=report)
+def demonstrate(report: Report | None = None, folder: Path | None = None) -> Comparison:
+    """Run the demonstration, leaving its logs in a folder; None: nowhere."""
+    return compare(_config(), POLICIES, report=report, folder=folder)
+
+
+def logs_of(folder: Path) -> dict[str, str]:
+    """Return the logs that the demonstration leaves in a folder, by policy."""
+    return {policy: log_of(folder, policy, SEED) for policy in POLICIES}
 
 
 def sentences(document: Comparison) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ def run_all(
         ShunterError: what the task raised.
     """
     told = report or (lambda done, total: None)
-    if workers == 1 or len(items) == 1:
+    if workers == 1 or len(items) <= 1:
         return list(_run_here(task, items, told))
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor

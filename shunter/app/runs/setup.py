@@ -6,26 +6,27 @@ from pathlib import Path
 
 from shunter import __version__
 from shunter.app.config.loading import LoadedConfig
-from shunter.app.config.model import Config
-from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of, recorded_runtime
-from shunter.app.config.simulation import Reactions
+from shunter.app.config.resolved import (
+    PolicyRuntime,
+    learns_tolerance,
+    policy_runtime,
+    record_of,
+    recorded_runtime,
+)
 from shunter.app.config.workload import ONE_OF
 from shunter.app.runs.table_range import jobs_out_of_range, servers_out_of_range
 from shunter.app.runs.throughputs import fit_to_table
+from shunter.app.simulated_world import WorldParts, simulated_world
 from shunter.app.worlds import world_around
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turns import NO_SLICING, Slicing
 from shunter.core.interfaces import AnyPolicy, Backend
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.learnt_tolerance import has_learnt_floor
 from shunter.core.planning.planner import RoundRules
 from shunter.core.planning.policy_answers import is_our_own
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
-from shunter.events.values.ids import GpuType, NodeName, QueueName
+from shunter.events.values.ids import QueueName
 from shunter.workloads import Choices, EndShares, Trace, TraceJob, generate_trace, load_trace
 
 _NAMED_MOST = 5
@@ -183,60 +184,35 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
     _refuse_unknown_models(loaded, trace)
     trace = fit_to_table(loaded, trace)
     config = loaded.config
-    simulation = config.simulation
-    servers = config.cluster.servers()
-    speeds = None
-    relative = {GpuType(name): speed for name, speed in simulation.speeds.relative.items()}
-    table, shared = loaded.throughputs, simulation.speeds.shared
-    tolerant = any(job.spec.tolerance for job in trace.jobs)
-    sensitivity = loaded.sensitivity
-    factors = loaded.factors
-    if loaded.truth_file is not None:
-        sensitivity = loaded.truth_file.table
-    if relative or table or shared is not None or tolerant or sensitivity or factors:
-        packed = 0.5 if shared is None else shared
-        speeds = SpeedModel(dict(servers), relative, table, packed, sensitivity, factors)
-    backend = SimulatedBackend(
-        trace.jobs,
-        costs=simulation.costs.costs(loaded.tensors_mb),
-        lease=simulation.lease.lease(config.policy.round_us),
-        failures=Failures(
-            racks={NodeName(name): where.rack for name, where in servers},
-            seed=config.seed,
-            mtbf_us=simulation.failures.mtbf,
-            mttr_us=simulation.failures.mttr,
-            rack_mtbf_us=simulation.failures.rack_mtbf,
-        ),
-        speeds=speeds,
-        samples=Samples(simulation.samples.every, simulation.samples.noise, config.seed),
-        retries=simulation.reactions is Reactions.live,
-        slicing=_slicing(config),
+    specs = [job.spec for job in trace.jobs]
+    backend = simulated_world(
+        _world_parts(loaded), config.cluster.servers(), trace.jobs, specs=specs
     )
     runtime = policy_runtime(loaded, instant=backend.instant)
     world: Backend = backend
-    if simulation.world:
+    if config.simulation.world:
         world = world_around(
-            simulation.world,
+            config.simulation.world,
             backend,
             config.policy.round_us,
             runtime.policy,
-            [where for _, where in servers],
+            [where for _, where in config.cluster.servers()],
         )
         runtime = replace(runtime, rules=replace(runtime.rules, instant=world.instant))
     return Setup(loaded, trace, runtime, world)
 
 
-def _slicing(config: Config) -> Slicing:
-    section = config.policy.slicing
-    if section is None:
-        return NO_SLICING
-    simulation = config.simulation
-    return Slicing(
-        section.quantum,
-        simulation.costs.turn,
-        section.wait_most,
-        simulation.costs.gpu_copy_mb_s,
-        simulation.turn_ends == "at_boundary",
+def _world_parts(loaded: LoadedConfig) -> WorldParts:
+    config, truth = loaded.config, loaded.truth_file
+    return WorldParts(
+        config.simulation,
+        config.policy.slicing,
+        config.policy.round_us,
+        config.seed,
+        loaded.tensors_mb,
+        loaded.throughputs,
+        loaded.sensitivity if truth is None else truth.table,
+        loaded.factors,
     )
 
 
@@ -259,6 +235,13 @@ def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:
         lines.append(
             f"{place}: simulation.costs.checkpoint_mb: no size is known of {unknown}; "
             "give it in simulation.costs.model_mb"
+        )
+    floors = [job.job_id for job in trace.jobs if has_learnt_floor(job.spec)]
+    if floors and not learns_tolerance(loaded.config):
+        lines.append(
+            f"job {floors[0]}: min_speed: expected a curve that it is the floor of (tolerance or "
+            "shape_tolerance), or policy.placement = 'topology' with simulation.samples.every, so "
+            "that one is learnt"
         )
     if lines:
         raise ConfigError("\n".join(lines))

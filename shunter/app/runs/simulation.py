@@ -7,12 +7,14 @@ Nothing here reaches the log but facts: no wall time, no host name, no process i
 
 import asyncio
 import time
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.gc_control import collector_off
+from shunter.app.runs.driven_world import DrivenWorld, Driver
 from shunter.app.runs.parallel import Report
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.share_gaps import ShareGaps
@@ -24,6 +26,7 @@ from shunter.core.digest import state_digest
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult
 from shunter.core.progress import NEVER_US
+from shunter.core.proposals.numbers import ProposalNumbers
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
@@ -151,6 +154,7 @@ def simulate(
     overwrite: bool = False,
     report: Report | None = None,
     listeners: Sequence[Observers] = (),
+    driver: Driver | None = None,
 ) -> RunResult:
     """Run a config and return its result; its log is closed then.
 
@@ -160,6 +164,7 @@ def simulate(
         overwrite: replace a log that exists.
         report: told now and then how many jobs have ended, and of how many.
         listeners: told of each fact once it is folded.
+        driver: a program that watches the jobs and gives orders.
     Raises:
         TraceError: the trace is wrong.
         ConfigError: the config and the jobs do not go together.
@@ -171,7 +176,8 @@ def simulate(
     with collector_off():
         jobs = load_jobs(loaded) if trace is None else trace
         clock.parsed()
-        return asyncio.run(_run(set_up(loaded, jobs), clock, overwrite, report, listeners))
+        setup = set_up(loaded, jobs)
+        return asyncio.run(_run(setup, clock, overwrite, report, listeners, driver))
 
 
 async def _run(
@@ -180,16 +186,20 @@ async def _run(
     overwrite: bool,
     report: Report | None,
     others: Sequence[Observers],
+    driver: Driver | None,
 ) -> RunResult:
     config = setup.loaded.config
     ledger, gaps, refused = JobLedger(), ShareGaps(), list[JobId]()
     listeners = [ledger.observers(), _strangers(refused), *others]
-    policy, sizes = setup.runtime.policy, SizeGaps()
+    policy, sizes, proposals = setup.runtime.policy, SizeGaps(), ProposalNumbers()
     if not isinstance(policy, RankedPolicy):
         listeners.append(gaps.observers())  # an index policy has no targets
     elif policy.sizing is not None and policy.sizing.solver is not None:
         listeners.append(sizes.observers())
+    if config.policy.decentralised is not None:
+        listeners.append(proposals.observers())
     core = Scheduler(setup.runtime.policy, setup.runtime.rules, listeners=listeners)
+    world = setup.backend if driver is None else DrivenWorld(setup.backend, driver, core.view)
     async with open_log(config.log.url, overwrite=overwrite, mode=config.log.permissions) as log:
         await log.note_sources(sources_of(config.policy.name))
         _emit(core, setup.opening(log.term))
@@ -199,7 +209,7 @@ async def _run(
         every = every if is_kept else NEVER_US
         recorder = Recorder(core, log, count, every, report) if is_kept or report else log
         with timed(core, config.policy.time_limit) as step:
-            await run_rounds(core, setup.backend, recorder, step=step)
+            await run_rounds(core, world, recorder, step=step)
         closing = [SchedulerStopped(core.state.now_us, "end of the trace")]
         _emit(core, closing)
         log.append(closing)
@@ -210,6 +220,8 @@ async def _run(
         document["share_gap"] = shares
     if (optimum := sizes.document()) is not None:
         document["opt"] = optimum
+    if config.policy.decentralised is not None:
+        document["proposals"] = proposals.document(core.state.proposals)
     document["state_digest"] = state_digest(core.state)
     document["elapsed"] = elapsed
     return RunResult(document, setup.trace, ledger, core.state, refused, setup.notes)
@@ -235,7 +247,8 @@ def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
 
 def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) -> RunDocument:
     config, trace, state = setup.loaded.config, setup.trace, core.state
-    numbers = job_numbers(stories(ledger, state), trace)
+    alone_us = array("q", [job.duration_us for job in trace.jobs])
+    numbers = job_numbers(stories(ledger, state), alone_us)
     rounds = state.round_number + 1
     return {
         "schema": SCHEMA,

@@ -6,7 +6,7 @@ as failed. What does not exist (the mean of no jobs) is None, never NaN.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import NotRequired, TypedDict
@@ -21,9 +21,9 @@ from shunter.core.metrics import (
     finish_time_fairness,
     size_class,
 )
+from shunter.core.proposals.numbers import ProposalsDocument
 from shunter.core.state import State
 from shunter.events.facts.jobs import Outcome
-from shunter.workloads import Trace
 
 SCHEMA = 1
 _FAILED = ("failed", "timeout")
@@ -74,6 +74,7 @@ class RunDocument(Times):
     log: dict[str, str]
     share_gap: NotRequired[dict[str, object]]
     opt: NotRequired[dict[str, object]]
+    proposals: NotRequired[ProposalsDocument]
     state_digest: NotRequired[str]
     elapsed: NotRequired[dict[str, float]]
 
@@ -112,8 +113,13 @@ class JobNumbers:
     migrations: int
 
 
-def job_numbers(results: Iterable[JobResult], trace: Trace) -> JobNumbers:
-    """Sum up the stories of all jobs of a trace."""
+def job_numbers(results: Iterable[JobResult], alone_us: Sequence[int]) -> JobNumbers:
+    """Sum up the stories of all jobs.
+
+    Args:
+        results: the stories.
+        alone_us: how long each job runs alone, in order of submission; 0: nobody knows.
+    """
     statuses: Counter[str] = Counter()
     every, by_size = _Sample(), {name: _Sample() for _, name in SIZE_CLASSES}
     names: dict[int, str] = {}
@@ -128,11 +134,11 @@ def job_numbers(results: Iterable[JobResult], trace: Trace) -> JobNumbers:
         name = names.get(result.gpus) or names.setdefault(result.gpus, size_class(result.gpus))
         every.add(result)
         by_size[name].add(result)
-        share = finish_time_fairness(result, trace.jobs[result.ordinal].duration_us)
+        share = finish_time_fairness(result, alone_us[result.ordinal])
         if share is not None:
             shares.append(share)
     return JobNumbers(
-        counts=_counts(statuses, len(trace.jobs)),
+        counts=_counts(statuses, len(alone_us)),
         times=every.document(),
         sizes={
             name: {"jobs": len(sample.jct_us), **sample.document()}

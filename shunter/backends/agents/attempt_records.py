@@ -124,6 +124,7 @@ class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: Annotated[int, Meta(ge=1, le=COUNT_MOST)] | None = None
     cause: Cause | None = None
     mask: Annotated[int, Meta(ge=1)] | None = None
+    can_move: bool | None = None
 
     def __post_init__(self) -> None:
         """Hold it to what its kind has: nothing missing, and nothing of another kind."""
@@ -142,14 +143,14 @@ class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(f"mask has more than {MASK_BITS} GPUs")
 
 
-_BY_KIND = ("mode", "checkpoint", "step", "bytes", "error", "count", "cause", "mask")
+_BY_KIND = ("mode", "checkpoint", "step", "bytes", "error", "count", "cause", "mask", "can_move")
 _NOTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "requested": (("mode",), ()),
     "escalated": (("mode",), ()),
     "saved": ((), ("checkpoint", "step", "bytes")),
     "failed": ((), ("error", "step")),
     "refused": (("count", "cause"), ()),
-    "turn_started": (("mask",), ()),
+    "turn_started": (("mask",), ("can_move",)),
 }
 """Of a kind of note the fields that it needs, and those that it may have, beside all others'."""
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 __all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Shares", "Slicing", "Suspend"]
 
 
-Do = Literal["suspend", "terminate", "fence", "stop", "continue"]
+Do = Literal["suspend", "terminate", "fence", "stop", "continue", "slice"]
 
 
 class Rank(Struct, frozen=True, kw_only=True):
@@ -53,17 +53,23 @@ class Shares(Struct, frozen=True, kw_only=True):
     cpus: tuple[int, ...]
 
 
-class Slicing(Struct, frozen=True, kw_only=True):
+class Slicing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an attempt takes turns on the GPUs of its server.
 
-    One that `is_fixed` works on its own GPUs only. Its supervisor and those of the others do
-    it by themselves: `shunter.backends.node.slicing`.
+    One that `is_fixed` works on its own GPUs only, until its program says that it takes its GPU
+    anew with each turn. Its supervisor and those of the others do it by themselves:
+    `shunter.backends.node.slicing`. `homes` are its own GPUs by server, of those of the node. A
+    gang over several servers has its turns by a `timetable`: period, first instant and length, in
+    microseconds since the epoch.
     """
 
     weight: float
     is_fixed: bool
     quantum_us: int
     wait_most_us: int | None
+    boundary_most_us: int
+    homes: tuple[tuple[str, int], ...] = ()
+    timetable: tuple[int, int, int] | None = None
 
 
 class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,7 +102,15 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     slicing: Slicing | None = None
 
 
-class Command(Struct, frozen=True, kw_only=True):
-    """What a supervisor that runs is told to do."""
+class Command(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a supervisor that runs is told to do.
+
+    To `slice` is to take turns of a `weight`, and on the GPUs of a `mask` as its own; with those of
+    a `pack` at once, or by a `timetable`.
+    """
 
     do: Do
+    weight: float | None = None
+    mask: int | None = None
+    pack: str | None = None
+    timetable: tuple[int, int, int] | None = None

@@ -1,8 +1,12 @@
 """What a supervised backend is told, however its agents are reached."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-__all__ = ["Limits", "Owner", "Slicing"]
+from shunter.events.values.ids import NodeName
+
+__all__ = ["Limits", "Owner", "Slicing", "Socket"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +24,24 @@ class Owner:
     root: str
 
 
+class Socket(NamedTuple):
+    """A socket of a server: a mask of the GPUs on it, and the numbers of its CPUs."""
+
+    gpu_mask: int
+    cpus: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slicing:
     """How attempts share GPUs in turns, in microseconds.
 
-    The rule is that of `shunter.backends.node.rotation`. Where `can_move`, they may have their
-    turns on any GPU of their server that is shared.
+    The rule is that of `shunter.backends.node.rotation`. At the end of a turn the next mini-batch
+    boundary is waited for up to `boundary_most_us`.
     """
 
     quantum_us: int
     wait_most_us: int | None = None
-    can_move: bool = False
+    boundary_most_us: int = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +54,10 @@ class Limits:
     `checkpoints` is a folder that all servers share; where it is empty, checkpoints lie on the
     server that made them, and are carried over when a job moves. If it `is_sized`, attempts are
     held to the CPUs and memory of their allocations, also to parts of a CPU. If it `downsamples`,
-    samples are told where they differ from those before, or once a while; else each is. If it
-    `is_bound`, attempts end with the agent that started them, and so with the scheduler. Without
-    `slicing` nothing is started that is to share GPUs in turns.
+    samples are told where they differ from those before, and at least each `told_every_s`; else
+    each is. If it `is_bound`, attempts end with the agent that started them, and so with the
+    scheduler. Without `slicing` nothing is started that is to share GPUs in turns. `visible` names
+    the variable that tells a process its devices, for servers whose devices are not CUDA's.
     """
 
     cooperative_s: float = 60.0
@@ -66,5 +78,7 @@ class Limits:
     checkpoints: str = ""
     is_sized: bool = False
     downsamples: bool = True
+    told_every_s: float = 60.0
     is_bound: bool = False
     slicing: Slicing | None = None
+    visible: Mapping[NodeName, str] = field(default_factory=dict)

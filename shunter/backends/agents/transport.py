@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 import anyio
 
+from shunter.backends.agents.settings import Socket
 from shunter.backends.node.messages.shapes import WrongMessageError, parsed
 from shunter.backends.node.messages.wire import Shape
 from shunter.errors import BackendError
@@ -46,7 +47,8 @@ class Server(Protocol):
     """A server of an agent.
 
     Its GPUs are named as CUDA does (index or UUID), its CPUs by number. Where it has units of CPU
-    in place of GPUs, each of them is `NO_DEVICE`.
+    in place of GPUs, each of them is `NO_DEVICE`. Without `sockets` nobody says which CPUs are near
+    to which GPUs.
     """
 
     @property
@@ -57,6 +59,9 @@ class Server(Protocol):
 
     @property
     def cpus(self) -> tuple[int, ...]: ...
+
+    @property
+    def sockets(self) -> tuple[Socket, ...]: ...
 
 
 class AgentProcess(Protocol):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.settings import Limits, Owner, Socket
 from shunter.events.values.ids import NodeName
 
 __all__ = ["LocalNode", "LocalSettings"]
@@ -12,11 +12,12 @@ __all__ = ["LocalNode", "LocalSettings"]
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """A part of this machine: GPUs as CUDA names them (index or UUID), and CPUs."""
+    """A part of this machine: GPUs by index or UUID, CPUs, and its sockets."""
 
     name: NodeName
     gpus: tuple[str, ...]
     cpus: tuple[int, ...] = ()
+    sockets: tuple[Socket, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ def _become_rank(folder: str, order: Order, number: int, lock: int, parent: int)
     for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(caught, signal.SIG_DFL)
     if rank.get("cpus"):
-        os.sched_setaffinity(0, rank["cpus"])
+        _bind(rank["cpus"])
     close_all_but(lock)
     if user is not None:
         os.setgroups(user["groups"])
@@ -156,7 +156,22 @@ def _become_rank(folder: str, order: Order, number: int, lock: int, parent: int)
     os.environ.update({MARK: folder, SEAL: order["seal"]})
     os.environ.update(SHUNTER_SUSPEND=f"{folder}/suspend")
     os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
+    if order.get("slicing"):
+        os.environ.update(SHUNTER_TURN=f"{folder}/turn")
     os.chdir(rank["directory"])
+
+
+def _bind(cpus: list[int]) -> None:
+    """Bind this process to those of some CPUs that are here, or ValueError."""
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        here = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
+        wanted = ", ".join(map(str, cpus))
+        raise ValueError(
+            f"none of its CPUs ({wanted}) is here, but {here}: correct cpus or socket_cpus in the "
+            "config of the cluster"
+        ) from error
 
 
 def _opened_output(path: str, user: User | None) -> int:

@@ -23,7 +23,12 @@ from shunter.backends.node.messages.journal import Journal
 from shunter.backends.node.output.files import bound
 from shunter.backends.node.output.times import STREAMS, Times, Writes
 from shunter.backends.node.processes.attempt_files import AttemptFiles
-from shunter.backends.node.processes.reaper import descendants, kill_remaining, remaining
+from shunter.backends.node.processes.reaper import (
+    descendants,
+    family,
+    kill_remaining,
+    remaining,
+)
 from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
 from shunter.backends.node.records import catches, count_in, create_private, fifo, kill, put, tell
 from shunter.backends.node.sampling import Sampling
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 POLL_S = 1.0
 KILL_POLL_S = 0.02
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
+NOTED = ("acknowledged", "saved", "failed")
 STRONGER = ("cooperative", "signal", "restart")
 
 
@@ -72,7 +78,7 @@ class Supervision:
         self.saved_ns: int | None = None
         self.sampling = Sampling(folder, len(order["ranks"]), order.get("sample_s", 0))
         self.stopping = Stopping(self._left, self.note)
-        self.turns = Turns(root, order, self._left, self.note)
+        self.turns = Turns(root, order, lambda: family(order.get("cgroup")), self.note)
         ranks = range(len(order["ranks"]))
         self.times = Times(folder, len(ranks))
         self.writes = Writes(f"{folder}/{name}.{rank}" for rank in ranks for name in STREAMS)
@@ -272,7 +278,9 @@ class Supervision:
         elif do == "fence":
             self.terminate("fence", None)
         elif do == "turn":
-            self.turns.obey(order["mask"] or 0, order["number"] or 0)
+            self.turns.obey(order)
+        elif do == "slice":
+            self.turns.reslice(order)
         elif do == "stop" and not self.why and not self.turns.stop():
             self.stopping.stop(time.monotonic())
         elif do == "continue" and not self.why and not self.turns.go_on():
@@ -281,12 +289,13 @@ class Supervision:
     def _receive(self, *, last: bool = False) -> None:
         """Take in what the job says of itself, and tell of what was not taken."""
         for said in self.channel.read():
+            self.turns.receive(said)
             if said["what"] == "progress":
                 self.sampling.take(said)
                 if not self.trains and said["state"] == "training":
                     self.trains = True
                     self.note("training")
-            else:
+            elif said["what"] in NOTED:
                 self._note_said(said)
         if self.channel.is_to_be_told(last=last):
             self.note("refused", count=self.channel.dropped, cause=self.channel.cause)

@@ -14,6 +14,7 @@
     python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: remote/pruning.py
     python3 -I -S FILE survey BASE CGROUP NONCE what the host has: remote/host_inventory.py
     python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: remote/gpus.py
+    python3 -I -S FILE wiring BASE NONCE        how they are wired: remote/wiring.py
     python3 -I -S FILE manifest|digest|stream|receive FOLDER USER NONCE
                                                 checkpoints: remote/checkpoint_transfer.py
 
@@ -50,6 +51,7 @@ VERBS = {
     "pilot": "pilots.pilot:pilot",
     "batch": "batch.batch:batch",
     "gpus": "remote.gpus:gpus",
+    "wiring": "remote.wiring:host_wiring",
     "survey": "remote.host_inventory:host_inventory",
     "manifest": "remote.checkpoint_transfer:manifest",
     "digest": "remote.checkpoint_transfer:digest",

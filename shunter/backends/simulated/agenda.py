@@ -4,7 +4,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from shunter.backends.simulated.samples import SampleDue
-from shunter.backends.simulated.turns import Ready
+from shunter.backends.simulated.turning.turns import Ready
 from shunter.backends.simulated.work import Run
 from shunter.core.progress import NEVER_US
 from shunter.events.facts.execution import (

@@ -11,11 +11,18 @@ from heapq import heappop
 
 from shunter.backends.simulated.agenda import at_its_speed, is_void
 from shunter.backends.simulated.costs import NO_COSTS, Costs
-from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChanges
+from shunter.backends.simulated.failures import (
+    NO_FAILURES,
+    Failures,
+    NodeChanges,
+    RecordedFailures,
+)
 from shunter.backends.simulated.gang_rounds import GangRounds
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
+from shunter.backends.simulated.resuming import Resumed, resume_jobs
 from shunter.backends.simulated.samples import NO_SAMPLES, SampleDue, Samples
-from shunter.backends.simulated.turns import NO_SLICING, Ready, Slicing, TurnDue
+from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
+from shunter.backends.simulated.turning.turns import Ready, TurnDue
 from shunter.backends.simulated.work import KILLED, LOSING, Arrival, Run
 from shunter.backends.simulated.world import World
 from shunter.core.effects import (
@@ -49,6 +56,7 @@ class SimulatedBackend:
         "_arrivals",
         "_arrives_us",
         "_changes",
+        "_first",
         "_next",
         "_now_us",
         "_rounds",
@@ -63,7 +71,7 @@ class SimulatedBackend:
         *,
         costs: Costs = NO_COSTS,
         lease: Lease = PLAIN_LEASE,
-        failures: Failures = NO_FAILURES,
+        failures: Failures | RecordedFailures = NO_FAILURES,
         speeds: SpeedModel | None = None,
         samples: Samples = NO_SAMPLES,
         retries: bool = False,
@@ -81,11 +89,25 @@ class SimulatedBackend:
         self._work, self._agenda = self._world.work, self._world.agenda
         self._rounds = self._world.rounds
         self._arrivals = arrivals
-        self._next = 0
+        self._next = self._first = 0
         self._arrives_us = arrivals[0].submit_us if arrivals else NEVER_US
         self._now_us = 0
         self._changes = NodeChanges(failures)
         self._stale: dict[JobId, None] = {}
+
+    def resume(self, resumed: Resumed, costs: Costs, *, in_steps: bool) -> None:
+        """Begin with the jobs of a state, at its instant.
+
+        Args:
+            resumed: the state, and the work of its jobs; arrivals and node changes come after it.
+            costs: those of this cluster.
+            in_steps: whether work counts in whole steps.
+        """
+        self._now_us, self._first = resumed.state.now_us, resumed.state.submitted
+        self._world.instant = self._world.instant and resumed.instant
+        while self._changes.at_us <= self._now_us:
+            self._changes.take()
+        resume_jobs(self._world, costs, resumed, in_steps=in_steps)
 
     @property
     def instant(self) -> bool:
@@ -194,7 +216,7 @@ class SimulatedBackend:
     def _arrive(self, inputs: list[Input]) -> None:
         arrivals, place = self._arrivals, self._next
         job = arrivals[place]
-        self._work.arrive(job, place)
+        self._work.arrive(job, self._first + place)
         self._next = place = place + 1
         self._arrives_us = arrivals[place].submit_us if place < len(arrivals) else NEVER_US
         inputs.append(SubmitJob(job.submit_us, job.job_id, job.spec, job.duration_us))
@@ -234,7 +256,7 @@ class SimulatedBackend:
                 self._exit(job_id, run, at_us, inputs)
             else:
                 lost_us = self._work.lose(job_id, at_us)
-                self._world.changed_hands(job_id, run, at_us)
+                self._world.went(job_id, run, at_us)
                 inputs.append(AttemptLost(at_us, job_id, run.attempt, "node lost", lost_us))
 
     def _end_round(self, rounds: GangRounds, at_us: int, inputs: list[Input]) -> None:

@@ -81,12 +81,23 @@ class Failures:
         return [node for node, rack in self.racks.items() if rack == name]
 
 
+@dataclass(frozen=True)
+class RecordedFailures:
+    """Losses and returns that are known, in order of time."""
+
+    known: tuple[NodeChange, ...] = ()
+
+    def changes(self) -> Iterator[NodeChange]:
+        """Yield them."""
+        return iter(self.known)
+
+
 class NodeChanges:
     """The losses and returns that are still to come; the next is at `at_us`."""
 
     __slots__ = ("_changes", "_next", "at_us")
 
-    def __init__(self, failures: Failures) -> None:
+    def __init__(self, failures: Failures | RecordedFailures) -> None:
         self._changes = failures.changes()
         self._next: NodeChange | None = None
         self.at_us = NEVER_US

@@ -1,8 +1,9 @@
-"""What is measured of jobs that run: how far they are, and how long a mini-batch takes.
+"""What is measured of jobs that run: how far they are, how long a mini-batch takes, what it uses.
 
-A live job tells both through the SDK. Here both are known; what is measured of a mini-batch is its
-true time times exp(noise x z), with z a standard normal number by Box and Muller (Annals of
-Mathematical Statistics 29(2), 1958), drawn from a stream of the attempt and the instant alone.
+A live job tells the first two through the SDK. Here both are known, and how much of a GPU and of
+its memory a job uses if the table of factors says it; what is measured of a mini-batch is its true
+time times exp(noise x z), with z a standard normal number by Box and Muller (Annals of Mathematical
+Statistics 29(2), 1958), drawn from a stream of the attempt and the instant alone.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from math import cos, exp, log, pi, sqrt
 from typing import Final
 
 from shunter.backends.simulated.work import Run, Work
+from shunter.core.performance.model_factors import FactorTable, ModelFactors
 from shunter.core.rng import Rng
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.fact import fact
@@ -38,7 +40,13 @@ class Samples:
     seed: int = 0
 
     def taken(
-        self, at_us: int, job_id: JobId, run: Run, left: int, batch_s: float
+        self,
+        at_us: int,
+        job_id: JobId,
+        run: Run,
+        left: int,
+        batch_s: float,
+        factors: ModelFactors | None,
     ) -> ProfileSampled:
         """Return what is measured of a job now; steps, where it counts them.
 
@@ -48,12 +56,15 @@ class Samples:
             run: its attempt.
             left: the units that it has left, of those of its step rate.
             batch_s: the time of a mini-batch, in seconds.
+            factors: what is known of its use of GPUs, if anything is.
         """
+        used = None if factors is None else factors.gpu_utilisation
+        memory_mb = None if factors is None else factors.gpu_memory_mb
         units, steps = run.step_rate.units, run.task.spec.total_steps
         done = None if steps is None else steps * (units - left) // units if units else steps
         if self.noise:
             batch_s *= exp(self.noise * _normal(Rng(self.seed, "samples", job_id, at_us)))
-        return ProfileSampled(at_us, job_id, run.attempt, done, batch_s)
+        return ProfileSampled(at_us, job_id, run.attempt, done, batch_s, used, memory_mb)
 
 
 class Sampler:
@@ -62,11 +73,16 @@ class Sampler:
     `enter` foresees something of a job: (instant, job, what).
     """
 
-    __slots__ = ("_enter", "_samples", "_work")
+    __slots__ = ("_enter", "_factors", "_samples", "_work")
 
     def __init__(
-        self, samples: Samples, work: Work, enter: Callable[[int, JobId, object], None]
+        self,
+        samples: Samples,
+        work: Work,
+        enter: Callable[[int, JobId, object], None],
+        factors: FactorTable | None,
     ) -> None:
+        self._factors = factors
         self._samples = samples
         self._work = work
         self._enter = enter
@@ -78,7 +94,9 @@ class Sampler:
         self.foresee(job_id, run, at_us)
         if batch_s is None:
             return []
-        return [self._samples.taken(at_us, job_id, run, work.left(run, at_us), batch_s)]
+        left, table = work.left(run, at_us), self._factors
+        factors = None if table is None else table.of(run.task.spec.model)
+        return [self._samples.taken(at_us, job_id, run, left, batch_s, factors)]
 
     def foresee(self, job_id: JobId, run: Run, at_us: int) -> None:
         """Foresee the next sample of an attempt that will end and is measured."""

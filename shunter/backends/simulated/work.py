@@ -43,11 +43,12 @@ class Task:
 
     `ordinal` is its place in the trace, `attempt` the last one begun and `last` its GPUs (None:
     there was none), `moves_from` where it was when it was told to move. `failures` attempts failed.
-    `weight` is its part of turns.
+    `weight` is its part of turns. `now` is its `spec` with the size that its gang has now.
     """
 
     ordinal: int
     spec: JobSpec
+    now: JobSpec
     step_rate: StepRate
     left: int
     exit_code: int
@@ -155,7 +156,7 @@ class Work:
         if self._in_steps and spec.total_steps:
             units = spec.total_steps
         step_rate = _STEADY if self._is_steady else StepRate(1.0, units, job.duration_us)
-        self.tasks[job.job_id] = Task(ordinal, spec, step_rate, units, EXIT_CODES[job.ends])
+        self.tasks[job.job_id] = Task(ordinal, spec, spec, step_rate, units, EXIT_CODES[job.ends])
 
     def begin(self, task: Task, order: Launch | Resume, now_us: int) -> Run:
         """Begin an attempt, and foresee its end where that depends on nobody else."""
@@ -163,6 +164,8 @@ class Work:
         from_us = now_us if self._is_free else now_us + self._cost_us(task, order)
         left, step_rate = task.left, task.step_rate
         task.attempt, task.last, task.weight = attempt, allocation, order.spec.weight
+        task.now = task.spec if order.spec.gpus == task.spec.gpus else order.spec
+        assert self._speeds is not None or task.now is task.spec, "nobody knows its speed"
         end_us: int | None = None
         if self._is_plain:
             end_us = from_us + left
@@ -239,7 +242,7 @@ class Work:
 
     def batch_s(self, job_id: JobId, run: Run) -> float | None:
         """Return the seconds of a mini-batch now; None: nobody knows, or it never ends."""
-        spec, step_rate = run.task.spec, run.step_rate
+        spec, step_rate = run.task.now, run.step_rate
         rate = step_rate.rate
         if rate is None and spec.total_steps:
             rate = spec.total_steps * step_rate.speed * 1e6 / max(1, step_rate.duration_us)
@@ -292,11 +295,12 @@ class Work:
 
     def _step_rate(self, task: Task, job_id: JobId, where: Allocation) -> StepRate:
         """Return how fast a job is on these GPUs beside those who are there now."""
-        speeds, spec, base = self._speeds, task.spec, task.step_rate
+        speeds, spec, base = self._speeds, task.now, task.step_rate
         assert speeds is not None, "without speeds nobody has another step rate"
         there = self._surroundings(job_id, where)
+        speed = speeds.speed(spec, *there) * speeds.speed_of_size(task.spec, spec)
         rate = None if base.is_continuous else speeds.rate(spec, *there)
-        return StepRate(speeds.speed(spec, *there), base.units, base.duration_us, rate)
+        return StepRate(speed, base.units, base.duration_us, rate)
 
     def _surroundings(
         self, job_id: JobId, where: Allocation
@@ -304,7 +308,7 @@ class Work:
         """Return the GPUs of a job, who shares them, and where its neighbours are."""
         tenants = self.gpu_tenants
         assert tenants is not None, "without speeds nobody is slowed down"
-        partners = [self.tasks[other].spec for other in tenants.beside(job_id, where)]
+        partners = [self.tasks[other].now for other in tenants.beside(job_id, where)]
         around = [self.runs[other].allocation for other in tenants.around(job_id, where)]
         return where, partners, around
 

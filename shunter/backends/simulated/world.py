@@ -11,7 +11,8 @@ from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.gang_rounds import GangRounds
 from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds
 from shunter.backends.simulated.samples import Sampler, Samples
-from shunter.backends.simulated.turns import Slicing, Turns
+from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turning.turns import Turns
 from shunter.backends.simulated.work import KILLED, Run, Work
 from shunter.core.effects import (
     Continue,
@@ -21,6 +22,7 @@ from shunter.core.effects import (
     Migrate,
     Reshape,
     Resume,
+    ShareTurns,
     Stop,
     Suspend,
     Terminate,
@@ -78,8 +80,8 @@ class World:
         self.rounds = GangRounds(self.work, lease) if by_gangs else None
         self.agenda = Agenda(self.work.runs)
         self.leaving = 0
-        self.sampler = Sampler(samples, self.work, self.enter)
         factors = None if speeds is None else speeds.factors
+        self.sampler = Sampler(samples, self.work, self.enter, factors)
         self.turns = Turns(slicing, self.work, self, factors) if slicing.quantum_us else None
 
     def perform(self, effects: Sequence[Effect], now_us: int) -> None:
@@ -191,6 +193,12 @@ class World:
         if self.turns is not None:
             self.turns.weighed(order.job_id, run, now_us)
 
+    def share_turns(self, order: ShareTurns, now_us: int) -> None:
+        """Let an attempt have its turns together with others, or alone again."""
+        run = self.work.runs.get(order.job_id)
+        if self.turns is not None and run is not None and run.attempt == order.attempt:
+            self.turns.packed(order.job_id, run, order.beside, now_us)
+
     def fence(self, order: Fence, now_us: int) -> None:
         """Nothing can run here that was not told to."""
 
@@ -226,6 +234,10 @@ class World:
                 changed = SpeedChanged(now_us, job_id, run.attempt, run.step_rate.speed)
                 self.enter(now_us, job_id, changed)
 
+    def end_us(self, run: Run) -> int | None:
+        """Return when an attempt that stays as it is has done all its work; None: never."""
+        return self._lease.end_us(run.works_from_us, run.task.left, run.step_rate)
+
     def foresee_end(self, job_id: JobId, run: Run) -> None:
         """Enter the end of an attempt where it will be seen, if that is known."""
         if self.rounds is not None:
@@ -253,6 +265,7 @@ _PERFORM: dict[type[Effect], Callable[[World, Any, int], None]] = {
     Migrate: World.leave,
     Reshape: World.reshape,
     Weigh: World.weigh,
+    ShareTurns: World.share_turns,
     Terminate: World.terminate,
     Stop: World.stop,
     Continue: World.go_on,

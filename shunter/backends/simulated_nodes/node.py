@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shunter.backends.agents.orders import Order
+from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import Server
 from shunter.backends.simulated_nodes.attempt import Attempt, Key, Run
 from shunter.backends.simulated_nodes.checkpoints import Folder
@@ -20,11 +21,12 @@ __all__ = ["SimulatedNode", "SimulatedServer"]
 
 @dataclass(frozen=True, slots=True)
 class SimulatedServer:
-    """A server: GPUs as CUDA names them, and CPUs."""
+    """A server: GPUs as CUDA names them, CPUs, and its sockets."""
 
     name: NodeName
     gpus: tuple[str, ...]
     cpus: tuple[int, ...] = (0,)
+    sockets: tuple[Socket, ...] = ()
 
 
 class SimulatedNode:
@@ -51,6 +53,8 @@ class SimulatedNode:
             return f"term {order.term} was replaced"
         if order.attempt <= self.fences.get(order.job, 0):
             return f"attempt {order.attempt} was fenced"
+        if order.slicing is not None:
+            return "no jobs take turns on simulated nodes"
         checkpoints = self.checkpoints[order.checkpoints]
         checkpoints.is_whole = False
         attempt = Attempt(self.machine, order, folder, checkpoints.files, self.announce)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.settings import Limits, Owner, Socket
 from shunter.events.values.ids import NodeName
 
 __all__ = ["SlurmServer", "SlurmSettings"]
@@ -12,6 +12,7 @@ __all__ = ["SlurmServer", "SlurmSettings"]
 class SlurmServer:
     """A node of the partition, under the name that Slurm knows it by.
 
+    Slurm binds its jobs to CPUs, so it has no `sockets` here.
     `gres` is what a pilot asks for to have all its GPUs, such as `gpu:v100:4`.
     """
 
@@ -21,6 +22,7 @@ class SlurmServer:
     gpu_type: str
     gres: str
     memory_mb: int
+    sockets: tuple[Socket, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

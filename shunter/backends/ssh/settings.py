@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shunter.backends.agents.settings import Limits, Owner
+from shunter.backends.agents.settings import Limits, Owner, Socket
 from shunter.events.values.ids import NodeName
 
 
@@ -11,7 +11,8 @@ from shunter.events.values.ids import NodeName
 class SshHost:
     """A server and how to reach it.
 
-    Its GPUs are named as CUDA does (index or UUID), its CPUs by number. `base` is the folder of the
+    Its GPUs are named as CUDA does (index or UUID), its CPUs by number; `sockets` say which of them
+    lie together. `base` is the folder of the
     scheduler there, and `~` the home of who logs in. `gang_address` is what other hosts call it,
     where that is not `address`; `cgroup` a control group there (a folder) that is ours to divide.
     """
@@ -27,6 +28,7 @@ class SshHost:
     gang_address: str = ""
     cgroup: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    sockets: tuple[Socket, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.messages.wire import Found
 from shunter.backends.supervised import environment as environments
-from shunter.backends.supervised.attempt_locations import STRAYS_S, AttemptLocations
+from shunter.backends.supervised.attempt_locations import AttemptLocations
 from shunter.backends.supervised.checkpoint_transfer import CheckpointTransfer
 from shunter.backends.supervised.gangs.gang import Gang, Part
 from shunter.backends.supervised.gangs.live_gangs import Key, LiveGangs, Stands
@@ -43,7 +43,9 @@ from shunter.core.effects import (
     Reshape,
     Resume,
     SetAside,
+    ShareTurns,
     Terminate,
+    Weigh,
 )
 from shunter.core.intake.inputs import Input
 from shunter.errors import BackendError
@@ -70,14 +72,14 @@ class SupervisedBackend:
         self._owner = owner
         self._is_sized = limits.is_sized
         self._inbox = Inbox(start_us)
-        self._hosts = {each.name: NodeAgent(each, limits, owner, self) for each in transports}
+        self.agents = {each.name: NodeAgent(each, limits, owner, self) for each in transports}
         self._agent_of = {server.name: each.name for each in transports for server in each.servers}
-        self._locations = AttemptLocations(self._hosts, self._agent_of)
-        self._transfer = CheckpointTransfer(limits, owner, self._hosts)
+        self._locations = AttemptLocations(self.agents, self._agent_of)
+        self._transfer = CheckpointTransfer(limits, owner, self.agents)
         self._tasks: TaskGroup = anyio.create_task_group()
         self._share_notices = ShareNotices()
         self._gangs = LiveGangs(
-            self._inbox, self._hosts, self._tasks, STRAYS_S, self._share_notices.put, self.drain_of
+            self._inbox, self.agents, self._tasks, limits, self._share_notices.put, self.drain_of
         )
         self._newest: dict[JobId, int] = {}
         self._launching: set[tuple[JobId, int]] = set()
@@ -85,10 +87,9 @@ class SupervisedBackend:
         self._reachability = Reachability(self._inbox)
         self._is_open = self._has_recovered = False
         self._launches = Launches(
-            limits, owner, self._hosts, self._agent_of, self._gangs, self.drain_of
+            limits, owner, self.agents, self._agent_of, self._gangs, self.drain_of
         )
-        every_s = limits.sample_s if limits.downsamples else None
-        self._samples = Samples(self._inbox, self._gangs, every_s)
+        self._samples = Samples(self._inbox, self._gangs, limits)
         self._orders = OrderQueue(self._tasks, self._obey)
 
     async def __aenter__(self) -> Self:
@@ -98,10 +99,10 @@ class SupervisedBackend:
             BackendError: a node is another scheduler's.
         """
         await self._tasks.__aenter__()
-        for agent in self._hosts.values():
+        for agent in self.agents.values():
             self._tasks.start_soon(agent.run)
         try:
-            for agent in self._hosts.values():
+            for agent in self.agents.values():
                 await agent.tried.wait()
                 if agent.taken is not None:
                     raise agent.taken
@@ -135,7 +136,7 @@ class SupervisedBackend:
     @property
     def causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, and how to mend it, of those that do not."""
-        silent = [agent for agent in self._hosts.values() if not agent.is_up]
+        silent = [agent for agent in self.agents.values() if not agent.is_up]
         return {node: each.transport.reason or each.cause for each in silent for node in each.nodes}
 
     def drain_of(self, node: NodeName) -> str:
@@ -173,7 +174,7 @@ class SupervisedBackend:
 
     def recall(self, unreachable: Sequence[NodeName]) -> None:
         """Say which servers an earlier term found unreachable or lost."""
-        for agent in self._hosts.values():
+        for agent in self.agents.values():
             self._reachability.recall(agent, unreachable)
 
     def adopt(
@@ -218,7 +219,7 @@ class SupervisedBackend:
         self._orders.give(effects)
         if not self._has_recovered:
             self._has_recovered = True
-            for agent in self._hosts.values():
+            for agent in self.agents.values():
                 if agent.is_up:
                     self._tasks.start_soon(self._end_strays, agent)
 
@@ -306,9 +307,11 @@ class SupervisedBackend:
         elif isinstance(effect, SetAside):
             self._gangs.set_aside(effect)
         elif isinstance(effect, Reshape):
-            if gang := self._gangs.attempt(effect.job_id, effect.attempt):
-                gang.given, gang.shares = effect.allocation, self._held_to(effect.allocation)
-                self._gangs.settle(gang)
+            self._gangs.reshape(effect, self._held_to(effect.allocation))
+        elif isinstance(effect, Weigh):
+            self._gangs.weigh(effect)
+        elif isinstance(effect, ShareTurns):
+            self._gangs.share_turns(effect)
         elif isinstance(effect, Fence):
             if not effect.is_alone:  # what is ended alone each host is asked for: `_end_strays`
                 await self._fence(effect)
@@ -343,12 +346,9 @@ class SupervisedBackend:
         self._locations.note(job_id, attempt, nodes)
         watch = Watch(job_id, attempt, self._moved_from.pop(job_id, ()), planned=effect.allocation)
         port = next(iter(orders.values())).port
-        parts = {
-            name: Part(is_starting=True, shares=own.shares, has=own.shares)
-            for name, own in orders.items()
-        }
-        given, shares = effect.allocation, self._held_to(effect.allocation)
-        gang = Gang(watch, parts, nodes, port=port, shares=shares, given=given)
+        parts = {name: Part.starting(own) for name, own in orders.items()}
+        gang = Gang(watch, parts, nodes, port=port, given=effect.allocation)
+        gang.shares, gang.weight = self._held_to(effect.allocation), effect.spec.weight
         self._gangs.add(gang)
         self._launches.settle(job_id)
         await self._launches.start(gang, orders)
@@ -363,7 +363,7 @@ class SupervisedBackend:
         if gang is not None and gang.watch.attempt <= attempt:
             self._gangs.ask(gang, effect)
         for name in self._locations.up_to(job_id, attempt):
-            if (host := self._hosts[name]).is_up:  # one that was silent ends what is not watched
+            if (host := self.agents[name]).is_up:  # one that was silent ends what is not watched
                 with suppress(BackendError):
                     await host.ask(messages.Fence(job=job_id, attempt=attempt))
 
@@ -381,7 +381,7 @@ class SupervisedBackend:
         if not self._is_sized:
             return {}
         named = {share.node: self._agent_of.get(share.node) for share in allocation.shares}
-        agents = {node: self._hosts[name].transport for node, name in named.items() if name}
+        agents = {node: self.agents[name].transport for node, name in named.items() if name}
         return shares_of(allocation, agents)
 
     async def _end_strays(self, agent: NodeAgent) -> None:

@@ -14,8 +14,18 @@ from shunter.backends.node.records import own_folder
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 
-__all__ = ["filled", "given_to", "path_of", "put_privately", "rank_environment", "store_all"]
+__all__ = [
+    "CUDA",
+    "devices_shown",
+    "filled",
+    "given_to",
+    "path_of",
+    "put_privately",
+    "rank_environment",
+    "store_all",
+]
 
+CUDA = "CUDA_VISIBLE_DEVICES"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -92,6 +102,18 @@ def filled(command: Iterable[str], given: Mapping[str, str]) -> list[str]:
     return [_SECRET.sub(lambda found: given.get(found[1], found[0]), word) for word in command]
 
 
+def devices_shown(gpus: str, visible: str = CUDA) -> Mapping[str, str]:
+    """Return what tells a process its devices.
+
+    Args:
+        gpus: their names, with commas.
+        visible: the variable that lists them.
+    """
+    # The order in which NVML counts too.
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible == CUDA else {}
+    return {visible: gpus, **order}
+
+
 def rank_environment(
     *,
     job: JobId,
@@ -100,10 +122,10 @@ def rank_environment(
     rank: int,
     world: int,
     master: tuple[str, int],
-    gpus: str,
+    devices: Mapping[str, str],
     checkpoints: str,
 ) -> Mapping[str, str]:
-    """Return what is promised to a rank: one process for each server."""
+    """Return what is promised to a rank, with what tells it its devices."""
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(world),
@@ -111,8 +133,7 @@ def rank_environment(
         "LOCAL_WORLD_SIZE": "1",
         "MASTER_ADDR": master[0],
         "MASTER_PORT": str(master[1]),
-        "CUDA_VISIBLE_DEVICES": gpus,
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which NVML counts too
+        **devices,
         "SHUNTER_JOB": job,
         "SHUNTER_ATTEMPT": str(attempt),
         "SHUNTER_CHECKPOINT_DIR": checkpoints,

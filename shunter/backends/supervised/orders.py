@@ -1,13 +1,14 @@
 """From an effect to the orders of supervisors: one for each agent of its allocation.
 
 A job has one rank for each server, which sees all GPUs it was given there; none where it was given
-units of CPU. CPUs are those with the fewest tenants, the lowest number first; a job that asks for
-none may run on all of its server. What a node alone knows, the home and the groups of a user, say,
-is filled in there (shunter.backends.node.remote.session).
+units of CPU. Its CPUs are those of the sockets that its GPUs are on, as far as these are known: of
+them those with the fewest tenants, the lowest number first, and further ones only where they do not
+suffice. A rank that asks for none may run on all of them. What a node alone knows, the home and the
+groups of a user, say, is filled in there (shunter.backends.node.remote.session).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
 
@@ -25,14 +26,17 @@ from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import NO_DEVICE, Server, Transport
 from shunter.backends.node.messages.attempt_records import a_job
 from shunter.backends.node.messages.shapes import checked
-from shunter.backends.supervised.environment import filled, rank_environment
-from shunter.backends.supervised.shares import shares_of
+from shunter.backends.supervised.environment import CUDA, devices_shown, filled, rank_environment
+from shunter.backends.supervised.shares import cpus_for, cpus_near, shares_of
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
-from shunter.events.values.allocation import Sharing
+from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Where", "check_startable", "checkpoints_of", "contract_of", "orders_for"]
+__all__ = ["UNTOLD", "Where", "check_startable", "checkpoints_of", "contract_of", "orders_for"]
+
+UNTOLD = (1, 0, 0)
+"""The timetable of a gang until it is told another one: no turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +91,14 @@ def orders_for(
         gpus = tuple([gpu for gpu in given_here if gpu != NO_DEVICE])
         checkpoints = checkpoints_of(limits, owner, where.root, effect.job_id)
         contract = contract_of(effect, number, gpus, limits, (first.address, port), checkpoints)
+        if slicing is not None:
+            contract = {**contract, "SHUNTER_TURN_GPUS": ",".join(server.gpus)}
         environment = {**where.transport.environment, **given, **contract}
         count = 0 if limits.is_sized else -(-share.cpus_milli // 1000)  # quotas know parts of CPUs
-        quietest = sorted(server.cpus, key=lambda cpu: (where.tenants[cpu], cpu))
-        cpus = sorted(quietest[:count]) if count else server.cpus
+        cpus: Sequence[int] = cpus_for(server, effect.allocation, share)
+        if count:
+            near = cpus_near(server, effect.allocation, share)
+            cpus = _quietest(server.cpus, near, where.tenants)[:count]
         rank = _rank(effect, cpus, environment, gpus, is_pinned=bool(count))
         ranks.setdefault(where.transport.name, []).append(rank)
     by_agent = {where.transport.name: where for where in agents.values()}
@@ -99,10 +107,15 @@ def orders_for(
     return {
         name: replace(
             _order(effect, limits, owner, by_agent[name], tuple(own), port, held.get(name)),
-            slicing=slicing,
+            slicing=_slicing_on(by_agent[name], slicing, effect.allocation),
         )
         for name, own in ranks.items()
     }
+
+
+def _quietest(cpus: Iterable[int], near: Collection[int], tenants: Mapping[int, int]) -> list[int]:
+    """Return CPUs: near ones first, of equals those with the fewest tenants."""
+    return sorted(cpus, key=lambda cpu: (cpu not in near, tenants[cpu], cpu))
 
 
 def _slicing(effect: Launch | Resume, limits: Limits) -> Slicing | None:
@@ -116,14 +129,21 @@ def _slicing(effect: Launch | Resume, limits: Limits) -> Slicing | None:
         return None
     if settings is None:
         raise BackendError(f"job {effect.job_id} is to share GPUs in turns, which none do here")
-    if len(allocation.shares) > 1:
-        raise BackendError(f"job {effect.job_id} is to take turns on several servers at once")
     return Slicing(
         weight=effect.spec.weight,
-        is_fixed=not settings.can_move,
+        is_fixed=True,
         quantum_us=settings.quantum_us,
         wait_most_us=settings.wait_most_us,
+        boundary_most_us=settings.boundary_most_us,
+        timetable=UNTOLD if len(allocation.shares) > 1 else None,
     )
+
+
+def _slicing_on(where: Where, slicing: Slicing | None, allocation: Allocation) -> Slicing | None:
+    """Return how an attempt takes turns on the servers of an agent."""
+    own = {server.name for server in where.transport.servers}
+    homes = tuple((one.node, one.gpu_mask) for one in allocation.shares if one.node in own)
+    return None if slicing is None else replace(slicing, homes=homes)
 
 
 def checkpoints_of(limits: Limits, owner: Owner, root: str, job: str) -> str:
@@ -210,7 +230,7 @@ def _rank(
     return Rank(
         argv=tuple(filled(effect.spec.command, environment)),
         env=dict(environment),
-        cpus=tuple(cpus),
+        cpus=tuple(sorted(cpus)),
         pinned=is_pinned,
         directory=effect.spec.directory or "/",
         gpus=gpus,
@@ -235,6 +255,7 @@ def contract_of(
         master: the address and port at which ranks find each other.
         checkpoints: the folder of the job's checkpoints.
     """
+    node = effect.allocation.shares[number].node
     contract = rank_environment(
         job=effect.job_id,
         attempt=effect.attempt,
@@ -242,14 +263,14 @@ def contract_of(
         rank=number,
         world=len(effect.allocation.shares),
         master=master,
-        gpus=",".join(gpus),
+        devices=devices_shown(",".join(gpus), limits.visible.get(node, CUDA)),
         checkpoints=checkpoints,
     )
-    signal = Signals(limits.suspend_signal).name
-    node, index = effect.allocation.shares[number].node, effect.spec.array_index
+    signal, index = Signals(limits.suspend_signal).name, effect.spec.array_index
     return {
         **contract,
         "SHUNTER_NODE": node,
+        "SHUNTER_GPUS": str(len(gpus)),
         "SHUNTER_SUSPEND_SIGNAL": signal,
         **({} if index is None else {"SHUNTER_ARRAY_INDEX": str(index)}),
     }

@@ -10,6 +10,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from shunter.backends.agents.attempt_records import GpuReading, Sample
+from shunter.backends.agents.settings import Limits
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
 from shunter.backends.supervised.gangs.gang import Gang
@@ -18,19 +19,28 @@ from shunter.events.values.ids import JobId, NodeName
 
 __all__ = ["Samples"]
 
+AT_LEAST_US = 5_000_000
+"""No two samples of a gang that go on are closer than this, unless somebody needs them."""
+
 
 class Samples:
-    """Gathers the samples of gangs for `batch_s`; None: each goes on at once."""
+    """Gathers the samples of gangs, and hands on what they say that is new.
 
-    def __init__(
-        self, inbox: Inbox, gangs: Mapping[JobId, Gang], batch_s: float | None = 10.0
-    ) -> None:
+    Where the limits say that all are wanted, each goes on at once.
+    """
+
+    def __init__(self, inbox: Inbox, gangs: Mapping[JobId, Gang], limits: Limits) -> None:
         self._inbox = inbox
         self._gangs = gangs
-        if batch_s is None:
-            self._downsampler = Downsampler(every_us=0, at_least_us=0, batch_us=0)
+        if limits.downsamples:
+            every_us, batch_us = int(limits.told_every_s * 1e6), int(limits.sample_s * 1e6)
+            self._downsampler = Downsampler(
+                every_us=every_us,
+                at_least_us=min(AT_LEAST_US, every_us),
+                batch_us=min(batch_us, every_us),
+            )
         else:
-            self._downsampler = Downsampler(batch_us=int(batch_s * 1e6))
+            self._downsampler = Downsampler(every_us=0, at_least_us=0, batch_us=0)
         self._gpus: dict[NodeName, list[GpuUse]] = {}
         self._latest: dict[tuple[JobId, int], dict[NodeName, Sample]] = {}
 

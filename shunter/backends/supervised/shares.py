@@ -11,14 +11,39 @@ import anyio
 
 from shunter.backends.agents.answers import ReshapeAnswer
 from shunter.backends.agents.orders import Shares
-from shunter.backends.agents.transport import Transport
+from shunter.backends.agents.transport import Server, Transport
 from shunter.events.facts.execution import ReshapeRefused
-from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import NodeName
 
-__all__ = ["NOTICES_MOST", "ShareNotices", "refusal_in_words", "shares_kept", "shares_of"]
+__all__ = [
+    "NOTICES_MOST",
+    "ShareNotices",
+    "cpus_for",
+    "cpus_near",
+    "refusal_in_words",
+    "shares_kept",
+    "shares_of",
+]
 
 NOTICES_MOST = 100
+
+
+def cpus_near(server: Server, allocation: Allocation, share: Share) -> tuple[int, ...]:
+    """Return the CPUs of the sockets that the GPUs of a share are on.
+
+    All of its server where that is not known, and where it has no GPUs, or others each turn.
+    """
+    if allocation.sharing is Sharing.sliced:
+        return server.cpus
+    near = {cpu for mask, cpus in server.sockets if mask & share.gpu_mask for cpu in cpus}
+    return tuple([cpu for cpu in server.cpus if cpu in near]) or server.cpus
+
+
+def cpus_for(server: Server, allocation: Allocation, share: Share) -> tuple[int, ...]:
+    """Return the CPUs that a share may use: near ones, or all if too few."""
+    near = cpus_near(server, allocation, share)
+    return near if 1000 * len(near) >= share.cpus_milli else server.cpus
 
 
 def shares_of(
@@ -36,12 +61,12 @@ def shares_of(
             by_agent.setdefault(transports[share.node].name, []).append(share)
     found = {}
     for name, own in by_agent.items():
-        nodes = {share.node for share in own}
-        servers = [each for each in transports[own[0].node].servers if each.name in nodes]
+        servers = {each.name: each for each in transports[own[0].node].servers}
+        usable = {cpu for share in own for cpu in cpus_for(servers[share.node], allocation, share)}
         found[name] = Shares(
             cpus_milli=sum(share.cpus_milli for share in own),
             memory_mb=sum(share.memory_mb for share in own),
-            cpus=tuple(sorted({cpu for server in servers for cpu in server.cpus})),
+            cpus=tuple(sorted(usable)),
         )
     return found
 

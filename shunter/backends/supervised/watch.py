@@ -1,7 +1,8 @@
 """One attempt as the daemon sees it: what its records say, and what of that was told already."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shunter.backends.agents.attempt_records import Note, Started, State, Status
 from shunter.backends.inbox import Inbox, Stamped
@@ -49,6 +50,13 @@ class Standing:
     cause: str = ""
 
 
+class Told(NamedTuple):
+    """A note of a journal, and the servers of the attempt whose journal it is."""
+
+    note: Note
+    nodes: tuple[NodeName, ...] = ()
+
+
 @dataclass(slots=True)
 class Watch:
     """An attempt that may run, and what of it was told.
@@ -77,8 +85,15 @@ class Watch:
         """
         return self.told_start or self.started is not None or known.started is not None
 
-    def shares_of(self, mask: int) -> tuple[Share, ...]:
-        """Return what it has in a turn on some GPUs of its server."""
+    @property
+    def is_spread(self) -> bool:
+        """Whether it is on several servers."""
+        return self.planned is not None and len(self.planned.shares) > 1
+
+    def shares_of(self, mask: int, nodes: Sequence[NodeName] = ()) -> tuple[Share, ...]:
+        """Return what it has in a turn on some GPUs of its server, or of nodes."""
+        if self.planned is not None and self.is_spread:
+            return tuple([share for share in self.planned.shares if share.node in nodes])
         if self.planned is not None:
             share = self.planned.shares[0]
             return (Share(share.node, mask, share.cpus_milli, share.memory_mb),)
@@ -86,7 +101,7 @@ class Watch:
         return tuple([Share(NodeName(node), mask) for node, _ in placement[:1]])
 
     def tell(
-        self, known: Standing, notes: list[Note], inbox: Inbox, before: int = 0
+        self, known: Standing, notes: Sequence[Told], inbox: Inbox, before: int = 0
     ) -> Iterator[Stamped]:
         """Return what has not been told yet, in order, and note that it has been.
 
@@ -133,9 +148,10 @@ class Watch:
             cause = known.cause or ("supervisor lost" if known.state == "lost" else GONE)
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause)
 
-    def _note(self, notes: list[Note], before: int, inbox: Inbox) -> Iterator[Stamped]:
+    def _note(self, notes: Sequence[Told], before: int, inbox: Inbox) -> Iterator[Stamped]:
         """Return the facts of notes, without those that the log has."""
-        for note in notes:
+        for told in notes:
+            note = told.note
             if note.what == "saved":
                 self.saved_ns = note.at_ns
             if note.what not in FACTS:
@@ -144,7 +160,7 @@ class Watch:
                 self.told_facts -= 1
             elif note.what in _TURNS:
                 noted_us = max(0, inbox.instant_us(note.at_ns))
-                yield _TURNS[note.what](self, note, noted_us)
+                yield _TURNS[note.what](self, told, noted_us)
             else:
                 yield _NOTES[note.what](self, note)
 
@@ -232,16 +248,23 @@ def _continued(watch: Watch, note: Note) -> Stamped:
     return lambda at_us: JobContinued(at_us, watch.job_id, watch.attempt)
 
 
-def _turn_started(watch: Watch, note: Note, noted_us: int) -> Stamped:
-    shares = watch.shares_of(note.mask or 0)
+def _turn_started(watch: Watch, told: Told, noted_us: int) -> Stamped:
+    note = told.note
+    shares = watch.shares_of(note.mask or 0, told.nodes)
     return lambda at_us: TurnStarted(
-        at_us, watch.job_id, watch.attempt, shares, began_us=min(noted_us, at_us)
+        at_us,
+        watch.job_id,
+        watch.attempt,
+        shares,
+        began_us=min(noted_us, at_us),
+        can_move=bool(note.can_move),
     )
 
 
-def _turn_ended(watch: Watch, note: Note, noted_us: int) -> Stamped:
+def _turn_ended(watch: Watch, told: Told, noted_us: int) -> Stamped:
+    nodes = told.nodes if watch.is_spread else ()
     return lambda at_us: TurnEnded(
-        at_us, watch.job_id, watch.attempt, ended_us=min(noted_us, at_us)
+        at_us, watch.job_id, watch.attempt, ended_us=min(noted_us, at_us), nodes=nodes
     )
 
 
@@ -254,7 +277,7 @@ _NOTES: dict[str, Callable[[Watch, Note], Stamped]] = {
     "continued": _continued,
     "refused": _refused,
 }
-_TURNS: dict[str, Callable[[Watch, Note, int], Stamped]] = {
+_TURNS: dict[str, Callable[[Watch, Told, int], Stamped]] = {
     "turn_started": _turn_started,
     "turn_ended": _turn_ended,
 }

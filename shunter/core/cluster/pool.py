@@ -8,6 +8,7 @@ requests as bitmaps). `copied` makes a scratch for planning in microseconds.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from shunter.core.cluster.nearness import Nearness
 from shunter.core.cluster.server import Server
 from shunter.events.values.allocation import Share
 from shunter.events.values.resources import Resources
@@ -37,10 +38,12 @@ class Pool:
     racks: dict[str, int] = field(default_factory=dict)
     domains: dict[str, int] = field(default_factory=dict)
     unit_cpus_milli: int = 0
+    _near: Nearness | None = field(default=None, compare=False, repr=False)
 
     def add(self, server: Server) -> None:
         """Append a server; its position in the pool is its index here."""
         self.servers.append(server)
+        self._near = None
         self.free.append(0)
         self.up.append(0)
         self.cpus_free.append(server.beside_free.cpus_milli)
@@ -72,6 +75,8 @@ class Pool:
 
     def set_free(self, position: int, mask: int) -> None:
         """Set which GPUs of one server are free."""
+        if self._near is not None:
+            self._near.stale[position] = None
         before, after = self.free[position].bit_count(), mask.bit_count()
         self.free[position] = mask
         if before != after:
@@ -132,6 +137,16 @@ class Pool:
             self.domains,
             self.unit_cpus_milli,
         )
+
+    @property
+    def nearness(self) -> Nearness:
+        """Where the free GPUs are near together; it is made at the first question."""
+        near = self._near
+        if near is None:
+            near = self._near = Nearness(self.servers, self.free)
+        elif near.stale:
+            near.refresh(self.free)
+        return near
 
     @property
     def gpus_most(self) -> int:

@@ -7,7 +7,7 @@ skipped.
 
 from collections.abc import Iterable
 
-from shunter.core.fold import cluster, decisions, execution, jobs, profiles, run
+from shunter.core.fold import cluster, decisions, execution, jobs, profiles, run, trials
 from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.kinds import Event
@@ -17,6 +17,7 @@ RULES: dict[type[Event], Rule] = {
     **cluster.RULES,
     **jobs.RULES,
     **decisions.RULES,
+    **trials.RULES,
     **execution.RULES,
     **profiles.RULES,
 }

@@ -2,6 +2,8 @@
 
 from shunter.core.fold.checkpoints import out_of_reach
 from shunter.core.fold.occupancy import hold, may_launch, release, undecide
+from shunter.core.fold.sharing.packs import leave_trial, measure_neighbours
+from shunter.core.performance.trials import NO_PACE
 from shunter.core.progress import worked_us
 from shunter.core.state import LAUNCHING, RUNNING, WAITING, FoldResult, Job, State
 from shunter.errors import IllegalEventError
@@ -54,6 +56,7 @@ def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
     """Note that an attempt holds its GPUs from now on."""
     job.attempt += 1
     job.held = job.allocation
+    job.pace = NO_PACE
     job.gpus = gpus
     job.since_us = at_us
     job.waiting_since_us = None
@@ -85,7 +88,7 @@ def let_go(state: State, job: Job, at_us: int) -> tuple[Job, ...]:
     if job.since_us is None:
         return ()
     release(state, job, at_us)
-    _settle(job, job.since_us, at_us)
+    _settle(state, job, job.since_us, at_us)
     return launch_granted(state, at_us) if state.granted else ()
 
 
@@ -93,23 +96,26 @@ def vacate(state: State, job: Job, at_us: int) -> None:
     """Take back and let go in one step: what was decided is what the job holds."""
     assert job.since_us is not None, "a job that holds nothing has nothing to vacate"
     if job.held.sharing is not _EXCLUSIVE:
-        withdraw(state, job)
+        withdraw(state, job, at_us)
         let_go(state, job, at_us)
         return
+    leave_trial(state, job, at_us)
     state.cluster.vacate(job.held.shares)
     state.queues[job.spec.queue].gpus -= job.gpus
     job.allocation = NOTHING
-    _settle(job, job.since_us, at_us)
+    _settle(state, job, job.since_us, at_us)
 
 
-def _settle(job: Job, since_us: int, at_us: int) -> None:
+def _settle(state: State, job: Job, since_us: int, at_us: int) -> None:
     """Credit the time for which GPUs were held, which is over."""
-    elapsed = at_us - since_us
-    job.service_gpu_us += job.gpus * elapsed
-    job.held_us += elapsed
+    if state.has_live_turns:
+        measure_neighbours(state, job, at_us)
+    _credit(job, at_us - since_us)
+    if job.is_spread:
+        state.gang_turns.pop(job.job_id, None)
     job.held = NOTHING
-    job.gpus = 0
-    job.since_us = None
+    job.gpus = job.turn_mask = 0
+    job.since_us = job.attempt_since_us = None
     job.working_since_us = None
     job.counts_from_us = None
 
@@ -117,10 +123,18 @@ def _settle(job: Job, since_us: int, at_us: int) -> None:
 def hold_anew(job: Job, gpus: int, at_us: int) -> None:
     """Let an attempt have so many GPUs from now on; credit the time up to now."""
     assert job.since_us is not None, "only an attempt under way has any"
-    elapsed = at_us - job.since_us
-    job.service_gpu_us += job.gpus * elapsed
-    job.held_us += elapsed
+    if job.attempt_since_us is None:
+        job.attempt_since_us = job.since_us
+    _credit(job, at_us - job.since_us)
     job.gpus, job.since_us = gpus, at_us
+
+
+def _credit(job: Job, elapsed_us: int) -> None:
+    """Credit a hold: its own GPU time as service, that of others' turns apart."""
+    job.service_gpu_us += job.gpus * elapsed_us
+    job.held_us += elapsed_us
+    if job.held.sharing is _SLICED:
+        job.off_turn_gpu_us += (job.held.gpus - job.gpus) * elapsed_us
 
 
 def launch_granted(state: State, at_us: int) -> tuple[Job, ...]:
@@ -135,8 +149,9 @@ def launch_granted(state: State, at_us: int) -> tuple[Job, ...]:
     return tuple(launched)
 
 
-def withdraw(state: State, job: Job) -> None:
+def withdraw(state: State, job: Job, at_us: int) -> None:
     """Take back what was decided for a job."""
+    leave_trial(state, job, at_us)
     if job.allocation.shares:
         undecide(state, job)
         state.queues[job.spec.queue].gpus -= job.allocation.gpus
@@ -153,7 +168,7 @@ def back_to_queue(job: Job, at_us: int) -> None:
 
 def fall_back(state: State, job: Job, at_us: int) -> FoldResult:
     """Put a job back into the queue that holds nothing from now on."""
-    withdraw(state, job)
+    withdraw(state, job, at_us)
     launched = let_go(state, job, at_us)
     back_to_queue(job, at_us)
     return FoldResult(launched)
@@ -168,7 +183,7 @@ def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> FoldResult:
         vacate(state, job, at_us)
     else:
         stop_work(job, at_us)
-        withdraw(state, job)
+        withdraw(state, job, at_us)
         launched = let_go(state, job, at_us)
     del state.jobs[job_id]
     if state.resumable:
@@ -178,6 +193,8 @@ def depart(state: State, job: Job, at_us: int, outcome: Outcome) -> FoldResult:
     state.durations_us.pop(job_id, None)
     if state.reservations:
         state.reservations.pop(job_id, None)
+    if not state.proposals.is_empty:
+        state.proposals.forget(job_id)
     if state.dependants:
         unblocked, stranded = _unblock(state, job, outcome)
         return FoldResult(launched, job, unblocked, stranded)

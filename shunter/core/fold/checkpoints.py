@@ -7,11 +7,13 @@ loaded by as many only, unless the job says otherwise: until nothing is left of 
 is placed as it was when it began.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from shunter.core.cluster import Cluster, Health
-from shunter.core.placement.fitting import IN_SERVER
-from shunter.core.state import Job, Place, State
+from shunter.core.performance.learnt_tolerance import MeasuredPlacement, bounded
+from shunter.core.progress import Place
+from shunter.core.state import Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.execution import (
     AttemptStarted,
@@ -21,7 +23,7 @@ from shunter.events.facts.execution import (
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.causes import CHECKPOINT
 from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import Demand
+from shunter.events.values.job_spec import IN_SERVER, Demand, JobSpec
 from shunter.events.values.reasons import Reason, Wait
 
 PLACES_MOST = 8
@@ -132,12 +134,33 @@ def discarded(state: State, job: Job, event: CheckpointDiscarded) -> None:
 
 
 def settle_demand(state: State, job: Job) -> None:
-    """Set what a job needs: what it asks for, in the split of its checkpoints."""
-    demand = state.demand_of(job.spec)
-    is_of_this_size = sum(job.split) == job.spec.gpus  # else it was resized, and loads any
-    if job.split and is_of_this_size and _has_checkpoints(job, state.cluster):
-        demand = state.interned(in_split(demand, job.split))
-    job.demand = demand
+    """Set what a job needs, under its floor and by its checkpoints."""
+    said, spec = state.demand_as_said(job.spec), job.spec
+    is_of_this_size = sum(job.split) == spec.gpus  # else it was resized, and loads any
+    is_bound = job.split and is_of_this_size and _has_checkpoints(job, state.cluster)
+    known = state.learnt.get(spec.model, ())
+    job.demand = state.interned(demand_with(said, spec, known, job.split if is_bound else ()))
+
+
+def demand_with(
+    said: Demand, spec: JobSpec, known: Iterable[MeasuredPlacement], split: tuple[int, ...]
+) -> Demand:
+    """Return what a job needs by what it asks for.
+
+    Args:
+        said: what it asks for.
+        spec: the job.
+        known: what is known of its model, on which a floor may rest.
+        split: that of its checkpoints, which comes before such a floor, or nothing that it saved
+            could be loaded; empty: any will do.
+    """
+    learnt = bounded(said, spec, known)
+    if not split:
+        return learnt
+    can_hold = learnt.accepts_split(split) and (
+        len(split) == 1 or learnt.max_level not in IN_SERVER
+    )
+    return in_split(learnt if can_hold else said, split)
 
 
 def in_split(demand: Demand, split: tuple[int, ...]) -> Demand:

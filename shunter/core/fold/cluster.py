@@ -3,7 +3,8 @@
 from shunter.core.cluster import Health, Server
 from shunter.core.fold.checkpoints import settle_demand, settle_demands
 from shunter.core.fold.displacement import take_from
-from shunter.core.state import FoldResult, Queue, Rule, State
+from shunter.core.queue import Queue
+from shunter.core.state import FoldResult, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
     GpuQuarantined,

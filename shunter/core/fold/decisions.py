@@ -10,6 +10,8 @@ from shunter.core.fold.attempt_transitions import (
     vacate,
 )
 from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, rehome, undecide
+from shunter.core.fold.sharing.packs import leave_trial
+from shunter.core.proposals.book import Rejection
 from shunter.core.state import (
     GRANTED,
     LAUNCHING,
@@ -25,9 +27,6 @@ from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import (
     NO_SUCH_JOB,
     AllocationChanged,
-    GangApproved,
-    GangProposed,
-    GangRejected,
     JobReshaped,
     PlanRejected,
     PolicySetAside,
@@ -35,14 +34,12 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     SizesSet,
     TargetsSet,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
     WaitReasonChanged,
 )
+from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.causes import DISPLACED
+from shunter.events.values.causes import DISPLACED, RESIZED
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "
@@ -67,6 +64,10 @@ def round_planned(state: State, event: RoundPlanned) -> None:
         job_of(state, job_id, "RoundPlanned").must_consolidate = True
     for job_id in event.spread:
         job_of(state, job_id, "RoundPlanned").must_consolidate = False
+    for job_id in event.admitted:
+        state.proposals.admitted[job_of(state, job_id, "RoundPlanned").job_id] = None
+    for job_id in event.dismissed:
+        state.proposals.forget(job_id)
 
 
 def policy_set_aside(state: State, event: PolicySetAside) -> None:
@@ -102,7 +103,7 @@ def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | N
         _count_leaving(job, event)
     if event.instant and not state.granted:
         return _change_at_once(state, job, event)
-    _decide(state, job, target)
+    _decide(state, job, target, event.at_us)
     if job.since_us is not None:
         job.phase = SUSPENDING
     elif target.shares:
@@ -145,34 +146,71 @@ def plan_rejected(state: State, event: PlanRejected) -> None:
 
 
 def reservation_set(state: State, event: ReservationSet) -> None:
-    """Remember from when on GPUs are kept for a job."""
+    """Remember from when on which GPUs are kept for a job, if any.
+
+    Who did not take what was kept for it begins anew to be rejected.
+    """
     job_of(state, event.job_id, "ReservationSet")
+    book = state.proposals
     if event.start_us is None:
         state.reservations.pop(event.job_id, None)
-    else:
-        state.reservations[event.job_id] = event.start_us
+        if book.reserved.pop(event.job_id, None) is not None:
+            book.rejections.pop(event.job_id, None)
+        return
+    state.reservations[event.job_id] = event.start_us
+    if event.shares:
+        book.reserved[event.job_id] = event.shares
 
 
-def not_emitted_yet(
-    state: State,
-    event: GangProposed | GangApproved | GangRejected | TrialStarted | TrialKept | TrialReverted,
-) -> None:
-    """Refuse kinds that later versions emit; their encoding is fixed already."""
-    raise IllegalEventError(
-        f"{type(event).__name__} of job {event.job_id}: not emitted by this version"
+def gang_proposed(state: State, event: GangProposed) -> None:
+    """Only a note: what the approver says of it comes next."""
+    job_of(state, event.job_id, "GangProposed")
+    _seen(state, event.job_id, event.version)
+    if not event.candidates:
+        raise IllegalEventError(f"GangProposed of job {event.job_id} names no candidate")
+
+
+def gang_approved(state: State, event: GangApproved) -> None:
+    """Count it; the job is given its GPUs by the next fact."""
+    job_of(state, event.job_id, "GangApproved")
+    _seen(state, event.job_id, event.version)
+    state.proposals.approved += 1
+    state.proposals.forget(event.job_id)
+    state.reservations.pop(event.job_id, None)
+
+
+def gang_rejected(state: State, event: GangRejected) -> None:
+    """Count it, and remember by which GPUs and until when the job waits since."""
+    job_of(state, event.job_id, "GangRejected")
+    _seen(state, event.job_id, event.version)
+    if event.count < 1:
+        raise IllegalEventError(f"GangRejected of job {event.job_id} counts {event.count}")
+    book = state.proposals
+    book.rejected += event.count
+    if event.conflicts:
+        book.conflicts += event.count
+    book.rejections[event.job_id] = Rejection(
+        event.at_us,
+        book.rejected_in_a_row(event.job_id) + event.count,
+        event.reason,
+        event.conflicts,
+        event.detail,
+        event.retry_us,
     )
 
 
 def _count_leaving(job: Job, event: AllocationChanged) -> None:
     """Count a preemption or migration of a job that was not told to leave before.
 
-    With other CPUs or memory on the GPUs it has, it is neither; nor is it where others turned out
-    to have its GPUs.
+    With other CPUs or memory on the GPUs it has, it is neither, nor with more GPUs or fewer; nor is
+    it where others turned out to have its GPUs.
     """
+    target = event.allocation
     if job.phase is RUNNING or job.phase is LAUNCHING:
-        if event.allocation.shares:
-            job.migrations += not event.allocation.is_on_gpus_of(job.allocation)
-        elif event.because.rule != DISPLACED.rule:
+        if target.shares:
+            is_as_large = target.gpus == job.allocation.gpus
+            job.migrations += is_as_large and not target.is_on_gpus_of(job.allocation)
+        elif event.because.rule not in (DISPLACED.rule, RESIZED.rule):
             job.preemptions += 1
             job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)
     elif job.phase is not SUSPENDING:
@@ -208,7 +246,8 @@ def _join_at_once(state: State, job: Job, at_us: int) -> None:
     hold(state, job, at_us)
 
 
-def _decide(state: State, job: Job, target: Allocation) -> None:
+def _decide(state: State, job: Job, target: Allocation, at_us: int) -> None:
+    leave_trial(state, job, at_us)
     queue = state.queues[job.spec.queue]
     if job.allocation.shares:
         undecide(state, job)
@@ -230,6 +269,13 @@ def _enter(state: State, job: Job, event: AllocationChanged) -> FoldResult | Non
     return None
 
 
+def _seen(state: State, job_id: str, version: int) -> None:
+    if version > state.seq:
+        raise IllegalEventError(
+            f"a gang of job {job_id} goes by event {version} before it happened"
+        )
+
+
 RULES: dict[type[Event], Rule] = {
     RoundPlanned: round_planned,
     TargetsSet: targets_set,
@@ -239,11 +285,8 @@ RULES: dict[type[Event], Rule] = {
     WaitReasonChanged: wait_reason_changed,
     PlanRejected: plan_rejected,
     PolicySetAside: policy_set_aside,
-    GangProposed: not_emitted_yet,
-    GangApproved: not_emitted_yet,
-    GangRejected: not_emitted_yet,
     ReservationSet: reservation_set,
-    TrialStarted: not_emitted_yet,
-    TrialKept: not_emitted_yet,
-    TrialReverted: not_emitted_yet,
+    GangProposed: gang_proposed,
+    GangApproved: gang_approved,
+    GangRejected: gang_rejected,
 }

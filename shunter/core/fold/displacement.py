@@ -56,7 +56,7 @@ def move_to(state: State, job: Job, found: Allocation, at_us: int) -> FoldResult
     leaves = job.phase is SUSPENDING
     before = job.held if leaves else job.allocation
     if not leaves:
-        withdraw(state, job)
+        withdraw(state, job, at_us)
     release(state, job, at_us)
     job.held, job.learned = NOTHING, job.attempt
     lost, given_up = _masks(found), _masks(before)
@@ -156,7 +156,7 @@ def _take_back(state: State, job: Job, at_us: int) -> None:
 
     Nor has it held anything: it waited for who starts it, who did not.
     """
-    withdraw(state, job)
+    withdraw(state, job, at_us)
     if job.phase is LAUNCHING and not _has_begun(job):
         job.since_us = at_us
         _hold(state, job, NOTHING, at_us)

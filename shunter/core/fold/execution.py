@@ -15,6 +15,8 @@ from shunter.core.fold.attempt_transitions import (
 )
 from shunter.core.fold.occupancy import may_launch
 from shunter.core.fold.refused_shares import reshape_refused
+from shunter.core.fold.sharing import gang_turns
+from shunter.core.fold.sharing.packs import leave_trial, measure_neighbours, note_turn
 from shunter.core.state import (
     ENDING,
     GRANTED,
@@ -94,8 +96,10 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
         raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
     job.launches_failed = job.notes = 0
     if event.waited:
-        job.since_us = began_us
+        job.since_us, job.attempt_since_us = began_us, None
     start_work(job, began_us, 0.0 if job.awaits_turn else event.speed)
+    if state.has_live_turns:
+        measure_neighbours(state, job, event.at_us)
     if phase is not LAUNCHING:
         job.phase = phase
     counts_from_us = began_us + (_start_up_us(job) if event.may_tell_training else 0)
@@ -142,7 +146,8 @@ def suspend_escalated(state: State, event: SuspendEscalated) -> None:
 
 
 def job_stopped(state: State, event: JobStopped) -> None:
-    """Stop the progress of a job that keeps all it holds."""
+    """Stop the progress of a job that keeps all it holds; it has no turns meanwhile."""
+    leave_trial(state, job_of(state, event.job_id, "JobStopped"), event.at_us)
     _go_at(state, event, "JobStopped", 0.0)
 
 
@@ -154,20 +159,33 @@ def job_continued(state: State, event: JobContinued) -> None:
 def turn_started(state: State, event: TurnStarted) -> None:
     """Let an attempt that shares its GPUs in turns have them."""
     job = _turning(state, event.job_id, event.attempt, "TurnStarted")
-    gpus = sum([share.gpus for share in event.shares])
-    if job.gpus or gpus != job.held.gpus:
+    if event.began_us is not None:
+        state.has_live_turns = True  # a simulation sees them begin
+    noted_us = _really(job, event.began_us, event.at_us)
+    began_us: int | None = noted_us
+    if not gang_turns.can_begin(state, job, event):
+        gpus = sum([share.gpus for share in event.shares])
         raise IllegalEventError(
             f"TurnStarted of job {job.job_id} on {gpus} GPUs, it has {job.gpus}"
         )
-    _take_turn(job, gpus, event.speed, _really(job, event.began_us, event.at_us))
+    if job.is_spread:
+        began_us = gang_turns.part_began(state, job, event, noted_us)
+    else:
+        job.moves = job.attempt if event.can_move else 0
+    if began_us is not None:
+        _take_turn(state, job, event.shares[0].gpu_mask, event.speed, began_us)
 
 
 def turn_ended(state: State, event: TurnEnded) -> None:
     """Let an attempt make no progress until its next turn."""
     job = _turning(state, event.job_id, event.attempt, "TurnEnded")
-    if not job.gpus:
+    if not gang_turns.can_end(state, job, event):
         raise IllegalEventError(f"TurnEnded of job {job.job_id}, which waits for its turn")
-    _take_turn(job, 0, 0.0, _really(job, event.ended_us, event.at_us))
+    is_on = bool(job.gpus)
+    if job.is_spread:
+        gang_turns.part_ended(state, job, event.nodes, event.at_us)
+    if is_on:
+        _take_turn(state, job, 0, 0.0, _really(job, event.ended_us, event.at_us))
 
 
 def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
@@ -201,16 +219,18 @@ def job_suspended(state: State, event: JobSuspended) -> None:
     job = attempt_of(state, event.job_id, event.attempt, "JobSuspended")
     if job.phase is RUNNING:
         job.phase = SUSPENDING  # it left by itself, to be resumed later
-        withdraw(state, job)
+        withdraw(state, job, event.at_us)
     stop_work(job, event.at_us, event.lost_us)
-    _leave_turns(job, event.at_us)
+    _leave_turns(state, job, event.at_us)
 
 
 def attempt_ended(state: State, event: AttemptEnded) -> None:
     """Stop the job's progress for good; how it ended follows."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptEnded")
+    has_failed = bool(event.exit_code) and job.phase is RUNNING and not job.end_cause
+    leave_trial(state, job, event.at_us, has_failed=has_failed)
     stop_work(job, event.at_us)
-    _leave_turns(job, event.at_us)
+    _leave_turns(state, job, event.at_us)
     # What fails while it has to leave may do so because of that.
     if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
         job.failures += 1
@@ -265,18 +285,19 @@ def _really(job: Job, noted_us: int | None, seen_us: int) -> int:
     return max(noted_us, job.since_us or 0, job.working_since_us or 0)
 
 
-def _leave_turns(job: Job, at_us: int) -> None:
+def _leave_turns(state: State, job: Job, at_us: int) -> None:
     """Let others have the turns of a job that works no more, while it saves or ends."""
     if job.held.sharing is _SLICED:
+        state.gang_turns.pop(job.job_id, None)
+        note_turn(state, job, 0, at_us)
         hold_anew(job, 0, at_us)
 
 
-def _take_turn(job: Job, gpus: int, speed: float, at_us: int) -> None:
-    """Go on at a speed on so many GPUs."""
+def _take_turn(state: State, job: Job, mask: int, speed: float, at_us: int) -> None:
+    """Go on at a speed on some GPUs of its server, a gang on those of all."""
     _change_speed(job, speed, at_us)
-    if job.counts_from_us is None:
-        job.counts_from_us = job.since_us
-    hold_anew(job, gpus, at_us)
+    hold_anew(job, job.held.gpus if mask else 0, at_us)
+    note_turn(state, job, mask, at_us)
 
 
 def _change_speed(job: Job, speed: float, at_us: int) -> None:
@@ -305,6 +326,8 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
         raise IllegalEventError(f"{kind} of job {event.job_id}, which is {job.phase}")
     _change_speed(job, 0.0 if job.awaits_turn else speed, event.at_us)
     job.notes += 1
+    if state.has_live_turns:
+        measure_neighbours(state, job, event.at_us)
 
 
 RULES: dict[type[Event], Rule] = {

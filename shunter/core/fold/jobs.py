@@ -78,7 +78,11 @@ def job_resized(state: State, event: JobResized) -> None:
         raise IllegalEventError(
             f"JobResized of job {event.job_id} from {job.spec.gpus} to {event.gpus} GPUs"
         )
-    job.spec = job.spec.resized(event.gpus)
+    # From what was submitted, so that no rounding adds up from size to size.
+    first = job.submitted_spec
+    is_as_submitted = event.gpus == first.gpus
+    job.spec = first if is_as_submitted else first.resized(event.gpus)
+    job.first_spec = None if is_as_submitted else first
     settle_demand(state, job)
 
 

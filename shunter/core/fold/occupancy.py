@@ -39,7 +39,7 @@ def hold(state: State, job: Job, at_us: int) -> None:
     what, cluster = job.allocation, state.cluster
     shares = what.shares
     if what.sharing is not _EXCLUSIVE:
-        _count_overcommit(state, at_us)
+        count_overcommit(state, at_us)
         shares = cluster.holding.join(job.ordinal, job.job_id, what)
     cluster.hold(shares)
 
@@ -49,7 +49,7 @@ def release(state: State, job: Job, at_us: int) -> None:
     what, cluster = job.held, state.cluster
     shares = what.shares
     if what.sharing is not _EXCLUSIVE:
-        _count_overcommit(state, at_us)
+        count_overcommit(state, at_us)
         shares = cluster.holding.leave(job.ordinal, job.job_id, what)
     cluster.release(shares)
 
@@ -67,7 +67,7 @@ def hold_instead(state: State, job: Job, what: Allocation, at_us: int) -> None:
 def open_up(state: State, job: Job, packed: Allocation, at_us: int) -> None:
     """Let a job that has its GPUs to itself have company from now on."""
     cluster = state.cluster
-    _count_overcommit(state, at_us)
+    count_overcommit(state, at_us)
     cluster.deciding.join(job.ordinal, job.job_id, packed)
     cluster.holding.join(job.ordinal, job.job_id, packed)
     job.allocation = job.held = packed
@@ -112,7 +112,8 @@ def _gpus_of(what: Allocation) -> set[Gpu]:
     return {gpu for share in what.shares for gpu in gpus_of(share)}
 
 
-def _count_overcommit(state: State, at_us: int) -> None:
+def count_overcommit(state: State, at_us: int, change: int = 0) -> None:
     """Add up the GPU time that more than one job held, before that changes."""
     state.overcommit_gpu_us = state.overcommit_us(at_us)
     state.overcommit_since_us = at_us
+    state.cluster.holding.overcommit += change

@@ -1,6 +1,7 @@
 """Rules for the facts about the scheduler itself."""
 
 from shunter.core.fold.decisions import SET_ASIDE
+from shunter.core.fold.trials import probe_anew
 from shunter.core.state import Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.run import (
@@ -19,6 +20,7 @@ def scheduler_started(state: State, event: SchedulerStarted) -> None:
         raise IllegalEventError(f"term {event.term} was started after term {state.term}")
     state.term = event.term
     state.policy = event.policy
+    probe_anew(state, event.at_us)
     _take_up(state)
 
 

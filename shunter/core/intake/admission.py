@@ -2,7 +2,7 @@
 
 from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
 from shunter.core.placement import Consolidated, place
-from shunter.core.state import Queue
+from shunter.core.queue import Queue
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import UserName
 from shunter.events.values.job_spec import Demand

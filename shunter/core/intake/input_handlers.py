@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from shunter.core.cluster import Health
-from shunter.core.effects import Continue, Effect, SetAside, Stop, Weigh
+from shunter.core.effects import Continue, Effect, SetAside, ShareTurns, Stop, Weigh
 from shunter.core.fold.attempt_transitions import job_of
 from shunter.core.fold.checkpoints import awaited, out_of_reach
+from shunter.core.fold.sharing.gang_turns import can_begin, can_end
 from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
@@ -16,7 +17,9 @@ from shunter.core.intake.inputs import (
     HoldJob,
     Input,
     NothingComes,
+    ProposeGang,
     ReleaseJob,
+    ResizeJob,
     RestoreNode,
     RoundEnded,
     SetAttemptAside,
@@ -25,6 +28,7 @@ from shunter.core.intake.inputs import (
     WorldEnded,
 )
 from shunter.core.planning.planner import RoundRules
+from shunter.core.proposals.intake import propose_gang
 from shunter.core.reactor import Reactor
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
@@ -64,6 +68,7 @@ from shunter.events.facts.jobs import (
     JobHeld,
     JobPriorityChanged,
     JobReleased,
+    JobResized,
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
@@ -182,6 +187,17 @@ def release_job(core: Core, order: ReleaseJob) -> None:
         core.emit(JobReleased(order.at_us, order.job_id, order.by))
         if core.rules.reacts_as_live and job.since_us is not None and stays_in_place(job):
             core.order(Continue(job.job_id, job.attempt))
+
+
+def resize_job(core: Core, order: ResizeJob) -> None:
+    """Give a job another size; one that runs leaves, and goes on from its checkpoint.
+
+    The size it has already is none, and one that is about to end needs no other.
+    """
+    job = core.state.jobs.get(order.job_id)
+    if job is None or job.end_cause or job.phase is ENDING or job.spec.gpus == order.gpus:
+        return
+    core.emit(JobResized(order.at_us, order.job_id, order.gpus, order.by))
 
 
 def change_priority(core: Core, order: ChangePriority) -> None:
@@ -303,6 +319,14 @@ def of_attempt(core: Core, seen: AllocationLearned | ReshapeRefused | ProfileSam
         core.emit(seen)
 
 
+def stopped(core: Core, seen: JobStopped) -> None:
+    """Record that an attempt stands still; others have their turns without it."""
+    job = core.state.jobs.get(seen.job_id)
+    if job is not None and job.packed_with:
+        core.order(ShareTurns(job.job_id, job.attempt, ()))
+    core.emit(seen)
+
+
 def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
     """Record that a turn began or ended, unless it cannot be.
 
@@ -311,13 +335,11 @@ def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
     job = core.state.jobs.get(seen.job_id)
     if job is None or job.attempt != seen.attempt or job.since_us is None:
         return
-    is_possible = job.held.sharing is Sharing.sliced and job.working_since_us is not None
     if isinstance(seen, TurnStarted):
-        gpus = sum([share.gpus for share in seen.shares])
-        is_possible = is_possible and not job.gpus and gpus == job.held.gpus
+        can_be = can_begin(core.state, job, seen)
     else:
-        is_possible = is_possible and bool(job.gpus)
-    if is_possible:
+        can_be = can_end(core.state, job, seen)
+    if job.held.sharing is Sharing.sliced and job.working_since_us is not None and can_be:
         core.emit(seen)
     else:
         cause = "it tells of a turn that cannot be"
@@ -331,8 +353,10 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     SuspendJob: suspend_job,
     DiscardCheckpoint: discard_checkpoint,
     ReleaseJob: release_job,
+    ResizeJob: resize_job,
     ChangePriority: change_priority,
     SetAttemptAside: set_attempt_aside,
+    ProposeGang: propose_gang,
     DrainNode: drain_node,
     RestoreNode: restore_node,
     AttemptExited: attempt_exited,
@@ -347,7 +371,7 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     SuspendAcknowledged: as_is,
     SuspendEscalated: as_is,
     TrainingStarted: as_is,
-    JobStopped: as_is,
+    JobStopped: stopped,
     JobContinued: as_is,
     TurnStarted: turn_changed,
     TurnEnded: turn_changed,

@@ -28,6 +28,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ClockStepped, SegmentSealed
+from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -95,6 +96,16 @@ class ReleaseJob:
 
 
 @fact
+class ResizeJob:
+    """Somebody wants the gang of a job to have another number of GPUs."""
+
+    at_us: int
+    job_id: JobId
+    gpus: int
+    by: str = ""
+
+
+@fact
 class ChangePriority:
     """Somebody gives a job another priority; `group`: and to all of its multi-job."""
 
@@ -111,6 +122,17 @@ class SetAttemptAside:
 
     at_us: int
     job_id: JobId
+    by: str = ""
+
+
+@fact
+class ProposeGang:
+    """Somebody's scheduler proposes places for a job, found in the view of `version`."""
+
+    at_us: int
+    job_id: JobId
+    version: int
+    candidates: tuple[Allocation, ...]
     by: str = ""
 
 
@@ -177,8 +199,10 @@ Command: TypeAlias = (
     | SuspendJob
     | DiscardCheckpoint
     | ReleaseJob
+    | ResizeJob
     | ChangePriority
     | SetAttemptAside
+    | ProposeGang
     | DrainNode
     | RestoreNode
 )

@@ -9,18 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, sqrt
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.values.job_spec import IN_SERVER, Level
 
-__all__ = ["IN_SERVER", "FactorTable", "MemoryCycle", "ModelFactors", "Shape", "filled"]
+__all__ = ["FactorTable", "MemoryCycle", "ModelFactors", "Shape", "filled"]
 
 K = TypeVar("K")
 Shape = tuple[int, int]
 """The servers a gang is on, and its GPUs on each."""
-IN_SERVER: Final = (Level.switch, Level.socket, Level.server)
 
 
 @dataclass(frozen=True)

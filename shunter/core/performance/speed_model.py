@@ -10,14 +10,17 @@ partner we multiply, as if each took its part of what the others leave. Where th
 of a pair, the table of factors does, or its rule; where that does not either, the GPU takes turns,
 and each further tenant takes as much as one has (`packed`, a half). The table of factors also says
 by model what distance leaves, where a job brings no curve of its own, and what neighbours do: jobs
-on other GPUs of its servers (`core/performance/model_factors.py`).
+on other GPUs of its servers (`core/performance/model_factors.py`), where a job says nothing of that
+either (`core/performance/contract.py`).
 Sensitivity is a matrix by model (`core/performance/sensitivity.py`), 1 at the GPU-proportional
-share; on units of CPU, whose speed is that of their CPUs, it does not count.
+share; on units of CPU, whose speed is that of their CPUs, it does not count. A gang that has
+another size than the one submitted has a speed by its own kind, times `speed_of_size`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shunter.core.performance.contract import neighbours_leave, tolerated_speed
 from shunter.core.performance.model_factors import FactorTable
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.throughputs import ThroughputTable
@@ -29,7 +32,10 @@ from shunter.events.values.job_spec import JobSpec, Level
 
 @dataclass(frozen=True)
 class SpeedModel:
-    """Relative speeds by GPU type, and throughputs, which count before them."""
+    """Relative speeds by GPU type, and throughputs, which count before them.
+
+    `are_sensitive` says that jobs say themselves what neighbours take of their speed.
+    """
 
     nodes: Mapping[NodeName, ConfigurationSet]
     relative: Mapping[GpuType, float] = field(default_factory=dict)
@@ -37,11 +43,34 @@ class SpeedModel:
     packed: float = 0.5
     sensitivity: SensitivityTable | None = None
     factors: FactorTable | None = None
+    are_sensitive: bool = False
+
+    def speed_of_size(self, submitted: JobSpec, spec: JobSpec) -> float:
+        """Return the speed of a gang of another size over that of the one submitted.
+
+        Args:
+            submitted: the job as its trace has it, with the gang for which its duration is given.
+            spec: the job with the gang that it has now.
+        Returns:
+            1 if it is as large; by the rates of both on the base type, where the table has them;
+            else the GPUs of now over those submitted: linear, for nothing better is known.
+        """
+        if spec.gpus == submitted.gpus or not submitted.gpus:
+            return 1.0
+        table = self.throughput
+        if table is not None:
+            kinds = table.kind_of(submitted), table.kind_of(spec)
+            before, now = (
+                None if kind is None else table.rate(table.base_type, kind) for kind in kinds
+            )
+            if before and now is not None:
+                return now / before
+        return spec.gpus / submitted.gpus
 
     @property
     def knows_neighbours(self) -> bool:
         """Whether jobs may be slower beside others on the same servers."""
-        return self.factors is not None and self.factors.know_neighbours
+        return self.are_sensitive or (self.factors is not None and self.factors.know_neighbours)
 
     def speed(
         self,
@@ -98,13 +127,17 @@ class SpeedModel:
     ) -> float:
         """Return what distance, neighbours, CPUs and memory leave of the speed of a job."""
         speed, factors = 1.0, None if self.factors is None else self.factors.of(spec.model)
-        if spec.tolerance:
-            speed = dict(spec.tolerance).get(level_of(allocation, self.nodes), 1.0)
+        if spec.has_curve:
+            split = [share.gpus for share in allocation.shares]
+            speed = tolerated_speed(spec, level_of(allocation, self.nodes), split)
         elif factors is not None and spec.gpus > 1:
             speed = factors.locality(allocation, self._wired_level(allocation))
-        if factors is not None and neighbours:
-            near = (nearest_level(allocation, other, self.nodes) for other in neighbours)
-            speed *= factors.left_beside(near)
+        if neighbours and (factors is not None or spec.interference is not None):
+            near = [nearest_level(allocation, other, self.nodes) for other in neighbours]
+            if spec.interference is not None:
+                speed *= neighbours_leave(spec.interference, near)
+            elif factors is not None:
+                speed *= factors.left_beside(near)
         device = self.nodes[allocation.shares[0].node].device
         if self.sensitivity is not None and device != CPU_UNITS:
             speed *= self.sensitivity.speed(spec, allocation)

@@ -7,17 +7,33 @@ from shunter.core.placement.fitting import find, place
 from shunter.core.placement.skew import SKEW_THRESHOLD, Skew
 from shunter.core.placement.spread import Spread
 from shunter.core.placement.strategy import Classing, Messages, Placement
+from shunter.core.placement.topology import (
+    PACK_ABOVE,
+    SPREAD_BELOW,
+    Mode,
+    Packing,
+    Topology,
+    at_load,
+    note_load,
+)
 
 __all__ = [
+    "PACK_ABOVE",
     "PLACEMENTS",
     "SKEW_THRESHOLD",
+    "SPREAD_BELOW",
     "Classing",
     "Consolidated",
     "FirstFit",
     "Messages",
+    "Mode",
+    "Packing",
     "Placement",
     "Skew",
     "Spread",
+    "Topology",
+    "at_load",
     "find",
+    "note_load",
     "place",
 ]

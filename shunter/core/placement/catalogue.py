@@ -5,10 +5,12 @@ from shunter.core.placement.first_fit import FirstFit
 from shunter.core.placement.skew import Skew
 from shunter.core.placement.spread import Spread
 from shunter.core.placement.strategy import Placement
+from shunter.core.placement.topology import Topology
 
 PLACEMENTS: dict[str, type[Placement]] = {
     "consolidated": Consolidated,
     "spread": Spread,
     "first_fit": FirstFit,
     "skew": Skew,
+    "topology": Topology,
 }

@@ -7,16 +7,16 @@ it takes no more servers than one across racks.
 
 from shunter.core.cluster import Pool
 from shunter.core.placement.fitting import (
-    IN_SERVER,
     first_with,
     has_room,
     is_plain,
     need_of,
+    pick_nearest,
     regions,
 )
 from shunter.core.placement.shapes import shaped_spots
 from shunter.core.placement.strategy import Spot
-from shunter.events.values.job_spec import Demand
+from shunter.events.values.job_spec import IN_SERVER, Demand
 
 
 class Consolidated:
@@ -24,6 +24,7 @@ class Consolidated:
 
     name = "consolidated"
     classing = None
+    pick = staticmethod(pick_nearest)
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
@@ -42,14 +43,14 @@ class Consolidated:
         areas = regions(pool, demand)
         if areas == [-1] and len(pool.racks) > 1:
             areas = [*(bits for name, bits in pool.racks.items() if name), -1]
-        found = [spots for area in areas if (spots := _largest_first(pool, demand, area))]
+        found = [spots for area in areas if (spots := largest_first(pool, demand, area))]
         if not found:
             return None
         fewest = min(len(spots) for spots in found)
         return next(spots for spots in found if len(spots) == fewest)
 
 
-def _largest_first(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
+def largest_first(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
     """Take whole servers, emptiest first; the last piece goes where it fits best."""
     buckets = _buckets(pool, demand, area)
     spots: list[Spot] = []

@@ -1,10 +1,10 @@
 """First free GPUs: servers in the order in which they joined; a gang may span them freely."""
 
 from shunter.core.cluster import Pool
-from shunter.core.placement.fitting import IN_SERVER, has_room, need_of, regions
+from shunter.core.placement.fitting import has_room, need_of, pick_nearest, regions
 from shunter.core.placement.shapes import shaped_spots
 from shunter.core.placement.strategy import Spot
-from shunter.events.values.job_spec import Demand
+from shunter.events.values.job_spec import IN_SERVER, Demand
 
 
 class FirstFit:
@@ -12,6 +12,7 @@ class FirstFit:
 
     name = "first_fit"
     classing = None
+    pick = staticmethod(pick_nearest)
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""

@@ -11,12 +11,9 @@ from shunter.core.cluster import Pool
 from shunter.core.placement.gpus import pick_gpus
 from shunter.core.placement.strategy import Placement, Spot
 from shunter.events.values.allocation import Share
-from shunter.events.values.job_spec import Demand, Level
+from shunter.events.values.job_spec import BELOW_SERVER, Demand, Level
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
-
-IN_SERVER = (Level.switch, Level.socket, Level.server)
-BELOW_SERVER = (Level.switch, Level.socket)
 
 
 class Need(NamedTuple):
@@ -55,23 +52,31 @@ def find(placement: Placement, pool: Pool, demand: Demand) -> list[tuple[int, Sh
     if spots is None:
         return _why_not(placement, pool, demand)
     if demand.cpus_milli or demand.memory_mb:
-        return list(_with_parts(pool, spots, demand))
+        return list(_with_parts(placement, pool, spots, demand))
     found = []
     for position, count in spots:
-        server = pool.servers[position]
-        mask = pick_gpus(server.configuration, pool.free[position], count, demand.max_level)
-        found.append((position, Share(server.name, mask)))
+        mask = placement.pick(pool, position, count, demand)
+        found.append((position, Share(pool.servers[position].name, mask)))
     return found
 
 
-def _with_parts(pool: Pool, spots: list[Spot], demand: Demand) -> Iterator[tuple[int, Share]]:
+def pick_nearest(pool: Pool, position: int, count: int, demand: Demand) -> int:
+    """Return the nearest free GPUs of a server that leave the best rest, as a mask."""
+    where = pool.servers[position].configuration
+    return pick_gpus(where, pool.free[position], count, demand.max_level)
+
+
+def _with_parts(
+    placement: Placement, pool: Pool, spots: list[Spot], demand: Demand
+) -> Iterator[tuple[int, Share]]:
     """Yield positions and shares with CPUs and memory, by the GPUs on each server."""
     parts = demand.resources.divided([count for _, count in spots])
     for (position, count), part in zip(spots, parts, strict=True):
-        server, mask = pool.servers[position], 0
-        if count:
-            mask = pick_gpus(server.configuration, pool.free[position], count, demand.max_level)
-        yield position, Share(server.name, mask, part.cpus_milli, part.memory_mb)
+        mask = placement.pick(pool, position, count, demand) if count else 0
+        yield (
+            position,
+            Share(pool.servers[position].name, mask, part.cpus_milli, part.memory_mb),
+        )
 
 
 def need_of(demand: Demand, count: int) -> Need:

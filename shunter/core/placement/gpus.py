@@ -10,9 +10,7 @@ beyond the last one there is one group, the server.
 from functools import lru_cache
 
 from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
-from shunter.events.values.job_spec import Level
-
-_ORDER = {level: number for number, level in enumerate(Level)}  # the nearest first
+from shunter.events.values.job_spec import LEVEL_ORDER, Level
 
 
 def pick_gpus(
@@ -24,12 +22,31 @@ def pick_gpus(
     return _pick(where.levels, free, count, max_level)
 
 
+def pick_emptiest(
+    where: ConfigurationSet, free: int, count: int, max_level: Level | None = None
+) -> int:
+    """Return the mask of the nearest `count` free GPUs, with the fewest neighbours.
+
+    Of groups that have enough the freest is taken, and of those that are equally free one where
+    the groups around it are; else it is as with `pick_gpus`.
+    """
+    if not where.levels:
+        return lowest_bits(free, count)
+    return _pick_emptiest(where.levels, free, count, max_level)
+
+
 def is_within(where: ConfigurationSet, mask: int, max_level: Level) -> bool:
     """Say whether some GPUs of a server are as near together as a level of it."""
-    for groups in where.levels:
-        if _ORDER[groups.level] >= _ORDER[max_level]:
-            return any(mask & ~group == 0 for group in groups.masks)
-    return True
+    return any(mask & ~group == 0 for group in groups_within(where, max_level))
+
+
+def groups_within(where: ConfigurationSet, max_level: Level | None) -> tuple[int, ...]:
+    """Return the groups within one of which GPUs of a server must be."""
+    if max_level is not None:
+        for groups in where.levels:
+            if LEVEL_ORDER[groups.level] >= LEVEL_ORDER[max_level]:
+                return groups.masks
+    return ((1 << where.gpus) - 1,)
 
 
 def lowest_bits(mask: int, count: int) -> int:
@@ -45,14 +62,39 @@ def lowest_bits(mask: int, count: int) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
+def _pick_emptiest(
+    levels: tuple[LevelGroups, ...], free: int, count: int, max_level: Level | None
+) -> int:
+    bound = len(LEVEL_ORDER) if max_level is None else LEVEL_ORDER[max_level]
+    for at, groups in enumerate(levels):
+        fitting = [mask for mask in groups.masks if (mask & free).bit_count() >= count]
+        if fitting:
+            around = levels[at:]
+
+            def emptiness(mask: int, around: tuple[LevelGroups, ...] = around) -> tuple[int, ...]:
+                return tuple(
+                    -(outer & free).bit_count()
+                    for each in around
+                    for outer in each.masks
+                    if mask & ~outer == 0
+                )
+
+            chosen = min(fitting, key=lambda mask: (emptiness(mask), mask))
+            return lowest_bits(chosen & free, count)
+        if LEVEL_ORDER[groups.level] >= bound:
+            return 0
+    return _over_groups(levels[0].masks, free, count)
+
+
+@lru_cache(maxsize=1 << 16)
 def _pick(levels: tuple[LevelGroups, ...], free: int, count: int, max_level: Level | None) -> int:
-    bound = len(_ORDER) if max_level is None else _ORDER[max_level]
+    bound = len(LEVEL_ORDER) if max_level is None else LEVEL_ORDER[max_level]
     for groups in levels:
         fitting = [m for m in groups.masks if (m & free).bit_count() >= count]
         if fitting:
             chosen = min(fitting, key=lambda mask: ((mask & free).bit_count(), mask))
             return lowest_bits(chosen & free, count)
-        if _ORDER[groups.level] >= bound:
+        if LEVEL_ORDER[groups.level] >= bound:
             return 0
     return _over_groups(levels[0].masks, free, count)
 

@@ -12,10 +12,16 @@ def shaped_spots(pool: Pool, demand: Demand) -> list[Spot] | None:
     """Return the first acceptable split that fits, on the fullest servers it fits."""
     for shape in demand.shapes:
         for area in regions(pool, demand):
-            spots = _fit(pool, demand, shape, area)
+            spots = split_spots(pool, demand, shape, area)
             if spots is not None:
-                return _by_rank(spots, shape) if demand.keeps_split else spots
+                return spots
     return None
+
+
+def split_spots(pool: Pool, demand: Demand, shape: tuple[int, ...], area: int) -> list[Spot] | None:
+    """Return where one split fits in an area, on the fullest servers, or None."""
+    spots = _fit(pool, demand, shape, area)
+    return _by_rank(spots, shape) if spots is not None and demand.keeps_split else spots
 
 
 def _by_rank(spots: list[Spot], shape: tuple[int, ...]) -> list[Spot]:

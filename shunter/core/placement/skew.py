@@ -15,10 +15,10 @@ from typing import Final
 
 from shunter.core.cluster import Pool
 from shunter.core.placement.consolidated import Consolidated
-from shunter.core.placement.fitting import IN_SERVER, has_room, need_of, regions
+from shunter.core.placement.fitting import has_room, need_of, pick_nearest, regions
 from shunter.core.placement.shapes import shaped_spots
 from shunter.core.placement.strategy import Classing, Messages, Spot
-from shunter.events.values.job_spec import Demand, JobSpec
+from shunter.events.values.job_spec import IN_SERVER, Demand, JobSpec
 
 SKEW_THRESHOLD: Final = 0.375
 """The middle of the gap between the models that may spread and those that may not.
@@ -42,6 +42,7 @@ class Skew:
     threshold: float = SKEW_THRESHOLD
     distrusts: bool = False
     name: str = "skew"
+    pick = staticmethod(pick_nearest)
 
     @property
     def classing(self) -> Classing:

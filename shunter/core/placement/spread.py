@@ -1,10 +1,16 @@
 """Most servers: every GPU of a gang goes where the most GPUs are still free."""
 
 from shunter.core.cluster import Pool
-from shunter.core.placement.fitting import IN_SERVER, first_with, has_room, need_of, regions
+from shunter.core.placement.fitting import (
+    first_with,
+    has_room,
+    need_of,
+    pick_nearest,
+    regions,
+)
 from shunter.core.placement.shapes import shaped_spots
 from shunter.core.placement.strategy import Spot
-from shunter.events.values.job_spec import Demand
+from shunter.events.values.job_spec import IN_SERVER, Demand
 
 
 class Spread:
@@ -12,6 +18,7 @@ class Spread:
 
     name = "spread"
     classing = None
+    pick = staticmethod(pick_nearest)
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""

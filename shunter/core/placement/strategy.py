@@ -37,3 +37,6 @@ class Placement(Protocol):
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
+
+    def pick(self, pool: Pool, position: int, count: int, demand: Demand) -> int:
+        """Return the mask of the GPUs that a demand takes on a server that was found."""

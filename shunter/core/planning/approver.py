@@ -8,22 +8,33 @@ refused is dropped with them, so nobody makes room in vain. A GPU is given twice
 where every tenant of it, the new one as well, is packed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from shunter.core.cluster import Server, gpus_of
 from shunter.core.performance.speed_model import level_of
 from shunter.core.placement.gpus import is_within
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Rehome, Reshape, Start, Suspend
+from shunter.core.planning.plan import (
+    Change,
+    Move,
+    Pack,
+    Plan,
+    Rehome,
+    Reshape,
+    Resize,
+    Start,
+    Suspend,
+)
 from shunter.core.planning.reshaping import reshape_together
+from shunter.core.planning.resizing import refused_size
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Level, SuspendMode
+from shunter.events.values.job_spec import Demand, Level, SuspendMode
 from shunter.events.values.reasons import Reason
 
 Refusal = tuple[Reason, str]
@@ -45,7 +56,14 @@ class Approval:
 
 
 def approve(
-    plan: Plan, state: State, guards: Guards, now_us: int, *, takes_turns: bool = False
+    plan: Plan,
+    state: State,
+    guards: Guards,
+    now_us: int,
+    *,
+    takes_turns: bool = False,
+    homes_are_fixed: bool = False,
+    settle: Callable[["Check"], None] | None = None,
 ) -> Approval:
     """Check a plan gang by gang.
 
@@ -55,16 +73,19 @@ def approve(
         guards: which jobs keep what they have.
         now_us: the instant.
         takes_turns: whether jobs can share GPUs in turns here.
+        homes_are_fixed: whether those that do keep their GPUs, but for those that can move.
+        settle: what else is checked on what the changes leave.
     Returns:
         the changes that may be carried out, in plan order, and the refusals as facts.
     """
-    if plan.is_drafted:
+    if plan.is_drafted and settle is None:
         return Approval(list(plan.changes), [])
     dropped: set[JobId] = set()
     first: dict[JobId, PlanRejected] = {}
     with Draft(state) as draft:
         while True:
-            check = Check(state, draft, guards, now_us, takes_turns=takes_turns)
+            check = Check(state, draft, guards, now_us)
+            check.takes_turns, check.homes_are_fixed = takes_turns, homes_are_fixed
             approval = check.run(plan, dropped)
             for refusal in approval.refused:
                 first.setdefault(refusal.job_id, refusal)
@@ -73,6 +94,8 @@ def approve(
                 break
             dropped |= vain
             draft.rollback(0)
+        if settle is not None:
+            settle(check)
     # What a job was refused for at first, and not that nobody makes room for it since.
     approval.refused = [first[refusal.job_id] for refusal in approval.refused]
     return approval
@@ -105,17 +128,24 @@ def _in_vain(approval: Approval) -> set[JobId]:
 class Check:
     """One pass over a plan, carried out in a draft as far as it is allowed."""
 
-    __slots__ = ("draft", "given", "guards", "now_us", "servers", "state", "takes_turns")
+    __slots__ = (
+        "draft",
+        "given",
+        "guards",
+        "homes_are_fixed",
+        "now_us",
+        "servers",
+        "state",
+        "takes_turns",
+    )
 
-    def __init__(
-        self, state: State, draft: Draft, guards: Guards, now_us: int, *, takes_turns: bool = False
-    ) -> None:
+    def __init__(self, state: State, draft: Draft, guards: Guards, now_us: int) -> None:
         self.state = state
         self.servers = state.cluster.servers
         self.draft = draft
         self.guards = guards
         self.now_us = now_us
-        self.takes_turns = takes_turns
+        self.takes_turns = self.homes_are_fixed = False
         self.given: dict[JobId, Sharing] = {}
 
     def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
@@ -136,16 +166,18 @@ class Check:
                 continue  # it would make room in vain
             if job_id in left and type(change) is Start:
                 # It has given its GPUs back and takes others: gangs may move in a circle.
-                refusal: Refusal | None = self._take(job, change.allocation)
+                refusal: Refusal | None = self.take(job, change.allocation, job.demand)
                 left.discard(job_id)
             elif job_id in seen:
                 refusal = Reason.refused, "a plan may change a job only once"
             elif type(change) is Reshape:
                 refusal = reshaped.get(job_id)
+            elif type(change) is Resize:
+                refusal = self._resize(job, change)
             elif type(change) is not Start:
-                refusal = self._leave(job, change)
+                refusal = self._leave(job, change, job.demand)
             elif job.is_eligible:
-                refusal = self._take(job, change.allocation)
+                refusal = self.take(job, change.allocation, job.demand)
             else:
                 refusal = Reason.refused, f"the job is {job.phase}, on hold or blocked"
             seen.add(job_id)
@@ -171,7 +203,19 @@ class Check:
                 together.setdefault(change.job_id, change)
         return reshape_together(self.draft, self.state, list(together.values()))
 
-    def _leave(self, job: Job, change: Change) -> Refusal | None:
+    def _resize(self, job: Job, change: Resize) -> Refusal | None:
+        """Check another size of a job, and take it there, whether it runs or waits."""
+        refusal = refused_size(job, change.allocation)
+        if refusal is not None:
+            return refusal
+        demand = self.state.demand_of(job.submitted_spec.resized(change.allocation.gpus))
+        if job.allocation.shares:
+            return self._leave(job, change, demand)
+        if not job.is_eligible:
+            return Reason.refused, f"the job is {job.phase}, on hold or blocked"
+        return self.take(job, change.allocation, demand)
+
+    def _leave(self, job: Job, change: Change, demand: Demand) -> Refusal | None:
         if not job.allocation.shares or job.end_cause or job.phase is ENDING:
             return Reason.refused, f"the job is {job.phase} and has nothing to give back"
         if type(change) is Pack:
@@ -184,7 +228,9 @@ class Check:
                 return pinned, "the job is guarded, or has not been launched where it is to run"
         mark = self.draft.mark
         self.draft.free(job)
-        refusal = self._take(job, change.allocation) if isinstance(change, Move) else None
+        refusal = None
+        if isinstance(change, Move | Resize):
+            refusal = self.take(job, change.allocation, demand)
         if refusal is not None:
             self.draft.rollback(mark)
         return refusal
@@ -192,16 +238,17 @@ class Check:
     def _may_be_promised_others(self, job: Job, change: Change) -> bool:
         """Say whether a job that waits for its GPUs may wait for others instead."""
         waits = job.phase is not RUNNING and job.phase is not LAUNCHING
-        return waits and type(change) is Move and not self.guards.guarded_by(job, self.now_us)
+        goes_on = type(change) is Move or type(change) is Resize
+        return waits and goes_on and not self.guards.guarded_by(job, self.now_us)
 
-    def _take(self, job: Job, target: Allocation) -> Refusal | None:
-        """Check an allocation against what is left, and take it."""
+    def take(self, job: Job, target: Allocation, demand: Demand) -> Refusal | None:
+        """Check an allocation against what is left and a demand, and take it."""
         refusal = (
             self._sharing(job, target)
             or self._servers(job, target)
             or self._alike(target)
-            or self._gang(job, target)
-            or self._quota(job)
+            or self._gang(target, demand)
+            or self._quota(job, demand.gpus)
         )
         if refusal is None:
             self.draft.allocate(job, target)
@@ -229,9 +276,11 @@ class Check:
         """Check that a job in turns may have other GPUs of its server, and take them."""
         if not job.takes_turns_on_server_of(target):
             return Reason.refused, "the job takes no turns on as many GPUs of that server"
+        if self.homes_are_fixed and not job.can_move:
+            return Reason.refused, "the job works on the GPUs that it was launched with"
         mark = self.draft.mark
         self.draft.free(job)
-        refusal = self._take(job, target)
+        refusal = self.take(job, target, job.demand)
         if refusal is not None:
             self.draft.rollback(mark)
         return refusal
@@ -244,8 +293,6 @@ class Check:
             return Reason.refused, "only whole GPUs can be shared, by jobs that have some"
         if target.sharing is _SLICED and not self.takes_turns:
             return Reason.refused, "jobs take turns on GPUs with policy.slicing only"
-        if target.sharing is _SLICED and len(target.shares) != 1:
-            return Reason.refused, "jobs take turns on GPUs of one server only"
         there = [self.servers.get(share.node) for share in target.shares]
         if not all(server is None or accepts(job, server) for server in there):
             return Reason.gpu_type_unavailable, "the job does not accept this GPU type"
@@ -296,13 +343,12 @@ class Check:
             return Reason.cpu_or_memory_short, f"node {node} has too little CPU or memory left"
         return None
 
-    def _gang(self, job: Job, target: Allocation) -> Refusal | None:
-        """Check that a gang is whole, and as near together as its job demands."""
-        shares, demand, gpus = target.shares, job.demand, target.gpus
-        if gpus != job.spec.gpus:
-            return Reason.refused, f"{gpus} GPUs instead of the gang of {job.spec.gpus}"
-        pieces = sorted(share.gpus for share in shares)
-        if demand.shapes and pieces not in [sorted(shape) for shape in demand.shapes]:
+    def _gang(self, target: Allocation, demand: Demand) -> Refusal | None:
+        """Check that a gang is whole, and as near together as is demanded."""
+        shares, gpus = target.shares, target.gpus
+        if gpus != demand.gpus:
+            return Reason.refused, f"{gpus} GPUs instead of the gang of {demand.gpus}"
+        if not demand.accepts_split([share.gpus for share in shares]):
             reason = Reason.split_kept if demand.keeps_split else Reason.locality_not_met
             return reason, "the job does not accept this split over servers"
         if gpus and demand.max_level is not None:
@@ -319,11 +365,11 @@ class Check:
             return Reason.gpu_type_unavailable, "a gang must be of one GPU type"
         return None
 
-    def _quota(self, job: Job) -> Refusal | None:
-        """Check that a job's queue may use as many GPUs more."""
+    def _quota(self, job: Job, gpus: int) -> Refusal | None:
+        """Check that a job's queue may use so many GPUs more."""
         queue = job.spec.queue
         left = self.draft.quota_left(queue)
-        if left is not None and job.spec.gpus > left:
+        if left is not None and gpus > left:
             quota_gpus = self.state.queues[queue].quota_gpus
             return Reason.quota, f"queue {queue} may use {quota_gpus} GPUs"
         return None

@@ -68,7 +68,7 @@ class Guards:
         """Return the instant from which it counts what an attempt has run."""
         if self.launches_first and job.counts_from_us is not None:
             return job.counts_from_us
-        return job.since_us or 0
+        return job.attempt_began_us or 0
 
     def guarded_by(self, job: Job, now_us: int) -> Reason | None:
         """Return the guard that keeps a job where it is, if one does."""

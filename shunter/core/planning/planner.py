@@ -4,15 +4,19 @@ The planner changes nothing. The scheduler emits what it returns; `replay --veri
 with what was recorded; `why` asks it once more with all reasons. One code path for all three.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shunter.core.interfaces import Policy
 from shunter.core.performance.correction import TableCheck
-from shunter.core.planning.approver import approve, no_such_job
+from shunter.core.planning.approver import Check, approve, no_such_job
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Plan, Rehome, Reshape
+from shunter.core.planning.plan import Change, Plan, Rehome, Reshape, Resize
+from shunter.core.planning.trials import trial_facts, verdicts
+from shunter.core.proposals.approval import settled
+from shunter.core.proposals.scheme import Decentralised
 from shunter.core.rng import Rng
 from shunter.core.state import State
 from shunter.core.view import View
@@ -26,7 +30,10 @@ from shunter.events.facts.decisions import (
     Trigger,
     WaitReasonChanged,
 )
+from shunter.events.facts.gangs import GangApproved
+from shunter.events.facts.jobs import JobResized
 from shunter.events.kinds import Event
+from shunter.events.values.causes import BY_POLICY
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
@@ -43,7 +50,9 @@ class RoundRules:
     wait in a queue that is not ours before they start, and that counts neither as service nor to
     limits. `takes_turns`: jobs can share GPUs in turns. `on_fault` says what a fault of the policy
     leads to. `table_check`: what jobs measure corrects the table of sensitivity by which they are
-    sized.
+    sized. `learns_tolerance`: what gangs measure becomes the curve of tolerance of their model.
+    `decentralised`: job schedulers propose where gangs go. `keeps_homes`: jobs of a simulation that
+    take turns keep their GPUs as live ones do.
     """
 
     round_us: int
@@ -59,11 +68,29 @@ class RoundRules:
     takes_turns: bool = False
     on_fault: OnFault = OnFault.stop
     table_check: TableCheck | None = None
+    learns_tolerance: bool = False
+    decentralised: Decentralised | None = None
+    keeps_homes: bool = False
 
     @property
     def reacts_as_live(self) -> bool:
         """Whether the core does to jobs what it does on a live cluster."""
         return self.is_live or self.live_reactions
+
+    @property
+    def homes_are_fixed(self) -> bool:
+        """Whether jobs that take turns keep their GPUs, but for those that can move."""
+        return self.is_live or self.keeps_homes
+
+    def view(self, state: State, *, oracle: bool) -> View:
+        """Return a closed view of a state for a policy under these rules."""
+        return View(
+            state,
+            self.guards,
+            oracle=oracle,
+            all_reasons=self.all_reasons,
+            homes_are_fixed=self.homes_are_fixed,
+        )
 
     def number_at(self, now_us: int, state: State) -> int:
         """Return the number of a round at an instant: on the grid, or counted."""
@@ -101,7 +128,7 @@ class Planner:
 
     def decisions(self, now_us: int, trigger: Trigger) -> list[Event]:
         """Return the facts of one round: the round, its changes, refusals and promises."""
-        state, rules = self.state, self.rules
+        state = self.state
         number, plan = self.plan(now_us)
         skipped = number - state.round_number - 1
         facts: list[Event] = [
@@ -115,18 +142,21 @@ class Planner:
                 plan.fault,
                 self._known(plan.consolidated) if plan.consolidated else (),
                 self._known(plan.spread) if plan.spread else (),
+                self._known(plan.admitted) if plan.admitted else (),
+                self._known(plan.dismissed) if plan.dismissed else (),
             )
         ]
-        if plan.changes:
-            approval = approve(plan, state, rules.guards, now_us, takes_turns=rules.takes_turns)
-            instant = rules.instant
-            for change in approval.granted:
-                job_id, target, because = change.job_id, change.allocation, change.because
-                if type(change) is Reshape or type(change) is Rehome:
-                    facts.append(JobReshaped(now_us, job_id, target, because))
-                else:
-                    facts.append(AllocationChanged(now_us, job_id, target, because, instant))
-            facts.extend(approval.refused)
+        gangs: list[Event] = []
+        granted: Sequence[Change] = ()
+        changes: Sequence[Event] = ()
+        if plan.changes or plan.proposals:
+            granted, changes = self._changes(plan, now_us, gangs)
+        if plan.trials:
+            facts.extend(verdicts(plan, granted, state, now_us))
+        facts.extend(changes)
+        if plan.trials:
+            facts.extend(trial_facts(plan, granted, state, now_us))
+        facts.extend(gangs)
         if plan.consolidated or plan.spread:
             facts.extend(
                 no_such_job(job_id, "class", now_us)
@@ -136,8 +166,40 @@ class Planner:
         if plan.job_waits:
             facts.extend(self._waits(plan, now_us))
         if plan.reservations or state.reservations:
-            facts.extend(self._promises(plan, now_us))
+            facts.extend(self._promises(plan, gangs, now_us))
         return facts
+
+    def _changes(
+        self, plan: Plan, now_us: int, gangs: list[Event]
+    ) -> tuple[Sequence[Change], Sequence[Event]]:
+        """Return the changes that may be carried out, and all facts of changes.
+
+        Those of proposals are put into `gangs`.
+        """
+        rules = self.rules
+
+        def settle(check: Check) -> None:
+            gangs.extend(settled(plan, check, rules))
+
+        approval = approve(
+            plan,
+            self.state,
+            rules.guards,
+            now_us,
+            takes_turns=rules.takes_turns,
+            homes_are_fixed=rules.homes_are_fixed,
+            settle=settle if plan.proposals else None,
+        )
+        facts: list[Event] = []
+        for change in approval.granted:
+            job_id, target, because = change.job_id, change.allocation, change.because
+            if type(change) is Reshape or type(change) is Rehome:
+                facts.append(JobReshaped(now_us, job_id, target, because))
+            else:
+                if type(change) is Resize:
+                    facts.append(JobResized(now_us, job_id, target.gpus, BY_POLICY))
+                facts.append(AllocationChanged(now_us, job_id, target, because, rules.instant))
+        return approval.granted, [*facts, *approval.refused]
 
     def _known(self, jobs: tuple[JobId, ...]) -> tuple[JobId, ...]:
         """Return the jobs that there are."""
@@ -153,20 +215,29 @@ class Planner:
             for job_id, wait in plan.job_waits
         ]
 
-    def _promises(self, plan: Plan, now_us: int) -> list[Event]:
-        """Return what changed of the promises made to waiting jobs."""
+    def _promises(self, plan: Plan, gangs: Sequence[Event], now_us: int) -> list[Event]:
+        """Return what changed of the promises made to waiting jobs.
+
+        One whose proposal was approved needs none any more, and that fact says so.
+        """
         kept = {promise.job_id for promise in plan.reservations}
         started = {change.job_id for change in plan.changes}
+        approved = {fact.job_id for fact in gangs if type(fact) is GangApproved}
+        reserved = self.state.proposals.reserved
         facts: list[Event] = [
-            ReservationSet(now_us, promise.job_id, promise.start_us, promise.gpus)
+            ReservationSet(now_us, promise.job_id, promise.start_us, promise.gpus, promise.shares)
             if promise.job_id in self.state.jobs
             else no_such_job(promise.job_id, "reservation", now_us)
             for promise in plan.reservations
-            if self.state.reservations.get(promise.job_id) != promise.start_us
+            if promise.job_id not in approved
+            and (
+                self.state.reservations.get(promise.job_id) != promise.start_us
+                or reserved.get(promise.job_id, ()) != promise.shares
+            )
         ]
         facts.extend(
             ReservationSet(now_us, job_id, None)
             for job_id in self.state.reservations
-            if job_id not in kept | started or job_id in started
+            if (job_id not in kept | started or job_id in started) and job_id not in approved
         )
         return facts

@@ -17,14 +17,18 @@ import orjson
 
 from shunter.core.interfaces import Observers, Policy
 from shunter.core.planning.plan import (
+    Judge,
     Move,
     Pack,
     Plan,
+    Proposal,
     Rehome,
     Reservation,
     Reshape,
+    Resize,
     Start,
     Suspend,
+    Try,
 )
 from shunter.errors import PlanError
 from shunter.events.facts.decisions import SizesSet, SolvedFact, Target, TargetsSet
@@ -44,6 +48,10 @@ _INSTANT_MOST = 2**62
 _SHOWN_MOST = 80
 _OURS = frozenset({"shunter", "builtins", "types", "functools", "enum", "fractions", "numpy"})
 _DEPTH_MOST = 4
+_TUPLES = (
+    *("changes", "waits", "job_waits", "reservations", "consolidated", "spread", "trials"),
+    *("proposals", "admitted", "dismissed"),
+)
 _STEP = re.compile(r"\.\w+|\[\d+\]")
 
 
@@ -186,7 +194,7 @@ def _parts(whole: object) -> Iterable[object]:
 
 def _checked(plan: Plan) -> Plan:
     """Return a plan whose every field has the type that it declares."""
-    for name in ("changes", "waits", "job_waits", "reservations", "consolidated", "spread"):
+    for name in _TUPLES:
         if type(getattr(plan, name)) is not tuple:
             raise PlanError(f"{name}: {_expected('a tuple', getattr(plan, name))}")
     if plan.fault != "":
@@ -196,12 +204,16 @@ def _checked(plan: Plan) -> Plan:
         for entry in plan.job_waits
     ]
     checked = Plan(
-        tuple(_each("changes", plan.changes, Start, Suspend, Move, Pack, Reshape, Rehome)),
+        tuple(_each("changes", plan.changes, Start, Suspend, Move, Pack, Reshape, Rehome, Resize)),
         tuple(_each("waits", plan.waits, ClassWait)),
         tuple((entry.job_id, entry.wait) for entry in _each("job_waits", job_waits, JobWait)),
         tuple(_each("reservations", plan.reservations, Reservation)),
         consolidated=tuple(_ids("consolidated", plan.consolidated)),
         spread=tuple(_ids("spread", plan.spread)),
+        trials=tuple(_each("trials", plan.trials, Try, Judge)),
+        proposals=tuple(_each("proposals", plan.proposals, Proposal)),
+        admitted=tuple(_ids("admitted", plan.admitted)),
+        dismissed=tuple(_ids("dismissed", plan.dismissed)),
     )
     for change in checked.changes:
         if not all(isfinite(score) for score in change.because.scores):

@@ -96,9 +96,10 @@ class _AgedRanks:
             level = self._raised.get(job.job_id)
             if level is None:
                 return rank, changes_at
-            if job.since_us is None:
+            began_us = job.attempt_began_us
+            if began_us is None:
                 return -level * LEVEL - _AHEAD, None
-            over_us = job.since_us + self._every_us
+            over_us = began_us + self._every_us
             if view.now_us < over_us:
                 return -level * LEVEL - _AHEAD, _earlier(changes_at, over_us)
             del self._raised[job.job_id]

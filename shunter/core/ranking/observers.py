@@ -3,6 +3,7 @@
 from typing import Any
 
 from shunter.core.interfaces import Observer, Observers
+from shunter.core.performance.learnt_tolerance import has_learnt_floor
 from shunter.core.ranking.index import Index, Misfit, Relative, Remembering
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.ranking.selection import MAKES_ROOM
@@ -45,6 +46,7 @@ from shunter.events.facts.jobs import (
     TimeLimitReached,
 )
 from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
+from shunter.events.facts.tolerance import ToleranceLearnt
 from shunter.events.kinds import Event
 from shunter.events.values.resources import Resources
 
@@ -107,6 +109,12 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
         for job_id in (*event.consolidated, *event.spread):
             memory.reclassed.pop(job_id, None)
 
+    def learnt(event: ToleranceLearnt, view: View) -> None:
+        for job in view.jobs.values():  # floors may bound them otherwise
+            if job.spec.model == event.model and has_learnt_floor(job.spec):
+                memory.sync(job, ranks, view)
+                memory.replan_needed = True
+
     def resized(event: Any, view: View) -> None:
         rank_all(view)
         memory.replan_needed = memory.looks_stale = True
@@ -115,7 +123,7 @@ def listeners(memory: Ranking, index: Index, ranks: Any) -> Observers:
     observers.update(dict.fromkeys((*CLUSTER_CHANGES, PlanRejected), changed))
     if isinstance(index, Relative) and index.is_relative:
         observers.update(dict.fromkeys((NodeAdded, NodeRemoved), resized))
-    return observers | {QuotaChanged: quota, RoundPlanned: planned}
+    return observers | {QuotaChanged: quota, RoundPlanned: planned, ToleranceLearnt: learnt}
 
 
 def estimating(memory: Ranking, ranks: Any) -> Observer:

@@ -1,13 +1,19 @@
 """An index policy: any index, on the one incremental engine."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.placement import Placement
+from shunter.core.interfaces import Observers, Rng, both
+from shunter.core.placement import Placement, at_load, note_load
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.making_room import (
+    RoomMaker,
+    RoomMemory,
+    earliest,
+    with_room_observers,
+)
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
     Change,
@@ -17,6 +23,9 @@ from shunter.core.planning.plan import (
     Start,
     Suspend,
 )
+from shunter.core.proposals.memory import ProposalMemory, proposal_observers
+from shunter.core.proposals.schedulers import decentralised_plan
+from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking.consolidation_classes import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
@@ -54,13 +63,21 @@ class RankedPolicy:
     """Runs jobs in the order of an index, placed by a strategy.
 
     `default_limit_us` is what a job without a declared limit counts as for EASY reservations. With
-    a `sizing`, jobs are given CPUs and memory; without one, what they ask for themselves.
+    a `sizing`, jobs are given CPUs and memory; without one, what they ask for themselves. With a
+    `scheme`, job schedulers propose where the jobs go that the order lets start. `room` moves
+    running jobs for gangs that wait for a place.
     """
 
     index: Index
     placement: Placement
     default_limit_us: int = YEAR_US
     sizing: Sizing | None = None
+    scheme: Decentralised | None = None
+    room: RoomMaker | None = None
+
+    def with_room(self, room: RoomMaker) -> "RankedPolicy":
+        """Return the policy with a maker of room."""
+        return replace(self, room=room)
 
     @property
     def name(self) -> str:
@@ -85,6 +102,10 @@ class RankedPolicy:
         ranking.remember(view.class_waits)
         if self.sizing is not None:
             ranking.sizes = SizeBook.of(view)
+        if self.scheme is not None:
+            ranking.proposals = ProposalMemory.of(self.scheme, view)
+        if self.room is not None:
+            ranking.room = RoomMemory.of(view, self.room.every_us)
         for job in view.jobs.values():
             ranking.sync(job, ranks, view)
             if ranking.classed is None and job.must_consolidate and job.phase is WAITING:
@@ -94,7 +115,11 @@ class RankedPolicy:
     def observers(self, memory: Ranking) -> Observers:
         """Keep the ranking up to date with everything that happens to jobs and servers."""
         ranks = self._ranks(memory)
-        return {**listeners(memory, self.index, ranks), **self._samples(memory, ranks)}
+        own = {**listeners(memory, self.index, ranks), **self._samples(memory, ranks)}
+        observers = with_room_observers(own, self.room, memory.room)
+        if self.scheme is None or memory.proposals is None:
+            return observers
+        return both(observers, proposal_observers(memory.proposals, self.scheme))
 
     def _samples(self, memory: Ranking, ranks: Ranks) -> Observers:
         """Hear of samples if the placement learns from them, or an oracle must."""
@@ -118,7 +143,8 @@ class RankedPolicy:
         return {ProfileSampled: both}
 
     def advance(self, memory: Ranking, view: View) -> None:
-        """Re-rank the jobs whose rank has changed by itself."""
+        """Re-rank jobs whose rank has changed by itself; see how loaded pools are."""
+        note_load(self.placement, memory.packing, view.pools)
         if memory.timers or memory.unsteady:
             ranks = self._ranks(memory)
             for job_id in (*memory.due(view.now_us), *memory.unsteady):
@@ -138,7 +164,13 @@ class RankedPolicy:
         """Return the next change of a rank, if anybody waits for it."""
         if not memory.waiting:
             return None
-        return 0 if memory.replan_at_once else memory.next_change()
+        if memory.replan_at_once:
+            return 0
+        changes_us = earliest(memory.next_change(), memory.room)
+        proposed_us = None if memory.proposals is None else memory.proposals.next_us()
+        if changes_us is None or proposed_us is None:
+            return proposed_us if changes_us is None else changes_us
+        return min(changes_us, proposed_us)
 
     def settled(self, memory: Ranking) -> bool:
         """Say whether nothing happened since the last plan, or nobody minds."""
@@ -148,6 +180,20 @@ class RankedPolicy:
         return not memory.waiting or not memory.replan_needed
 
     def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
+        """Pick, place, and say why; or let job schedulers propose where."""
+        plan = self._centrally(memory, view)
+        if self.room is not None:
+            held = memory.held_back(plan)
+            # Where nobody overtakes the head, who stands behind it has its turn in the next plan.
+            held = held if self.index.misfit is Misfit.skipped else held[:1]
+            gangs = [view.jobs[job_id] for job_id in held]
+            plan = self.room.after(plan, view, at_load(self.placement, memory.packing), gangs)
+        if self.scheme is None or memory.proposals is None:
+            return plan
+        placement = at_load(self.placement, memory.packing)
+        return decentralised_plan(plan, self.scheme, memory.proposals, view, placement, rng)
+
+    def _centrally(self, memory: Ranking, view: View) -> Plan:
         """Pick, place, and say why; pick again without the jobs that find no place."""
         memory.look_at(view.pools)
         with Draft(view) as draft:
@@ -204,7 +250,8 @@ class RankedPolicy:
         excluded: Bars = {}
         skipped: dict[int, Reason] = {}
         guarantees = self._guarantees(memory, view, draft)
-        placing = Placing(draft, self.placement, memory, view, guarantees)
+        placement = at_load(self.placement, memory.packing)
+        placing = Placing(draft, placement, memory, view, guarantees)
         while True:
             walk = Walk(memory, view, self.index, excluded, placing.settled, skipped)
             picked = walk.run()
@@ -252,7 +299,7 @@ class RankedPolicy:
             (jobs[entry.job_id], classes[entry.number].demand, pool)
             for entry, pool in walk.picked.starts
         ]
-        placed = seek(guarantees, placing.draft, self.placement, picked, placing.placed)
+        placed = seek(guarantees, placing.draft, placing.placement, picked, placing.placed)
         leave = dict.fromkeys([victim.job_id for victim in walk.picked.victims])
         return SizingInput(guarantees, memory.sizes, view, placed, leave, rank)
 

@@ -11,7 +11,11 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from shunter.core.cluster import Pool
+from shunter.core.placement import Packing
 from shunter.core.planning.guards import Band
+from shunter.core.planning.making_room import HELD_BACK, RoomMemory
+from shunter.core.planning.plan import Plan
+from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.ranking.consolidation_classes import Classes
 from shunter.core.ranking.index import Ranks
 from shunter.core.ranking.keys import band_of, ordinal_of, pack
@@ -60,7 +64,9 @@ class Ranking:
 
     `ranks` is what the policy asks where jobs stand; it may keep `notes`. `classed` says under
     which demand a job waits; None: under its own. `reclassed` are waiting jobs whose class is
-    another one than the one recorded last. `sizes` is the book of a policy that sizes jobs.
+    another one than the one recorded last. `sizes` is the book of a policy that sizes jobs,
+    `proposals` what job schedulers remember, where they propose. `packing` is what a placement that
+    adapts to the load goes by, `room` what a maker of room does.
     """
 
     entries: dict[JobId, Entry] = field(default_factory=dict)
@@ -72,6 +78,9 @@ class Ranking:
     notes: Notes = field(default_factory=Notes)
     reclassed: dict[JobId, None] = field(default_factory=dict)
     sizes: SizeBook | None = None
+    proposals: ProposalMemory | None = None
+    packing: Packing = field(default_factory=dict)
+    room: RoomMemory | None = None
     by_ordinal: dict[int, Entry] = field(default_factory=dict, metadata=DERIVED)
     classes: list[WaitingClass] = field(default_factory=list, metadata=DERIVED)
     numbers: dict[Demand, int] = field(default_factory=dict, metadata=DERIVED)
@@ -164,6 +173,22 @@ class Ranking:
             return True
         waiting = self.classes[entry.number]
         return waiting.recorded is not None and waiting.keys[waiting.first] < entry.key
+
+    def held_back(self, plan: Plan) -> list[JobId]:
+        """Return who waits for a place alone after a plan, in rank order."""
+        told = {each.demand: each.wait for each in plan.waits}
+        changed = {change.job_id for change in plan.changes}
+        keys: list[int] = []
+        for waiting in self.classes:
+            wait = told.get(waiting.demand)
+            if waiting.demand in told:
+                reason = None if wait is None else wait.reason
+            else:
+                reason = waiting.recorded
+            if reason in HELD_BACK:
+                keys += waiting.in_order
+        held = [self.entry_at(key).job_id for key in sorted(keys)]
+        return [job_id for job_id in held if job_id not in changed]
 
     def is_starved(self, job_id: JobId) -> bool:
         """Say whether a job stands at the head because it has waited too long."""

@@ -5,9 +5,8 @@
 
 A job that can never run is rejected, one whose dependency ended otherwise than it needs is
 cancelled, what was promised on a lost server is taken back, who lost its GPUs to others waits
-again, and how a job ends follows from how its
-attempt did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
-Which kinds they are stands in `events/classes.py`.
+again, what callers propose is granted or refused, and how a job ends follows from how its attempt
+did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +16,9 @@ from typing import Any
 from shunter.core.backoff import LAUNCHES_MOST, Losses, backoff_us
 from shunter.core.intake.admission import Admission
 from shunter.core.planning.planner import RoundRules
+from shunter.core.proposals.approval import gang_reactions
 from shunter.core.reactor.displacements import displacements
-from shunter.core.reactor.measured_shares import MeasuredShares
+from shunter.core.reactor.measured_placements import sample_reactions
 from shunter.core.reactor.timers import Due, Timers
 from shunter.core.state import (
     ENDING,
@@ -53,11 +53,11 @@ from shunter.events.facts.jobs import (
     JobHeld,
     JobRejected,
     JobReleased,
+    JobResized,
     JobRetried,
     JobSubmitted,
     TimeLimitReached,
 )
-from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING
@@ -67,6 +67,7 @@ from shunter.events.values.causes import (
     DEPENDENCY,
     LOST,
     NODE_LOST,
+    RESIZED,
     TIMEOUT,
 )
 from shunter.events.values.reasons import Reason
@@ -81,14 +82,15 @@ JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
 class Before:
     """How a job was before a fact of its attempt was folded.
 
-    `is_displaced`: its attempt held nothing any more, since others have its GPUs.
+    `began_us` is when that attempt began, if it did; `is_displaced`: others had its GPUs already.
     """
 
     phase: JobPhase
-    since_us: int | None
+    began_us: int | None
     is_displaced: bool = False
 
 
+_ALONE = (SchedulerStarted, CheckpointDiscarded, AllocationLearned, ReshapeRefused)
 WATCHED = frozenset((AttemptLost, LaunchFailed, JobSuspended))
 """The kinds of which it must be known how their job was before."""
 
@@ -117,25 +119,25 @@ class Reactor:
         self._rules = rules
         self._losses = Losses()
         self.admission = Admission(state.cluster)
-        self.timers = Timers(state, stay=rules.checkpoints_stay, waits=rules.launches_wait)
+        self.timers = Timers(state, rules)
         self.gone_us: int | None = None
         self._reactions: dict[type[Event], Callable[[Any, Any], Sequence[Event]]] = {
-            **dict.fromkeys((SchedulerStarted, CheckpointDiscarded, *CLUSTER_CHANGES), _nothing),
-            **dict.fromkeys((*JOB_ENDS, AllocationLearned, ReshapeRefused), _nothing),
+            **dict.fromkeys((*_ALONE, *CLUSTER_CHANGES, *JOB_ENDS), _nothing),
             NodeLost: self._node_lost,
             JobSubmitted: self._submitted,
             JobCancelRequested: self._cancel_requested,
             JobHeld: self._held,
             JobReleased: self._released,
+            JobResized: self._resized,
             JobRetried: self._retried,
             GpusReleased: self._gpus_released,
             JobSuspended: self._suspended,
             AttemptLost: self._attempt_lost,
             LaunchFailed: self._launch_failed,
+            **gang_reactions(state, rules),
+            **sample_reactions(state, rules),
             **({AttemptStarted: self._started} if rules.launches_wait else {}),
         }
-        if rules.table_check is not None:
-            self._reactions[ProfileSampled] = MeasuredShares(state, rules.table_check).sampled
         self.kinds = frozenset(self._reactions)
 
     def look(self, fact: Event) -> Before | None:
@@ -146,7 +148,7 @@ class Reactor:
         if job is None:
             return None
         is_displaced = job.since_us is not None and not job.held.shares
-        return Before(job.phase, job.since_us, is_displaced)
+        return Before(job.phase, job.attempt_began_us, is_displaced)
 
     def react(self, fact: Event, result: FoldResult, before: Before | None) -> Sequence[Event]:
         """Return what follows from a fact that has just been folded, with its result.
@@ -286,6 +288,18 @@ class Reactor:
         self.timers.returns.add(self._state.jobs[fact.job_id])
         return ()
 
+    def _resized(self, fact: JobResized, before: None) -> Sequence[Event]:
+        """Let a job leave GPUs that are not as many as its owner wants from now on.
+
+        It is then placed as any other job that waits. What a plan resizes it places itself.
+        """
+        job, instant = self._state.jobs[fact.job_id], self._rules.instant
+        if class_of(fact) is FactClass.decided or job.allocation.gpus == fact.gpus:
+            return ()
+        if not job.allocation.shares:
+            return ()
+        return (AllocationChanged(fact.at_us, job.job_id, NOTHING, RESIZED, instant),)
+
     def _retried(self, fact: JobRetried, before: None) -> Sequence[Event]:
         """Let a job that failed by itself wait for its next attempt."""
         job = self._state.jobs[fact.job_id]
@@ -345,7 +359,7 @@ class Reactor:
 
     def _loss_us(self, job: Job, at_us: int, before: Before) -> int:
         """Count the loss of an attempt; return how long its job is to wait."""
-        lived_us = 0 if before.since_us is None else at_us - before.since_us
+        lived_us = 0 if before.began_us is None else at_us - before.began_us
         return self._losses.wait_us(job.job_id, lived_us, self._state.jobs)
 
     def _node_lost(self, fact: NodeLost, before: None) -> Sequence[Event]:

@@ -12,6 +12,8 @@ from heapq import heappop, heappush
 from shunter.core.backoff import Returns
 from shunter.core.fold.checkpoints import awaited, waits_for_checkpoint
 from shunter.core.intake.arrays import TURNING, Arrays
+from shunter.core.planning.planner import RoundRules
+from shunter.core.proposals.repeats import Repeats
 from shunter.core.state import ENDING, Job, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES
 from shunter.events.facts.execution import (
@@ -20,6 +22,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
     LaunchFailed,
 )
+from shunter.events.facts.gangs import GangRejected
 from shunter.events.facts.jobs import JobHeld, JobReleased, TimeLimitReached
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
@@ -41,15 +44,15 @@ _CHANGING = frozenset(
 )
 """The kinds after which a checkpoint may be in reach, or out of it, or wanted by a waiting job."""
 
-Due = TimeLimitReached | JobHeld | JobReleased
-"""The facts that follow from the state and the time."""
+Due = TimeLimitReached | JobHeld | JobReleased | GangRejected
+"""The facts that follow from the state and the time, or tell of a round that is over."""
 
 
 class Timers:
     """What will be due, and when; begins with what the state says.
 
-    `stay` says that checkpoints lie on the servers that saved them, `waits` that the time limit of
-    an attempt counts from its start on: before it waits in a queue that is not ours.
+    By the rules checkpoints may lie on the servers that saved them, and the time limit of an
+    attempt may count from its start on: before it waits in a queue that is not ours.
     """
 
     __slots__ = (
@@ -62,13 +65,14 @@ class Timers:
         "_turns_changed",
         "_waits",
         "arrays",
+        "repeats",
         "returns",
     )
 
-    def __init__(self, state: State, *, stay: bool, waits: bool = False) -> None:
+    def __init__(self, state: State, rules: RoundRules) -> None:
         self._state = state
-        self._stay = stay
-        self._waits = waits
+        self._stay = rules.checkpoints_stay
+        self._waits = rules.launches_wait
         self._limits: list[tuple[int, int, JobId, int]] = []
         self._turns: deque[JobId] = deque()
         self._turns_changed = True
@@ -76,6 +80,7 @@ class Timers:
         self._checkpoints_changed = False
         self.returns = Returns()
         self.arrays = Arrays()
+        self.repeats = Repeats(state, rules.round_us)
         for job in state.jobs.values():
             self.began(job)
             self.returns.add(job)
@@ -85,7 +90,11 @@ class Timers:
     def is_set(self) -> bool:
         """Whether anything can be due at all."""
         return bool(
-            self._limits or self.returns.is_set or self.arrays.is_set or self._state.resumable
+            self._limits
+            or self.returns.is_set
+            or self.arrays.is_set
+            or self.repeats.is_set
+            or self._state.resumable
         )
 
     def began(self, job: Job) -> None:
@@ -107,6 +116,9 @@ class Timers:
     def next_us(self) -> int | None:
         """Return when a time limit or a wait between launches is over next."""
         limit_us, back_us = self._next_limit(), self.returns.next_us(self._state.jobs)
+        if self.repeats.is_set:
+            over_us = self.repeats.next_us()
+            back_us = over_us if back_us is None or over_us is None else min(back_us, over_us)
         if limit_us is None or back_us is None:
             return back_us if limit_us is None else limit_us
         return min(limit_us, back_us)
@@ -117,6 +129,8 @@ class Timers:
             return over
         if (back := self.returns.due(self._state.jobs, now_us)) is not None:
             return JobReleased(now_us, back, BACKING_OFF)
+        if self.repeats.is_set and (told := self.repeats.due(self._state.jobs, now_us)):
+            return told
         if self.arrays.is_set and (turn := self._turn()) is not None:
             return JobReleased(now_us, turn, ARRAY)
         return self._checkpoint(now_us) if self._state.resumable else None

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST
+from shunter.events.facts import gangs
+from shunter.events.facts.gangs import GangFact
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST, PROPOSED, RESIZED
 from shunter.events.values.fact import event, value
 from shunter.events.values.fact_class import COMMANDED, DECIDED, DERIVED, OBSERVED, KindClass
-from shunter.events.values.ids import GpuType, JobId, NodeName
+from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
+from shunter.events.values.trials import Batch, ChangeKey
 
 NO_SUCH_JOB = "there is no such job"
 """Why a change is refused to a job that has ended, or never was."""
@@ -31,6 +34,8 @@ class RoundPlanned:
     of the last event the policy saw; `waits` are the classes whose reason changed. `fault` says
     where and how the policy itself failed, if it did. `consolidated` are waiting jobs that from
     now on wait for the fewest servers that could hold them, `spread` those that no longer do.
+    Where job schedulers propose, `admitted` are the jobs that the order lets start from now on if
+    they find a place, `dismissed` those that it no longer does.
     """
 
     at_us: int
@@ -42,6 +47,8 @@ class RoundPlanned:
     fault: str = ""
     consolidated: tuple[JobId, ...] = ()
     spread: tuple[JobId, ...] = ()
+    admitted: tuple[JobId, ...] = ()
+    dismissed: tuple[JobId, ...] = ()
 
 
 @event
@@ -161,76 +168,72 @@ class PlanRejected:
 
 
 @event
-class GangProposed:
-    """A job scheduler proposed candidate placements, made from the view of `version`."""
-
-    at_us: int
-    job_id: JobId
-    version: int
-    candidates: tuple[Allocation, ...]
-
-
-@event
-class GangApproved:
-    """The approver granted a proposal whole."""
-
-    at_us: int
-    job_id: JobId
-    version: int
-    choice: int
-
-
-@event
-class GangRejected:
-    """The approver refused a proposal: what was taken, and the version that shows it."""
-
-    at_us: int
-    job_id: JobId
-    version: int
-    reason: Reason
-    conflicts: tuple[tuple[NodeName, int], ...] = ()
-
-
-@event
 class ReservationSet:
-    """GPUs are kept for a waiting job from `start_us` on; None withdraws the promise."""
+    """GPUs are kept for a waiting job from `start_us` on; None withdraws the promise.
+
+    `shares` are the very GPUs, where no other job's proposal may have them from now on.
+    """
 
     at_us: int
     job_id: JobId
     start_us: int | None
     gpus: int = 0
+    shares: tuple[Share, ...] = ()
 
 
 @event
 class TrialStarted:
-    """A change is being tried (packing, migration, growing) and will be judged."""
+    """A change is being tried and will be judged by what it measures.
+
+    `pack`: the job has its turns on the same GPUs at once with its partners, from now on until the
+    trial is reverted or one of them leaves. `migrate`: it was moved in this round. `baseline` is
+    the sum of the normalised rates as things were, `batches` the mini-batches that its jobs
+    measured then; `key` is what the verdict is remembered by.
+    """
 
     at_us: int
     job_id: JobId
     trial: str
     partners: tuple[JobId, ...] = ()
     baseline: float = 0.0
+    batches: tuple[Batch, ...] = ()
+    key: ChangeKey | None = None
 
 
 @event
 class TrialKept:
-    """A trial did better than before and stays."""
+    """A trial did not worse than before, and what it changed stays.
+
+    `measured` is the sum of the normalised rates in it, by the mini-batches in `batches`; `reason`
+    says whether it gained, or only less than it cost (`TrialReason`).
+    """
 
     at_us: int
     job_id: JobId
     trial: str
     measured: float = 0.0
+    reason: str = ""
+    batches: tuple[Batch, ...] = ()
 
 
 @event
 class TrialReverted:
-    """A trial did worse than before and was undone."""
+    """What was tried is undone: it did worse than before, or nothing was measured.
+
+    So is what was kept once there is `room` for everybody alone. The rest is as in TrialKept.
+    """
 
     at_us: int
     job_id: JobId
     trial: str
     measured: float = 0.0
+    reason: str = ""
+    batches: tuple[Batch, ...] = ()
 
+
+TrialFact: TypeAlias = TrialStarted | TrialKept | TrialReverted
+TRIALS = (TrialStarted, TrialKept, TrialReverted)
+"""What is tried of jobs, and how it ended."""
 
 DecisionEvent: TypeAlias = (
     RoundPlanned
@@ -241,9 +244,7 @@ DecisionEvent: TypeAlias = (
     | WaitReasonChanged
     | PlanRejected
     | PolicySetAside
-    | GangProposed
-    | GangApproved
-    | GangRejected
+    | GangFact
     | ReservationSet
     | TrialStarted
     | TrialKept
@@ -255,15 +256,18 @@ CLASSES: Mapping[type, KindClass] = {
     TargetsSet: KindClass(DECIDED),
     SizesSet: KindClass(DECIDED),
     AllocationChanged: KindClass(
-        DECIDED, "because", {NODE_LOST: DERIVED, DISPLACED: DERIVED, HELD: COMMANDED}
+        DECIDED,
+        "because",
+        {
+            **dict.fromkeys((NODE_LOST, DISPLACED, RESIZED, PROPOSED), DERIVED),
+            HELD: COMMANDED,
+        },
     ),
     JobReshaped: KindClass(DECIDED),
     WaitReasonChanged: KindClass(DECIDED),
     PlanRejected: KindClass(DECIDED),
     PolicySetAside: KindClass(OBSERVED),
-    GangProposed: KindClass(DECIDED),
-    GangApproved: KindClass(DECIDED),
-    GangRejected: KindClass(DECIDED),
+    **gangs.CLASSES,
     ReservationSet: KindClass(DECIDED),
     TrialStarted: KindClass(DECIDED),
     TrialKept: KindClass(DECIDED),

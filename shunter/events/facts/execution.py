@@ -149,7 +149,9 @@ class TurnStarted:
     """An attempt that shares GPUs in turns works now, on these of its servers.
 
     `shares` are those of this turn, which may be others of the same servers than it was given.
-    `began_us` is when it began, if it was seen later.
+    `began_us` is when it began, if it was seen later. `can_move`: its program has said that it
+    takes its GPUs anew with each turn. Of a gang over several servers each tells of its own part,
+    and it works once it has all of them, at the speed that the last one tells.
     """
 
     at_us: int
@@ -158,19 +160,22 @@ class TurnStarted:
     shares: tuple[Share, ...]
     speed: float = 1.0
     began_us: int | None = None
+    can_move: bool = False
 
 
 @event
 class TurnEnded:
     """The turn of an attempt is over; others have its GPUs until the next one.
 
-    `ended_us` is when it ended, if it was seen later.
+    `ended_us` is when it ended, if it was seen later. `nodes` are the servers of a gang on which it
+    did, if not on all of them at once.
     """
 
     at_us: int
     job_id: JobId
     attempt: int
     ended_us: int | None = None
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event

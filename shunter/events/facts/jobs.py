@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
+from shunter.events.values.causes import ARRAY, BACKING_OFF, BY_POLICY, CHECKPOINT
 from shunter.events.values.fact import event
-from shunter.events.values.fact_class import COMMANDED, DERIVED, FactClass, KindClass
+from shunter.events.values.fact_class import COMMANDED, DECIDED, DERIVED, FactClass, KindClass
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Because, Reason
@@ -74,7 +74,10 @@ class JobReleased:
 
 @event
 class JobResized:
-    """A job wants another number of GPUs from its next attempt on."""
+    """A job wants another number of GPUs from its next attempt on.
+
+    `by` is who wants that: its owner or an admin, or `:policy` where a plan did.
+    """
 
     at_us: int
     job_id: JobId
@@ -218,7 +221,7 @@ CLASSES: Mapping[type, KindClass] = {
     JobRejected: KindClass(DERIVED),
     JobHeld: KindClass(COMMANDED, "by", _HOLDERS),
     JobReleased: KindClass(COMMANDED, "by", _HOLDERS),
-    JobResized: KindClass(COMMANDED),
+    JobResized: KindClass(COMMANDED, "by", {BY_POLICY: DECIDED}),
     JobRetried: KindClass(DERIVED),
     JobPriorityChanged: KindClass(COMMANDED),
     JobGroupChanged: KindClass(COMMANDED),

@@ -15,6 +15,11 @@ class Sharing(StrEnum):
     sliced = "sliced"
 
 
+def gpu_numbers(mask: int) -> list[int]:
+    """Return the numbers of the GPUs in a mask, lowest first."""
+    return [gpu for gpu in range(mask.bit_length()) if mask >> gpu & 1]
+
+
 @value
 class Share:
     """The part of an allocation on one server; bit i of `gpu_mask` is GPU i."""

@@ -29,5 +29,26 @@ NODE_LOST = Because("node_lost", (), ())
 DISPLACED = Because("displaced", (), ())
 """Why a job loses GPUs that were found in the hands of others; with the job that has them now."""
 
+BY_POLICY = ":policy"
+"""Who gives a job another size in a plan; no person's name begins so."""
+
+GROWS, SHRINKS, STARTS_SMALLER = "grow_into_idle", "shrink_for", "start_smaller"
+"""Rules by which plans give jobs other sizes; the scores are the GPUs before and after."""
+
+RESIZED = Because("resized", (), ())
+"""Why a job leaves whose owner wants its gang to have another size."""
+
 HELD = Because("held", (), ())
 """Why a job leaves that somebody put on hold: the one decision that people make themselves."""
+
+CALLER = "caller"
+"""Whose proposal it is where no scheduler of ours made it, but somebody who called the daemon."""
+
+REPEATED = "repeated"
+"""Why a refusal stands for more than one proposal of a job in a round."""
+
+PROPOSED = Because("proposed", (), ())
+"""Why a job starts for which somebody else's scheduler proposed a gang that was approved."""
+
+HEIGHT_MOST = "height_most"
+"""Detail of a wait: the servers on which a job could take turns are as high as they may be."""

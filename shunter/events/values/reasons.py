@@ -35,6 +35,8 @@ class Reason(StrEnum):
     waiting_for_release = "waiting_for_release"
     displaced = "displaced"
     gpus_taken = "gpus_taken"
+    awaiting_proposal = "awaiting_proposal"
+    proposal_rejected = "proposal_rejected"
 
 
 @value

@@ -5,12 +5,16 @@ empty. So equal gangs meet, and find GPUs that they can share in turns. The orde
 
 1. servers of the job's own affinity with room for it, the least loaded first;
 2. servers without affinity that have its GPUs free: it sets theirs;
-3. any servers with free GPUs, maybe several: the gang is then spread, and takes no turns;
+3. any servers with free GPUs, maybe several: the gang is then spread;
 4. the least loaded server of its affinity, on which it takes turns with others, up to a height;
 5. otherwise it waits.
 
+A gang that no server could hold takes turns with others of its size on several (rule 4 with as few
+servers as it needs). Another one that is spread takes none: it is brought to one server first.
+
 When GPUs become free on a server on which others have several owners, the job that came last to
-those gets them for its own, without an interruption ("reduce the height": same server first).
+those gets them for its own, without an interruption ("reduce the height": same server first); live,
+the last that can work on others than it was launched with.
 
 The load of a server is M / N, the GPUs its jobs asked for over those it has; its height is that,
 rounded up to a whole number (so a height above 1 means turns). "Room" is M + g <= N, since a test
@@ -18,22 +22,26 @@ of the height would accept empty servers only. Servers without GPUs, whose units
 nobody.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shunter.core.cluster import Server
 from shunter.core.cluster.tenants import gpus_of
-from shunter.core.placement.gpus import pick_gpus
-from shunter.core.planning.approver import is_as_near
+from shunter.core.placement import Consolidated
+from shunter.core.placement.gpus import groups_within, pick_gpus
+from shunter.core.planning.approver import accepts, is_as_near
 from shunter.core.planning.draft import Draft
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.allocation import Allocation, Share, Sharing, gpu_numbers
+from shunter.events.values.causes import HEIGHT_MOST
 from shunter.events.values.ids import NodeName
 from shunter.events.values.reasons import Reason
+from shunter.policies.gandiva.owners import Owners
 
 __all__ = ["Choice", "Placer"]
+
+_ANYWHERE = Consolidated()
 
 
 @dataclass(frozen=True)
@@ -62,48 +70,169 @@ class Placer:
         affinity: Mapping[NodeName, int],
         height_most: int | None,
     ) -> None:
+        self._view = view
         self._draft = draft
         self._affinity = dict(affinity)
         self._height_most = height_most
         self._short = Reason.no_capacity
+        self._is_too_high = False
         self._servers = {
             server.name: server
             for pool in view.pools.values()
             for server in pool.servers
             if server.gpus_up and not server.configuration.unit_cpus_milli
         }
-        self._asked = dict.fromkeys(self._servers, 0)
-        self._homes: dict[NodeName, list[int]] = {}
+        self._owners = Owners(self._servers)
         for job in view.jobs.values():
-            self._count(job.allocation)
+            self._owners.count(job.allocation)
 
     def place(self, job: Job) -> Choice | Reason:
         """Take a place for a job, or return why it has to wait."""
-        self._short = Reason.no_capacity
-        gang = job.spec.gpus
-        fitting = [server for server in self._servers.values() if _accepts(job, server)]
-        equal = [server for server in fitting if self._affinity.get(server.name) == gang]
-        equal.sort(key=lambda server: (self._load(server), server.position))
-        blank = (server for server in fitting if server.name not in self._affinity)
-        if _may_be_split(job, (gang,)):
-            for rule, servers in ((1, equal), (2, blank)):
-                for server in servers:
-                    share = self._nearest(job, server, self._free(server))
-                    if share is not None:
-                        return self._taken(job, (share,), rule)
-        spread = self._spread(job, fitting)
+        self._short, self._is_too_high = Reason.no_capacity, False
+        fitting = self.fitting(job)
+        choice = self._together(job, fitting)
+        if choice is not None:
+            return choice
+        is_wide = all(server.configuration.gpus < job.spec.gpus for server in fitting)
+        spread = self._spread(job, fitting) or self._anywhere(job, fitting)
         if spread:
-            return self._taken(job, spread, 3)
-        found = self._in_turns(job, equal) if _may_be_split(job, (gang,)) else None
+            return self._taken(job, spread, 3, takes_turns=is_wide)
+        if is_wide:
+            found = self._wide_in_turns(job, fitting)
+        elif job.demand.accepts_split((job.spec.gpus,)):
+            found = self._in_turns(job, fitting)
+        else:
+            found = None
         return self._short if found is None else found
+
+    @property
+    def detail(self) -> str:
+        """What the last job that was not placed waits for, if not for room alone."""
+        return HEIGHT_MOST if self._is_too_high and self._short is Reason.no_capacity else ""
+
+    def elsewhere(self, job: Job, is_wanted: Callable[[Server], bool]) -> Allocation | None:
+        """Move a job to free GPUs of one other server, if there are such; return them."""
+        here = {share.node for share in job.allocation.shares}
+        fitting = [
+            server
+            for server in self._servers.values()
+            if server.name not in here and accepts(job, server) and is_wanted(server)
+        ]
+        mark = self._draft.mark
+        self._draft.free(job)
+        choice = self._together(job, fitting)
+        if choice is None:
+            self._draft.rollback(mark)
+            return None
+        self._owners.count(job.allocation, -1)
+        return choice.allocation
+
+    def back(self, job: Job, origin: Allocation) -> bool:
+        """Move a job back to where it was, if that is free; say whether it is."""
+        mark = self._draft.mark
+        self._draft.free(job)
+        opened = self._draft.unopened(origin)
+        if not all(self._draft.has(share) for share in opened if share.gpu_mask):
+            self._draft.rollback(mark)
+            return False
+        self._draft.allocate(job, origin)
+        self.moved(job, origin)
+        return True
+
+    @property
+    def servers(self) -> Mapping[NodeName, Server]:
+        """The servers with GPUs that take jobs."""
+        return self._servers
+
+    def free_on(self, node: NodeName) -> int:
+        """Return how many GPUs of a server nobody was given."""
+        return self._free(self._servers[node]).bit_count()
+
+    def surplus_on(self, node: NodeName) -> int:
+        """Return how many GPUs more than are shared in turns on a server its jobs want."""
+        return self._owners.surplus_on(node)
+
+    def place_on(self, job: Job, server: Server) -> Choice | None:
+        """Take a place for a whole gang on one server; None: it has none."""
+        share = self._nearest(job, server, self._free(server))
+        if share is None or not job.demand.accepts_split((job.spec.gpus,)):
+            return None
+        label = self._affinity.get(server.name)
+        rule = 2 if label is None else 1 if label == job.submitted_spec.gpus else 3
+        return self._taken(job, (share,), rule)
+
+    def moved(self, job: Job, allocation: Allocation) -> None:
+        """Note that a job has other GPUs of one server, which the draft has given it."""
+        self._owners.count(job.allocation, -1)
+        self._owners.count(allocation)
+        for share in allocation.shares:
+            self._affinity.setdefault(share.node, job.submitted_spec.gpus)
+
+    def is_alone(self, job: Job) -> bool:
+        """Say whether nobody takes turns with a job on its GPUs."""
+        shares = job.allocation.shares
+        if job.allocation.sharing is Sharing.exclusive:
+            return True
+        return all(self._owners.of(one.node)[gpu] < 2 for one in shares for _, gpu in gpus_of(one))
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether any GPU has several owners, who take turns on it."""
+        return self._owners.take_turns
+
+    def fitting(self, job: Job) -> list[Server]:
+        """Return those whose GPUs a job accepts."""
+        return [server for server in self._servers.values() if accepts(job, server)]
 
     def free_for(self, job: Job) -> int:
         """Return how many GPUs are free that a job accepts."""
         return sum(
             self._free(server).bit_count()
             for server in self._servers.values()
-            if _accepts(job, server)
+            if accepts(job, server)
         )
+
+    def rehomed(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Allocation]]:
+        """Yield which jobs get free GPUs of their servers for their own; the last first."""
+        for job in sorted(jobs, key=lambda job: -job.ordinal):
+            before = job.allocation
+            if before.sharing is not Sharing.sliced or job.end_cause:
+                continue
+            if len(before.shares) > 1 or not self._view.can_rehome(job):
+                continue
+            (share,) = before.shares
+            server = self._servers.get(share.node)
+            owners = self._owners.of(share.node)
+            if server is None or any(owners[gpu] < 2 for _, gpu in gpus_of(share)):
+                continue
+            free = self._free(server)
+            if free.bit_count() < share.gpus:
+                continue
+            mask = pick_gpus(server.configuration, free, share.gpus)
+            target = Share(share.node, mask, share.cpus_milli, share.memory_mb)
+            allocation = Allocation((target,), Sharing.sliced)
+            self._draft.free(job)
+            self._draft.allocate(job, allocation)
+            self._owners.rehome(share.node, share.gpu_mask, mask)
+            yield job, allocation
+
+    def _together(self, job: Job, fitting: Sequence[Server]) -> Choice | None:
+        """Take free GPUs of one server: of the job's own affinity first, then of none."""
+        if not job.demand.accepts_split((job.spec.gpus,)):
+            return None
+        blank = (server for server in fitting if server.name not in self._affinity)
+        for rule, servers in ((1, self._equal(job, fitting)), (2, blank)):
+            for server in servers:
+                share = self._nearest(job, server, self._free(server))
+                if share is not None:
+                    return self._taken(job, (share,), rule)
+        return None
+
+    def _equal(self, job: Job, fitting: Sequence[Server]) -> list[Server]:
+        """Return the servers of a job's own affinity, the least loaded first."""
+        label = job.submitted_spec.gpus
+        equal = [one for one in fitting if self._affinity.get(one.name) == label]
+        return sorted(equal, key=lambda server: (self._owners.load(server), server.position))
 
     def _nearest(self, job: Job, server: Server, free: int) -> Share | None:
         """Return a share of the GPUs that are nearest together, if near enough."""
@@ -116,46 +245,63 @@ class Placer:
         self._short = Reason.locality_not_met
         return None
 
-    def rehomed(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Allocation]]:
-        """Yield which jobs get free GPUs of their servers for their own; the last first."""
-        for job in sorted(jobs, key=lambda job: -job.ordinal):
-            before = job.allocation
-            if before.sharing is not Sharing.sliced or job.end_cause:
-                continue
-            (share,) = before.shares
-            server = self._servers.get(share.node)
-            owners = self._owners(share.node)
-            if server is None or any(owners[gpu] < 2 for _, gpu in gpus_of(share)):
-                continue
-            free = self._free(server)
-            if free.bit_count() < share.gpus:
-                continue
-            mask = pick_gpus(server.configuration, free, share.gpus)
-            target = Share(share.node, mask, share.cpus_milli, share.memory_mb)
-            allocation = Allocation((target,), Sharing.sliced)
-            self._draft.free(job)
-            self._draft.allocate(job, allocation)
-            self._homes[share.node].remove(share.gpu_mask)
-            self._homes[share.node].append(mask)
-            yield job, allocation
-
-    def _owners(self, node: NodeName) -> Counter[int]:
-        """Return how many jobs take turns on each GPU of a server."""
-        return Counter(gpu for mask in self._homes.get(node, ()) for gpu in _bits(mask))
-
-    def _in_turns(self, job: Job, equal: list[Server]) -> Choice | None:
+    def _in_turns(self, job: Job, fitting: Sequence[Server]) -> Choice | None:
         """Put a job on top of others of its size, where its GPUs have the fewest owners."""
         gang = job.spec.gpus
-        for server in equal:
-            height = (self._asked[server.name] + gang) / server.gpus_up
-            if self._height_most is not None and height > self._height_most:
-                return None  # the others are as high
-            owners = self._owners(server.name)
-            chosen = sorted(owners, key=lambda gpu: (owners[gpu], gpu))[:gang]
-            share = self._nearest(job, server, sum(1 << gpu for gpu in chosen))
+        for server in self._equal(job, fitting):
+            if self._is_beyond(server, gang):
+                continue  # one with more GPUs may be higher, and no higher then
+            share = self._in_turns_on(job, server)
             if share is not None:
                 return self._taken(job, (share,), 4)
         return None
+
+    def _wide_in_turns(self, job: Job, fitting: Sequence[Server]) -> Choice | None:
+        """Put a gang that no server could hold on top of others of its size, on several."""
+        by_type: dict[str, list[Server]] = {}
+        for server in self._equal(job, fitting):
+            by_type.setdefault(server.configuration.gpu_type, []).append(server)
+        for servers in by_type.values():
+            shares, left = list[Share](), job.spec.gpus
+            for server in servers:
+                owners = self._owners.of(server.name)
+                owned = {gpu: owners[gpu] for gpu in (*owners, *gpu_numbers(self._free(server)))}
+                chosen = sorted(owned, key=lambda gpu: (owned[gpu], gpu))[:left]
+                if not chosen or self._is_beyond(server, len(chosen)):
+                    continue
+                share = self._share(job, server, sum(1 << gpu for gpu in chosen))
+                if share is not None:
+                    shares.append(share)
+                    left -= share.gpus
+            if not left and self._accepts_spread(job, shares):
+                return self._taken(job, tuple(shares), 4, takes_turns=True)
+        return None
+
+    def _is_beyond(self, server: Server, gpus: int) -> bool:
+        """Say whether a server would become too high by so many GPUs more, and note it."""
+        height = self._owners.load(server, gpus)
+        is_beyond = self._height_most is not None and height > self._height_most
+        self._is_too_high = self._is_too_high or is_beyond
+        return is_beyond
+
+    def _in_turns_on(self, job: Job, server: Server) -> Share | None:
+        """Return a share of the GPUs of a server that have the fewest owners.
+
+        If those are not near enough together, then of one of the groups that are.
+        """
+        owners, gang = self._owners.of(server.name), job.spec.gpus
+        chosen = sorted(owners, key=lambda gpu: (owners[gpu], gpu))[:gang]
+        share = self._nearest(job, server, sum(1 << gpu for gpu in chosen))
+        if share is not None:
+            return share
+        open_to_turns = self._free(server) | sum(1 << gpu for gpu in owners)
+        found: list[tuple[int, int]] = []
+        for group in groups_within(server.configuration, job.demand.max_level):
+            within = gpu_numbers(group & open_to_turns)
+            gpus = sorted(within, key=lambda gpu: (owners[gpu], gpu))[:gang]
+            if len(gpus) == gang:
+                found.append((sum(owners[gpu] for gpu in gpus), sum(1 << gpu for gpu in gpus)))
+        return self._share(job, server, min(found)[1]) if found else None
 
     def _spread(self, job: Job, fitting: list[Server]) -> tuple[Share, ...]:
         """Return free GPUs of any servers of one type, of as few as possible.
@@ -171,6 +317,24 @@ class Placer:
                 shares = self._shares(job, servers, sorted(pieces, reverse=True))
                 if shares and self._accepts_spread(job, shares):
                     return tuple(shares)
+        return ()
+
+    def _anywhere(self, job: Job, fitting: Sequence[Server]) -> tuple[Share, ...]:
+        """Return free GPUs wherever a gang's contract, CPUs and memory leave it any.
+
+        Every split is tried, which is only needed where taking the emptiest servers was no use.
+        """
+        demand = job.demand
+        if demand.max_level is None and not (
+            demand.shapes or demand.cpus_milli or demand.memory_mb
+        ):
+            return ()
+        for gpu_type in dict.fromkeys(server.configuration.gpu_type for server in fitting):
+            mark = self._draft.mark
+            shares = self._draft.place(_ANYWHERE, gpu_type, demand)
+            self._draft.rollback(mark)
+            if isinstance(shares, tuple):
+                return shares
         return ()
 
     def _pieces(self, gang: int, servers: list[Server]) -> tuple[int, ...]:
@@ -200,7 +364,7 @@ class Placer:
         most = job.demand.max_level
         nodes = {share.node: self._servers[share.node].configuration for share in shares}
         is_near = most is None or is_as_near(Allocation(tuple(shares)), nodes, most)
-        if is_near and _may_be_split(job, sorted(share.gpus for share in shares)):
+        if is_near and job.demand.accepts_split([share.gpus for share in shares]):
             return True
         is_kept = is_near and job.demand.keeps_split
         self._short = Reason.split_kept if is_kept else Reason.locality_not_met
@@ -218,42 +382,18 @@ class Placer:
         self._short = Reason.cpu_or_memory_short
         return None
 
-    def _taken(self, job: Job, shares: tuple[Share, ...], rule: int) -> Choice:
-        sharing = Sharing.sliced if len(shares) == 1 else Sharing.exclusive
-        allocation = Allocation(shares, sharing)
+    def _taken(
+        self, job: Job, shares: tuple[Share, ...], rule: int, *, takes_turns: bool = False
+    ) -> Choice:
+        is_sliced = takes_turns or len(shares) == 1
+        allocation = Allocation(shares, Sharing.sliced if is_sliced else Sharing.exclusive)
         self._draft.allocate(job, allocation)
         for share in shares:
-            self._affinity.setdefault(share.node, job.spec.gpus)
-        self._count(allocation)
-        height = max(self._load(self._servers[share.node]) for share in shares)
+            self._affinity.setdefault(share.node, job.submitted_spec.gpus)
+        self._owners.count(allocation)
+        height = max(self._owners.load(self._servers[share.node]) for share in shares)
         return Choice(allocation, rule, height)
-
-    def _count(self, allocation: Allocation) -> None:
-        for share in allocation.shares:
-            if share.node in self._asked and share.gpu_mask:
-                self._asked[share.node] += share.gpus
-                if allocation.sharing is Sharing.sliced:
-                    self._homes.setdefault(share.node, []).append(share.gpu_mask)
-
-    def _load(self, server: Server) -> float:
-        return self._asked[server.name] / server.gpus_up
 
     def _free(self, server: Server) -> int:
         """Return the GPUs of a server that nobody was given."""
-        pool = self._draft.pools[server.configuration.gpu_type]
-        return pool.free[server.position]
-
-
-def _may_be_split(job: Job, pieces: Sequence[int]) -> bool:
-    """Say whether a job accepts so many GPUs on each server, in ascending order."""
-    shapes = job.demand.shapes
-    return not shapes or list(pieces) in [sorted(shape) for shape in shapes]
-
-
-def _accepts(job: Job, server: Server) -> bool:
-    types = job.spec.gpu_types
-    return not types or server.configuration.gpu_type in types
-
-
-def _bits(mask: int) -> Iterator[int]:
-    return (gpu for _, gpu in gpus_of(Share(NodeName(""), mask)))
+        return self._draft.pools[server.configuration.gpu_type].free[server.position]

@@ -28,7 +28,6 @@ from typing import Final
 from msgspec import Struct, ValidationError, convert
 
 from shunter.core.performance.model_factors import (
-    IN_SERVER,
     FactorTable,
     MemoryCycle,
     ModelFactors,
@@ -36,7 +35,7 @@ from shunter.core.performance.model_factors import (
 )
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.values.job_spec import IN_SERVER, Level
 from shunter.workloads.files import table_text
 
 BUILTIN_FACTORS: Final = "builtin:published"

@@ -81,6 +81,18 @@ def write_tolerance(point: object) -> str:
     return f"{point[0]}:{point[1]!r}"
 
 
+def read_shape_tolerance(text: str) -> tuple[tuple[int, ...], float]:
+    """Return a split over servers and the speed there: "2+2:0.72"."""
+    shape, _, speed = text.partition(":")
+    return read_shape(shape), read_above_zero(speed)
+
+
+def write_shape_tolerance(point: object) -> str:
+    """Return the text `read_shape_tolerance` reads."""
+    assert isinstance(point, tuple)
+    return f"{write_shape(point[0])}:{point[1]!r}"
+
+
 def read_dependency(text: str) -> Dependency:
     """Return the job named, and which end of it is meant: "j1", "j1:ok" or "j1:any"."""
     job_id, colon, when = text.rpartition(":")

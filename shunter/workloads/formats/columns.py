@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Final
 
+from shunter.core.performance.contract import unfit_contract
+from shunter.core.planning.resizing import unfit_for_sizes
 from shunter.events.values.job_spec import JobSpec, Level, SuspendMode
 from shunter.workloads.formats import cells
 from shunter.workloads.formats.format import read_count, read_seconds
@@ -86,10 +88,8 @@ def _contradiction(spec: JobSpec) -> str:
     """Return the column that cannot be as the others are; empty if none."""
     if not spec.gpus and not spec.cpus_milli:
         return "gpus"
-    if spec.gpus_min is not None and spec.gpus_min > spec.gpus:
-        return "gpus_min"
-    if spec.gpus_max is not None and spec.gpus_max < spec.gpus:
-        return "gpus_max"
+    if (unfit := unfit_for_sizes(spec) or unfit_contract(spec)) is not None:
+        return unfit[0]
     return "shapes" if any(sum(shape) != spec.gpus for shape in spec.shapes) else ""
 
 
@@ -152,5 +152,14 @@ SPEC_COLUMNS: Final = (
     _number("at_once", cells.read_positive),
     Column("split_may_change", "split_may_change", cells.read_yes, cells.write_yes),
     _number("retries", read_count),
+    Column(
+        "shape_tolerance",
+        "shape_tolerance",
+        cells.read_shape_tolerance,
+        cells.write_shape_tolerance,
+        is_list=True,
+    ),
+    _number("interference", cells.read_part),
+    Column("migratable", "migratable", cells.read_yes, cells.write_yes),
 )
 """In the order of the specification's fields."""

@@ -22,8 +22,9 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.resources import Resources
 from shunter.policies import las
 from tests.faults.nodes.cluster import Cluster
-from tests.faults.nodes.test_combined_faults import BOUNDS, MORE, played
+from tests.faults.nodes.test_combined_faults import BOUNDS, played
 
+MORE = [pytest.mark.live, pytest.mark.thorough]
 SEEDS = (*range(4), *(pytest.param(seed, marks=MORE) for seed in range(4, 54)))
 JOBS = 30
 BESIDE = Resources(0, 3000, 30_000)

@@ -112,7 +112,8 @@ class Served:
     def http(self, **settings: Any) -> httpx.Client:
         """Return a bare client on the socket."""
         transport = httpx.HTTPTransport(uds=f"{self.root}/s")
-        return httpx.Client(transport=transport, base_url="http://shunter", **settings)
+        told = {"timeout": PATIENCE_S, **settings}  # a busy machine may take its time
+        return httpx.Client(transport=transport, base_url="http://shunter", **told)
 
     def run(
         self, *words: str, stdin: str = "", **variables: str

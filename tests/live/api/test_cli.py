@@ -434,3 +434,54 @@ def read_all(screen: int) -> str:
             os.close(screen)
             return found.decode()
         found += piece
+
+
+# Two pairs on switches of their own, as `nvidia-smi topo -m` prints them; sysfs has no such GPUs.
+TOPOLOGY = """\
+\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tPIX\tSYS\tSYS\t0\t0
+GPU1\tPIX\t X \tSYS\tSYS\t0\t0
+GPU2\tSYS\tSYS\t X \tPIX\t1\t1
+GPU3\tSYS\tSYS\tPIX\t X \t1\t1
+"""
+NVIDIA_SMI = """\
+#!/bin/sh
+if [ "$1" = topo ]; then cat FOLDER/topology; exit; fi
+for number in 0 1 2 3; do
+    echo "$number, GPU-$number, Tesla V100, 0000FFFF:4$number:00.0, 7, 9, 9"
+done
+"""
+
+
+def test_picture_shows_the_map_that_was_found_and_where_the_config_contradicts_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "topology").write_text(TOPOLOGY)
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI.replace("FOLDER", str(tmp_path)))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    daemon = Served(tmp_path)
+    try:
+        daemon.start(PATH=path)
+        picture = daemon.run("nodes", "--topology").stdout.splitlines()
+        assert picture[1:] == [
+            "  socket  switch  0 .  1 .",
+            "  socket  switch  2 .  3 .",
+            "  CPUs    0 for GPUs 0-1, 1 for GPUs 2-3",
+            "  map     by nvidia-smi of the server",
+        ]
+        daemon.end()
+        text = daemon.config.read_text(encoding="utf-8")
+        given = text.replace("gpus = 4", "gpus = 4\nswitch_gpus = [[0, 3], [1, 2]]", 1)
+        daemon.config.write_text(given, encoding="utf-8")
+        daemon.start(PATH=path)
+        picture = daemon.run("nodes", "--topology").stdout.splitlines()
+        (node,) = json.loads(daemon.run("nodes", "--json").stdout)["nodes"]
+        assert picture[1:3] == ["  switch  1 .  2 .", "  switch  0 .  3 ."]
+        assert node["map_by"] == "config"
+        (note,) = node["map_notes"]
+        assert note.startswith("switches are [[0, 3], [1, 2]] by the config, and [[0, 1], [2, 3]]")
+        assert f"warning: n0: {note}" in daemon.said()
+        assert picture[-1] == f"  note    {note}"
+    finally:
+        daemon.__exit__()

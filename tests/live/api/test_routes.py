@@ -11,7 +11,7 @@ from shunter.app.api.problems import ProblemDocument
 from shunter.app.api.routes import ROUTES
 from shunter.app.api.routing import JSON, SSE, Route
 from shunter.errors import RefusedError
-from tests.live.api.serving import Served, awaited
+from tests.live.api.serving import PATIENCE_S, Served, awaited
 
 pytestmark = pytest.mark.live
 
@@ -30,7 +30,7 @@ def job(shared: Served) -> str:
 
 
 def told(served: Served, route: Route, **places: str) -> httpx.Response:
-    with served.http() as http:
+    with served.http(timeout=PATIENCE_S) as http:
         return http.request(route.method, route.path.format(**places))
 
 
@@ -135,8 +135,10 @@ def test_why_tells_the_same_as_the_log_read_by_itself(shared: Served, job: str) 
 
 def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
     orders = {route.path: route for route in ROUTES if route.method == "POST"}
+    del orders["/api/v1/forecast"]  # which orders nothing: tests/live/client/test_dry_run.py
+    del orders["/api/v1/proposals"]  # tests/live/proposals holds what that answers
     with shared.http() as http:
-        body = {"command": ["sleep", "60"], "suspend_mode": "restart"}
+        body = {"command": ["sleep", "60"], "suspend_mode": "signal", "gpus_max": 2}
         made = http.post("/api/v1/jobs", json=body)
         job_id = made.json()["id"]
         answers = {"/api/v1/jobs": made}
@@ -144,6 +146,7 @@ def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
         for path in sorted(orders.keys() - answers.keys(), key=steps):
             fields: dict[str, object] = {"priority": 3} if "priority" in path else {}
             fields |= {"group": "g"} if "groups" in path else {}
+            fields |= {"gpus": 2} if "resize" in path else {}
             answers[path] = http.post(path.format(job_id=job_id, node="n0"), json=fields or None)
     # Nothing is out of reach on one server: tests/live/ssh/faults has a server that goes silent.
     refused = answers.pop("/api/v1/jobs/{job_id}/discard-checkpoint")
@@ -157,7 +160,7 @@ def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
 
 def steps(path: str) -> int:
     """Return when an order can be given: a job is suspended before it is resumed."""
-    first = ("drain", "restore", "priority", "discard-checkpoint", "set-aside")
+    first = ("drain", "restore", "priority", "resize", "discard-checkpoint", "set-aside")
     order = (*first, "suspend", "resume", "cancel")
     return order.index(path.rpartition("/")[2])
 

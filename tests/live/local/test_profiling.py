@@ -147,7 +147,10 @@ def test_output_of_a_job_that_fails_is_told_in_plain_letters(tmp_path: Path) -> 
 
 @contextmanager
 def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Begin to profile a job that never ends by itself, and wait until it runs."""
+    """Begin to profile a job that never ends by itself, and wait until it runs.
+
+    As from a terminal: a process below nohup is born deaf to SIGHUP, and stays so.
+    """
     (folder / "loader.py").write_text(STEPPER, encoding="utf-8")
     command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT)]
     text = JOB.replace("COMMAND", json.dumps(command)).replace("cpus = 2", "cpus = 1")
@@ -155,7 +158,12 @@ def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     (folder / "job.toml").write_text(text, encoding="utf-8")
     words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
     (folder / "pid").unlink(missing_ok=True)
-    with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True) as measuring:
+    heard = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        measuring = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGHUP, heard)
+    with measuring:
         pid = folder / "pid"
         _wait_until(lambda: pid.exists() or measuring.poll() is not None)
         assert pid.exists(), measuring.communicate()

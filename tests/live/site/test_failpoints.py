@@ -36,10 +36,12 @@ from tests.live.site.sites import NOBODY, config, verified
 from tests.live.site.witnesses import witness, wrongs
 from tests.policy_forks import AS_THE_PRODUCT_DOES
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 POINTS_LEAST = 40
 SUPERVISORS = ("attempt ", "put started", "put status")
+# Comes about where a machine is slow, and then not again: it is struck if it is come to.
+SLOWNESS = re.compile("(append|durable) (NodeUnreachable|NodeReachable|PolicySetAside)")
 PARTS, TOGETHER = 4, 3
 TRIES = 4
 JOB = """
@@ -192,8 +194,9 @@ class Case:
 
     @property
     def missed(self) -> list[str]:
-        """The points that it was not come to."""
-        return [point for point in self.points if point not in self.struck]
+        """The points that it was not come to, and should have been."""
+        missed = [point for point in self.points if point not in self.struck]
+        return [point for point in missed if not SLOWNESS.fullmatch(point)]
 
     def faults(self) -> list[str]:
         """Return what is wrong with what came of it."""

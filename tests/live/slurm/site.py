@@ -28,8 +28,10 @@ def cluster(bench: PilotBench, *nodes: str, **changes: object) -> LoadedConfig:
     Args:
         bench: the Slurm cluster, and the folder of all files.
         nodes: their names.
-        changes: of the table [backend.slurm]; `sizes` are those of each [[cluster.nodes]].
+        changes: of the table [backend.slurm], and as `policy` of the table [policy]; `sizes` are
+            those of each [[cluster.nodes]].
     """
+    policy = {"trigger": "event", **cast(dict[str, object], changes.pop("policy", {}))}
     sizes = cast("Mapping[str, object]", changes.pop("sizes", SIZES))
     found = [each for each in bench.slurm.nodes if not nodes or each.name in nodes]
     slurm: dict[str, object] = {
@@ -55,7 +57,7 @@ def cluster(bench: PilotBench, *nodes: str, **changes: object) -> LoadedConfig:
                     for one in found
                 ]
             },
-            "policy": {"trigger": "event"},
+            "policy": policy,
             "backend": {"kind": "slurm", "slurm": slurm},
             "log": {"url": str(bench.folder / "log.db"), "snapshot_every": 15, "seal_after": 20},
         }

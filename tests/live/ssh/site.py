@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Submission
@@ -13,7 +13,11 @@ from tests.live.ssh.farm import Farm
 
 
 def cluster(
-    farm: Farm, root: Path, gpus: Mapping[str, int] | None = None, /, **changes: object
+    farm: Farm,
+    root: Path,
+    gpus: Mapping[str, int] | None = None,
+    /,
+    **changes: object,
 ) -> LoadedConfig:
     """Return the config of a cluster of one GPU on each host, with all that is its own in a folder.
 
@@ -21,9 +25,12 @@ def cluster(
         farm: the hosts.
         root: the folder; `ledger` in it is what the jobs tell of themselves.
         gpus: of hosts that have more.
-        changes: of the table [backend.ssh].
+        changes: of the table [backend.ssh], as `policy` the table [policy], and as `nodes` the
+            names of the hosts that take part; else all do.
     """
     counts = gpus or {}
+    names = cast("tuple[str, ...]", changes.pop("nodes", tuple(farm.hosts)))
+    policy = {"trigger": "event", **cast(dict[str, object], changes.pop("policy", {}))}
     hosts = {
         host.name: {
             "address": host.address,
@@ -31,7 +38,7 @@ def cluster(
             "user": farm.user,
             "base": str(root / host.name),
         }
-        for host in farm.hosts.values()
+        for host in map(farm.hosts.__getitem__, names)
     }
     ssh: dict[str, Any] = {
         "root": str(root / "daemon"),
@@ -50,10 +57,8 @@ def cluster(
     }
     return make_config(
         {
-            "cluster": {
-                "nodes": [{"name": name, "gpus": counts.get(name, 1)} for name in farm.hosts]
-            },
-            "policy": {"trigger": "event"},
+            "cluster": {"nodes": [{"name": name, "gpus": counts.get(name, 1)} for name in names]},
+            "policy": policy,
             "backend": {"kind": "ssh", "ssh": ssh},
             "log": {"url": str(root / "log.db"), "snapshot_every": 15, "seal_after": 20},
         }

@@ -43,7 +43,7 @@ async def test_end_right_behind_a_look_is_not_forgotten(bench: Bench) -> None:
             command = (sys.executable, "-I", "-S", "-c", ONE_BY_ONE)
             await order(backend, replace(launch, spec=replace(launch.spec, command=command)))
             await seen_until(backend, AttemptStarted)
-            backend._hosts[NodeName("n0")].watch(job, 1, Reading())
+            backend.agents[NodeName("n0")].watch(job, 1, Reading())
             await held_up(1.0)
             told = await seen_until(backend, AttemptExited)
             assert [seen.exit_code for seen in told if isinstance(seen, AttemptExited)] == [0]

@@ -270,7 +270,7 @@ async def test_connection_lost_while_a_channel_is_opened_is_a_host_that_does_not
         return packet
 
     async with bench.opened() as backend:
-        link = backend._hosts[N0]
+        link = backend.agents[N0]
         monkeypatch.setattr(asyncssh.channel.SSHClientChannel, "_open", lost_right_after)
         with pytest.raises(UnreachedError, match="host n0 was lost"):
             async with link.programs() as connection:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, GpusReleased
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts.jobs import JobResized, Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId, NodeName
@@ -128,3 +129,24 @@ async def test_owner_says_which_split_will_do(
         assert await outcome(site, job_id) == Outcome.finished
         said_by_job, _ = await site.read_output(job_id, 1, "stdout.0", 0, 1000)
     assert said_by_job.decode() == f"of {ranks}\n"
+
+
+async def test_resized_job_goes_on_with_its_checkpoint_where_as_many_gpus_are(
+    bench: Bench,
+) -> None:
+    """Goal: another size over SSH loses nothing. Method: one GPU, then two, which only n0 has."""
+    loaded = cluster(bench.farm, bench.folder, {"n0": 2})
+    async with at_work(loaded) as site:
+        trains = training()
+        spec = replace(trains.spec, gpus=1, gpus_max=2, max_level=Level.server)
+        job_id = await site.submit(replace(trains, spec=spec), NOBODY)
+        await events_until(site, lambda seen: bool(of(seen, AttemptStarted)))
+        await site.tell(site.commands.resize(job_id, 2, NOBODY))
+        seen = await events_until(site, lambda seen: len(of(seen, AttemptStarted)) > 1)
+        (saved,) = of(seen, CheckpointSaved)
+        assert [event.gpus for event in of(seen, JobResized)] == [2]
+        job = site.state.jobs[job_id]
+        assert (job.gpus, [share.node for share in job.held.shares]) == (2, ["n0"])
+        assert await outcome(site, job_id) == Outcome.finished
+        assert await printed(site, job_id) == f"from {saved.step} of 1\n"
+    assert (await verified(bench.folder)).divergence is None

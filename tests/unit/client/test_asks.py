@@ -19,6 +19,7 @@ from shunter.errors import (
     ConflictError,
     JobFailedError,
     NotFoundError,
+    RateLimitedError,
     RefusedError,
     ShunterError,
     UnavailableError,
@@ -44,10 +45,16 @@ def test_submission_says_what_it_was_told_and_its_key() -> None:
     assert orjson.loads(ask.body or b"") == {
         "gpus": 2,
         "command": ["echo"],
+        "directory": str(Path.cwd()),
         "environment": {},
         "depends_on": [{"job_id": "j1", "when": "ok"}, {"job_id": "j2", "when": "any"}],
         "array": {"first": 0, "last": 9, "step": 1, "at_once": 3},
     }
+
+
+def test_job_starts_in_the_folder_that_is_named() -> None:
+    ask = submission(["echo"], {"directory": "/srv/data"}, "k")
+    assert orjson.loads(ask.body or b"")["directory"] == "/srv/data"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +66,7 @@ def test_submission_says_what_it_was_told_and_its_key() -> None:
         ("refused", RefusedError),
         ("not_allowed", UsageError),
         ("conflict", ConflictError),
+        ("rate_limited", RateLimitedError),
         ("not_found", NotFoundError),
         ("unavailable", UnavailableError),
         ("failed", ShunterError),
@@ -119,3 +127,13 @@ def test_worth_of_an_end_is_a_code_or_an_error() -> None:
 def test_number_that_a_body_cannot_hold_is_refused(cpus: float) -> None:
     with pytest.raises(UsageError, match=f"cpus: expected a finite number, not {cpus}"):
         submission(["true"], {"gpus": 1, "cpus": cpus}, "key")
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63), 99_999_999_999_999_999_999])
+def test_whole_number_that_no_log_holds_is_refused(number: int) -> None:
+    with pytest.raises(UsageError, match=f"gpus: expected at most .*, not {number}"):
+        submission(["echo"], {"gpus": number}, "k")
+    with pytest.raises(UsageError, match=f"array: expected at most .*, not {number}"):
+        submission(["echo"], {"array": (0, number, 1, None)}, "k")
+    with pytest.raises(UsageError, match=f"gpus: expected at most .*, not {number}"):
+        act("/jobs/{}/resize", "j1", body={"gpus": number})

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from shunter.core.estimates import remaining_us, total_us
+from shunter.core.estimates import expected_us, remaining_us, total_us
 from shunter.core.intake.inputs import SubmitJob
+from shunter.core.performance.trials import MeasuredRate
 from shunter.core.placement import Placement, Skew
 from shunter.core.placement.consolidated import Consolidated
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import Job, MeasuredRate
+from shunter.core.state import Job
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.policies.srtf import UNKNOWN_US, RemainingTime
@@ -60,3 +61,14 @@ def test_oracle_ranks_by_samples_where_nothing_was_declared(placement: Placement
     ranks = [RemainingTime().standing(core.state.jobs[job_id(n)], core.view)[0] for n in (0, 1)]
     assert ranks == [9 + 50 * 10, UNKNOWN_US]
     assert core.memory.entries[job_id(0)].key < core.memory.entries[job_id(1)].key
+
+
+def test_job_of_which_nothing_is_known_is_taken_to_run_for_as_long_again() -> None:
+    running = job()
+    running.since_us = running.working_since_us = 500
+    running.held_us = 100  # of an earlier attempt
+    assert remaining_us(running, 1_000) is None
+    assert expected_us(running, 1_000) == 600
+    limited = job(time_limit_us=800)
+    limited.since_us = limited.working_since_us = 500
+    assert expected_us(limited, 1_000) == 300

@@ -26,16 +26,11 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.facts.decisions import (
     AllocationChanged,
-    GangApproved,
-    GangProposed,
-    GangRejected,
     PlanRejected,
     ReservationSet,
+    RoundPlanned,
     Size,
     SizesSet,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
     WaitReasonChanged,
 )
 from shunter.events.facts.execution import (
@@ -49,6 +44,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
+from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
@@ -265,20 +261,30 @@ ILLEGAL = {
         job_submitted(1, at=4),
         "JobSubmitted at 4 us follows an event at 5 us",
     ),
+    "proposal for an ended job": Illegal(
+        ENDED, GangProposed(0, J0, 1, (allocation(n0=1),)), "GangProposed of job j0"
+    ),
+    "proposal without a candidate": Illegal(
+        QUEUED, GangProposed(0, J0, 1, ()), "of job j0 names no candidate"
+    ),
+    "proposal that saw the future": Illegal(
+        QUEUED, GangProposed(0, J0, 99, (allocation(n0=1),)), "goes by event 99 before it happened"
+    ),
+    "approval for an ended job": Illegal(
+        ENDED, GangApproved(0, J0, 1, 0), "GangApproved of job j0"
+    ),
+    "rejection of no proposal": Illegal(
+        QUEUED, GangRejected(0, J0, 1, Reason.refused, count=0), "of job j0 counts 0"
+    ),
+    "admission of an ended job": Illegal(
+        ENDED, RoundPlanned(0, 0, 0, 0, admitted=(J0,)), "RoundPlanned of job j0"
+    ),
     "resized to nothing": Illegal(RUNNING, JobResized(0, J0, 0), "to 0 GPUs"),
     "CPU job resized": Illegal(
         [job_submitted(0, gpus=0, cpus_milli=1000)], JobResized(0, J0, 2), "from 0 to 2 GPUs"
     ),
 }
-NOT_EMITTED = (
-    GangProposed(0, J0, 1, ()),
-    GangApproved(0, J0, 1, 0),
-    GangRejected(0, J0, 1, Reason.refused),
-    TrialStarted(0, J0, "packing"),
-    TrialKept(0, J0, "packing"),
-    TrialReverted(0, J0, "packing"),
-    JobGroupChanged(0, J0, "g"),
-)
+NOT_EMITTED = (JobGroupChanged(0, J0, "g"),)
 
 
 @pytest.mark.parametrize("case", ILLEGAL.values(), ids=ILLEGAL)

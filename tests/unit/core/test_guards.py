@@ -7,10 +7,19 @@ import pytest
 from shunter.core.fold import replay
 from shunter.core.planning.guards import HOUR_US, NO_GUARDS, Band, Guards
 from shunter.core.state import Job
-from shunter.events import AttemptLost, AttemptStarted, Event, TrainingStarted
+from shunter.events import (
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Reason
-from tests.factories import granted, job_id, job_submitted, node_added, revoked
+from shunter.events.values.reasons import Because, Reason
+from tests.factories import granted, job_id, job_submitted, node_added, node_name, revoked
 
 MIN_RUNTIME = Guards(min_runtime_us=10)
 ONCE = Guards(preemptions_per_hour=1)
@@ -134,6 +143,19 @@ def test_guard_counts_from_the_first_mini_batch_where_that_is_told() -> None:
     trains = launched(started(150, may_tell=True), TrainingStarted(900, job_id(0), 1))
     assert FIRST.pinned_by(trains, 909) is Reason.guard_min_runtime
     assert FIRST.pinned_by(trains, 910) is None
+
+
+def test_guard_of_a_job_in_turns_counts_from_its_first_one() -> None:
+    there = (Share(node_name(0), 1),)
+    target = Allocation(there, Sharing.sliced)
+    opening: list[Event] = [node_added(), job_submitted(0)]
+    opening += [AllocationChanged(100, job_id(0), target, Because("test")), started(100)]
+    turns: list[Event] = [TurnStarted(100, job_id(0), 1, there), TurnEnded(104, job_id(0), 1)]
+    turns += [TurnStarted(108, job_id(0), 1, there)]
+    job = replay([*opening, *turns]).jobs[job_id(0)]
+    assert MIN_RUNTIME.pinned_by(job, 109) is Reason.guard_min_runtime
+    assert MIN_RUNTIME.changes_at(job, 109) == 110
+    assert MIN_RUNTIME.pinned_by(job, 110) is None
 
 
 def test_job_that_never_tells_a_mini_batch_is_waited_for_a_few_times_only() -> None:

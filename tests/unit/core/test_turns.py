@@ -1,15 +1,29 @@
 """Turns in the state: who works, who waits for a turn, and what service that is."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from shunter.app.api.documents.turn_shares import TurnShares
 from shunter.core.fold import apply
+from shunter.core.planning.approver import approve
+from shunter.core.planning.guards import NO_GUARDS, Guards
+from shunter.core.planning.plan import Plan, Rehome
 from shunter.core.state import RUNNING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import GpusReleased, JobSuspended, TurnEnded, TurnStarted
+from shunter.events.facts.execution import (
+    AttemptLost,
+    GpusReleased,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.facts.jobs import JobResized
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.reasons import Because
+from shunter.events.values.reasons import Because, Reason
 from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 N0, J0, J1 = node_name(0), job_id(0), job_id(1)
@@ -123,6 +137,36 @@ def test_second_turn_at_once_is_illegal() -> None:
         folded(turn(0, 1, 20), turn(0, 1, 30))
 
 
+def test_attempt_began_with_its_launch_whatever_turns_it_had() -> None:
+    """So a guard that lets it run so long is over once, and not begun anew with each turn."""
+    guards = Guards(min_runtime_us=100)
+    state = folded(turn(0, 1, 20), TurnEnded(50, J0, 1), turn(0, 1, 90))
+    assert job(state).since_us == 90
+    assert job(state).attempt_began_us == 0
+    assert guards.pinned_by(job(state), 99) is Reason.guard_min_runtime
+    assert guards.pinned_by(job(state), 100) is None
+    gone = folded(turn(0, 1, 20), AttemptLost(60, J0, 1, "gone"), given(0, 1, 70))
+    assert job(gone).attempt_began_us == 70
+
+
+def test_part_used_of_a_resized_job_is_of_the_gpus_that_it_had_each_time() -> None:
+    """One GPU for 100, 25 of it on turn; then two for 100, 50 of it on turn: 125 of 300."""
+    two = Allocation((Share(N0, 0b11),), Sharing.sliced)
+    state = folded(
+        *(turn(0, 1, 20), TurnEnded(45, J0, 1)),
+        AllocationChanged(100, J0, NOTHING, BECAUSE),
+        *(JobSuspended(100, J0, 1, None, 0), GpusReleased(100, J0, 1)),
+        *(JobResized(100, J0, 2), AllocationChanged(100, J0, two, BECAUSE)),
+        attempt_started(0, at=100, attempt=2),
+        TurnStarted(130, J0, 2, two.shares),
+        TurnEnded(180, J0, 2),
+    )
+    turns = TurnShares(state, 200).of(job(state))
+    assert turns is not None
+    assert turns["used"] == (25 + 2 * 50) / (100 + 2 * 100)
+    assert turns["held_s"] == 200 / 1e6
+
+
 def test_turns_that_were_seen_late_count_from_when_they_were() -> None:
     """Those of a server whose scheduler was away; none before the one before it."""
     shares = (Share(N0, 1),)
@@ -140,3 +184,28 @@ def test_turns_that_were_seen_late_count_from_when_they_were() -> None:
 def test_turn_that_changed_after_it_was_seen_is_illegal() -> None:
     with pytest.raises(IllegalEventError, match="expected before"):
         folded(TurnStarted(20, J0, 1, (Share(N0, 1),), began_us=21))
+
+
+def test_job_can_move_once_a_turn_of_its_attempt_has_said_so() -> None:
+    state = State()
+    for event in START:
+        apply(state, event)
+    job, told = state.jobs[J0], list[bool]()
+    for event in (turn(0, 1, 20), TurnEnded(30, J0, 1), replace(turn(0, 1, 40), can_move=True)):
+        apply(state, event)
+        told.append(job.can_move)
+    assert told == [False, False, True]
+    job.attempt += 1
+    assert not job.can_move, "the next attempt has to say so itself"
+
+
+def test_live_only_who_can_move_gets_other_gpus_of_its_server() -> None:
+    state = State()
+    for event in START:
+        apply(state, event)
+    plan = Plan((Rehome(J0, turning(2), BECAUSE),))
+    how: dict[str, Any] = {"takes_turns": True, "homes_are_fixed": True}
+    (refused,) = approve(plan, state, NO_GUARDS, 0, **how).refused
+    assert "works on the GPUs that it was launched with" in refused.detail
+    state.jobs[J0].moves = 1
+    assert approve(plan, state, NO_GUARDS, 0, **how).refused == []

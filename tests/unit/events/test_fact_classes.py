@@ -7,10 +7,18 @@ import pytest
 from shunter.events.fact_classes import CLASSES, DERIVED, FactClass, class_of
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import CheckpointDiscarded
-from shunter.events.facts.jobs import JobHeld, JobReleased
+from shunter.events.facts.jobs import JobHeld, JobReleased, JobResized
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import DISPLACED, GIVEN_UP, HELD, LOST, NODE_LOST
+from shunter.events.values.causes import (
+    BY_POLICY,
+    DISPLACED,
+    GIVEN_UP,
+    HELD,
+    LOST,
+    NODE_LOST,
+    RESIZED,
+)
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because
 
@@ -43,6 +51,9 @@ def test_nothing_but_kinds_of_events_has_a_class() -> None:
         (AllocationChanged(0, J0, NOTHING, DISPLACED), FactClass.derived),
         (AllocationChanged(0, J0, NOTHING, Because("displaced", (), (J0,))), FactClass.derived),
         (AllocationChanged(0, J0, NOTHING, Because("displaced", (), (), "n0")), FactClass.derived),
+        (AllocationChanged(0, J0, NOTHING, RESIZED), FactClass.derived),
+        (JobResized(0, J0, 2, "ana"), FactClass.commanded),
+        (JobResized(0, J0, 2, BY_POLICY), FactClass.decided),
         (CheckpointDiscarded(0, J0, 1, (), None, LOST), FactClass.derived),
         (CheckpointDiscarded(0, J0, 1, (), None, GIVEN_UP, "ana"), FactClass.commanded),
     ],
@@ -69,7 +80,12 @@ def test_derived_kinds_are_named_with_their_causes() -> None:
         "JobCancelled",
         "AllocationChanged node_lost",
         "AllocationChanged displaced",
+        "AllocationChanged resized",
+        "AllocationChanged proposed",
+        "GangApproved caller",
+        "GangRejected caller",
         "CheckpointDiscarded lost",
         "SensitivityCorrected",
+        "ToleranceLearnt",
     ]
     assert [each.name for each in DERIVED if each.has(JobHeld(0, J0, "array"))] == ["JobHeld array"]

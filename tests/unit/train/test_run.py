@@ -13,6 +13,7 @@ from shunter.train import channel
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints
 from shunter.train.run import Run, start
+from shunter.train.state import Parts
 from tests.unit.train.toy import Left, Model, Supervisor, leave, run_of, trained
 
 SCRIPT = """
@@ -201,8 +202,9 @@ def test_part_without_state_is_refused_at_the_start() -> None:
 
 def test_checkpoint_of_another_world_is_refused(store: Path) -> None:
     run_of(None, store, Model()).save()
-    run = Run(run_of(None, store, Model())._checkpoints, world=2, leave=leave)
-    with pytest.raises(ValueError, match="is of 1 ranks, this run has 2"):
+    parts = Parts({"model": Model()})
+    run = Run(run_of(None, store, Model())._checkpoints, world=2, parts=parts, leave=leave)
+    with pytest.raises(ValueError, match="is of 1 rank, this run has 2"):
         run.resume()
 
 

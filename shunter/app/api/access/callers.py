@@ -27,8 +27,15 @@ def user_name(uid: int) -> str:
 class Callers:
     """Turns connections and tokens into callers."""
 
-    def __init__(self, admins: Collection[str], tokens: Tokens | None, uid: int | None = None):
+    def __init__(
+        self,
+        admins: Collection[str],
+        tokens: Tokens | None,
+        uid: int | None = None,
+        proposers: Collection[str] = (),
+    ):
         self._admins = frozenset(admins)
+        self._proposers = frozenset(proposers)
         self._tokens = tokens
         self._own_uid = os.geteuid() if uid is None else uid
 
@@ -57,7 +64,7 @@ class Callers:
                 f"start no jobs of uid {uid}; one run as root serves everybody"
             )
         name = user_name(uid)
-        return Caller(name, uid, is_admin=uid in (0, own) or name in self._admins)
+        return self._with_roles(name, uid, is_admin=uid in (0, own))
 
     def _of_token(self, authorization: str) -> Caller:
         scheme, _, token = authorization.partition(" ")
@@ -73,4 +80,8 @@ class Callers:
         except KeyError:
             uid = None
         own = user_name(self._own_uid)
-        return Caller(user, uid, is_admin=user in ("root", own) or user in self._admins)
+        return self._with_roles(user, uid, is_admin=user in ("root", own))
+
+    def _with_roles(self, user: str, uid: int | None, *, is_admin: bool) -> Caller:
+        """Return a caller with the roles that the config gives."""
+        return Caller(user, uid, is_admin or user in self._admins, user in self._proposers)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from shunter.app.api.documents.queue import Dated, in_order, job_row
+from shunter.app.api.documents.turn_shares import TurnShares
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
-from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Allocation, gpu_numbers
 from shunter.events.values.ids import JobId, NodeName
 
 Places = dict[NodeName, dict[int, list[JobId]]]
@@ -41,6 +42,7 @@ def queues_of(state: State) -> list[dict[str, object]]:
 
 def state_document(state: State, dated: Dated) -> dict[str, object]:
     """Return what is true after the last event of a state, whatever time it is."""
+    turns = TurnShares(state, state.now_us)
     return {
         "schema_version": 1,
         "seq": state.seq,
@@ -52,7 +54,9 @@ def state_document(state: State, dated: Dated) -> dict[str, object]:
         "ended": {outcome.value: count for outcome, count in sorted(state.outcomes.items())},
         "queues": queues_of(state),
         "nodes": nodes_of(state),
-        "jobs": [job_row(job, state, dated) for job in in_order(state.jobs.values(), {})],
+        "jobs": [
+            job_row(job, state, dated, turns=turns) for job in in_order(state.jobs.values(), {})
+        ],
     }
 
 
@@ -61,8 +65,7 @@ def _places(state: State, allocation: Callable[[JobId], Allocation]) -> Places:
     for job_id in state.jobs:
         for share in allocation(job_id).shares:
             there = places.setdefault(share.node, {})
-            bits = [bit for bit in range(share.gpu_mask.bit_length()) if share.gpu_mask >> bit & 1]
-            for bit in bits or [NO_GPU]:
+            for bit in gpu_numbers(share.gpu_mask) or [NO_GPU]:
                 there.setdefault(bit, []).append(job_id)
     return places
 
@@ -95,6 +98,12 @@ def _node(
         "memory_mb_free": max(0, server.beside_free.memory_mb),
         "memory_mb_taken": server.taken_memory_mb,
         "rack": what.rack,
+        "domain": what.domain,
+        "levels": [
+            {"level": groups.level.value, "groups": [gpu_numbers(mask) for mask in groups.masks]}
+            for groups in what.levels
+        ],
+        "links": [gpu_numbers(mask) for mask in what.links],
         "jobs": list(jobs),
     }
 

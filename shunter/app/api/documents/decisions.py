@@ -15,6 +15,7 @@ from shunter.app.replaying.lookup import is_part
 from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
 from shunter.events.facts.decisions import (
+    TRIALS,
     AllocationChanged,
     JobReshaped,
     PlanRejected,
@@ -22,6 +23,7 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     WaitReasonChanged,
 )
+from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
@@ -64,6 +66,9 @@ async def find_decision(reader: LogReader, seq: int) -> Found:
     return facts
 
 
+_CHANGES = (AllocationChanged, JobReshaped, ReservationSet, *TRIALS, GangProposed, GangApproved)
+
+
 def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, object]:
     """Return a decision with everything it says."""
     seq, planned = facts[0]
@@ -79,8 +84,8 @@ def decision_document(facts: Found, policy: str, dated: Dated) -> dict[str, obje
         "seen": planned.seen,
         "policy": policy,
         "last_seq": facts[-1][0],
-        "changes": _named(parts, (AllocationChanged, JobReshaped, ReservationSet)),
-        "refused": _named(parts, (PlanRejected,)),
+        "changes": _named(parts, _CHANGES),
+        "refused": _named(parts, (PlanRejected, GangRejected)),
         "waits": [*waits, *_named(parts, (WaitReasonChanged,))],
         "words": with_dates([fact_in_words(event) for _, event in facts], dated),
         "digest": blake2b(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shunter.app.api.documents.job_history import JobHistory
+from shunter.app.api.documents.turn_shares import TurnShares
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.app.replaying.waits import job_state
 from shunter.core.state import State
@@ -22,7 +23,8 @@ def group_document(
         state: what is true.
         now_us: the instant up to which service counts.
     """
-    members = [_member(history, state, now_us) for history in histories]
+    turns = TurnShares(state, now_us)
+    members = [_member(history, state, now_us, turns) for history in histories]
     total_gpu_s = sum([member["service_gpu_s"] for member in members])
     for member in members:
         member["share"] = member["service_gpu_s"] / total_gpu_s if total_gpu_s else 0.0
@@ -36,7 +38,7 @@ def group_document(
     }
 
 
-def _member(history: JobHistory, state: State, now_us: int) -> dict[str, Any]:
+def _member(history: JobHistory, state: State, now_us: int, turns: TurnShares) -> dict[str, Any]:
     spec, job_id = history.submitted.spec, history.submitted.job_id
     job = None if history.outcome is not None else state.jobs.get(job_id)
     ended = "ending" if history.outcome is None else history.outcome.value
@@ -52,6 +54,7 @@ def _member(history: JobHistory, state: State, now_us: int) -> dict[str, Any]:
         "gpus": spec.gpus,
         "where": "" if job is None or not job.held.shares else allocation_in_words(job.held),
         "service_gpu_s": service_us / 1e6,
+        "turns": None if job is None else turns.of(job),
         "step": max((step for step in told if step is not None), default=None),
         "total_steps": spec.total_steps,
         "batch_s": None if sample is None else sample.batch_s,

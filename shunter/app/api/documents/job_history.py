@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from shunter.app.api.documents.queue import Dated
 from shunter.app.replaying.formatting import allocation_in_words
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.app.replaying.why.running.attempt_turns import AttemptTurns
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
@@ -24,6 +25,8 @@ from shunter.events.facts.execution import (
     MessagesDropped,
     SuspendAcknowledged,
     SuspendEscalated,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.facts.jobs import (
     JOB_ENDS,
@@ -39,13 +42,17 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.causes import GIVEN_UP
 from shunter.events.values.ids import JobId
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One launch; instants in microseconds, None: has not happened."""
+    """One launch; instants in microseconds, None: has not happened.
+
+    `turns` are those that it had on GPUs which it shares; None: its GPUs are its own.
+    """
 
     number: int
     where: str = ""
@@ -69,6 +76,16 @@ class Attempt:
     dropped: int = 0
     dropped_because: str = ""
     set_aside_by: str = ""
+    turns: AttemptTurns | None = None
+
+    @property
+    def service_gpu_us(self) -> int:
+        """What it had, in GPU-microseconds, once it is over: its turns if it took any."""
+        if self.started_us is None or self.released_us is None:
+            return 0
+        if self.turns is not None:
+            return self.turns.service_gpu_us(self.released_us)
+        return self.gpus * (self.released_us - self.started_us)
 
     def document(self, dated: Dated) -> dict[str, object]:
         """Return it with dates."""
@@ -136,16 +153,11 @@ class JobHistory:
         """What its attempts had, in GPU-microseconds; None: none of them has started.
 
         Each from its start to the release of its GPUs: when it was launched, from when on the
-        scheduler counts, its own events do not say.
+        scheduler counts, its own events do not say. One that took turns had those.
         """
-        begun = [one for one in self.attempts if one.started_us is not None]
-        if not begun:
+        if self.started_us is None:
             return None
-        return sum(
-            one.gpus * (one.released_us - one.started_us)
-            for one in begun
-            if one.started_us is not None and one.released_us is not None
-        )
+        return sum([one.service_gpu_us for one in self.attempts])
 
     def upto(self, number: int) -> list[Attempt]:
         """Return its attempts, with the last one though nothing is known of it yet."""
@@ -159,6 +171,8 @@ class JobHistory:
             self._allocate(event)
         elif isinstance(event, AllocationLearned):
             self._learn(event)
+        elif isinstance(event, JobReshaped):
+            self._rehome(event)
         elif isinstance(event, ProfileSampled):
             self.sample = event
         elif isinstance(event, JobPriorityChanged):
@@ -166,7 +180,10 @@ class JobHistory:
         elif isinstance(event, JOB_ENDS):
             self._end(event)
         elif isinstance(event, _EXECUTION):
-            _execute(self._attempt(event.attempt, event.at_us), event)
+            one = self._attempt(event.attempt, event.at_us)
+            _execute(one, event)
+            if one.turns is not None:
+                one.turns.take(event)
 
     def row(self, dated: Dated) -> dict[str, object]:
         """Return it as a row of history; it has ended."""
@@ -199,12 +216,21 @@ class JobHistory:
             where = allocation_in_words(event.allocation)
             gpus = event.allocation.gpus
             self._grant = Attempt(0, where, gpus, event.because.rule, event.at_us)
+            if event.allocation.sharing is Sharing.sliced:
+                is_spread = len(event.allocation.shares) > 1
+                self._grant.turns = AttemptTurns(gang=gpus if is_spread else 0)
 
     def _learn(self, event: AllocationLearned) -> None:
         """Say of an attempt where it was found, which may be elsewhere than was granted."""
         attempt = self._attempt(event.attempt, event.at_us)
         attempt.where = allocation_in_words(event.allocation)
         attempt.gpus = event.allocation.gpus
+
+    def _rehome(self, event: JobReshaped) -> None:
+        """Say on which GPUs of its server it has its turns from now on."""
+        going = self._grant or (self.attempts[-1] if self.attempts else None)
+        if going is not None and going.turns is not None:
+            going.where = allocation_in_words(event.allocation)
 
     def _attempt(self, number: int, at_us: int) -> Attempt:
         """Return an attempt by its number; a new one is what was granted last."""
@@ -227,7 +253,10 @@ class JobHistory:
         else:
             self.cause = f"{event.reason.value}: {event.detail}" if event.detail else event.reason
         if self.attempts and self.attempts[-1].released_us is None:
-            self.attempts[-1].released_us = event.at_us
+            last = self.attempts[-1]
+            last.released_us = event.at_us
+            if last.turns is not None:
+                last.turns.take(event)
 
 
 _EXECUTION = (
@@ -243,6 +272,8 @@ _EXECUTION = (
     GpusReleased,
     MessagesDropped,
     AttemptSetAside,
+    TurnStarted,
+    TurnEnded,
 )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypedDict
 
+from shunter.app.api.documents.turn_shares import TurnShares
 from shunter.app.replaying.formatting import (
     allocation_in_words,
     down_in_words,
@@ -51,6 +52,7 @@ def job_row(
     rank: int | None = None,
     evidence: "Evidence | None" = None,
     present: Present | None = None,
+    turns: TurnShares | None = None,
 ) -> dict[str, Any]:
     """Return the row of a job.
 
@@ -61,12 +63,13 @@ def job_row(
         rank: its place among those that wait.
         evidence: what rows of the same state share.
         present: what is so now; of a past state None.
+        turns: those of all jobs of the state, up to now.
     """
     spec = job.spec
     wait = wait_of(job, state)
-    since_us = job.since_us if wait is None else job.waiting_since_us
+    since_us = job.attempt_began_us if wait is None else job.waiting_since_us
     submitted_at = dated(job.submitted_us)
-    now_us = state.now_us if present is None else max(state.now_us, present.now_us)
+    now_us = instant_of(state, present)
     return {
         "id": job.job_id,
         "name": spec.name,
@@ -86,11 +89,17 @@ def job_row(
         "attempt": job.attempt,
         "preemptions": job.preemptions,
         "service_gpu_s": job.service_us(now_us) / 1e6,
+        "turns": (turns or TurnShares(state, now_us)).of(job),
         "array_index": spec.array_index,
         "rank": rank,
         "reason": None if wait is None else (evidence or Evidence(state)).part(job, wait),
         "launch_wait": _launch_wait(job, present),
     }
+
+
+def instant_of(state: State, present: Present | None) -> int:
+    """Return the instant up to which time counts: now, or that of a past state."""
+    return state.now_us if present is None else max(state.now_us, present.now_us)
 
 
 def _launch_wait(job: Job, present: Present | None) -> str:
@@ -191,7 +200,7 @@ def queue_document(
     """
     ordered = in_order(jobs, ranks)
     counts = Counter(job_state(job) for job in ordered)
-    evidence = Evidence(state, ranks)
+    evidence, turns = Evidence(state, ranks), TurnShares(state, instant_of(state, present))
     return {
         "schema_version": 1,
         "seq": state.seq,
@@ -205,6 +214,7 @@ def queue_document(
                 rank=ranks.get(job.job_id),
                 evidence=evidence,
                 present=present,
+                turns=turns,
             )
             for job in ordered[:limit]
         ],

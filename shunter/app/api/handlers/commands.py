@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from shunter.app.api.models.submission import PriorityBody, SubmitBody
+from shunter.app.api.models.submission import PriorityBody, ResizeBody, SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.submissions import array_of, dry_run, submission_of
 from shunter.app.live.commands import Commands, Stamped
@@ -29,7 +29,8 @@ async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
         raise UsageError(f"Idempotency-Key: expected {KEY_MOST} printable characters at most")
     request = submission_of(body, key)
     if body.dry_run:
-        return json_answer(dry_run(services.site, request, by))
+        async with services.dry_runs.turn(by.user):
+            return json_answer(await dry_run(services.site, request, by))
     if body.array is None:
         return _submitted(call, [await services.site.submit(request, by)])
     return _submitted(call, await _submit_tasks(call, array_of(request, body.array)))
@@ -67,6 +68,13 @@ async def priority(call: Call[NoQuery, PriorityBody]) -> Response:
     return await _told(call, job_id, commands.set_priority(job_id, call.body.priority, by))
 
 
+async def resize(call: Call[NoQuery, ResizeBody]) -> Response:
+    """Give an elastic job another number of GPUs; if it runs, it goes on with them."""
+    job_id, by = JobId(call.path["job_id"]), call.caller
+    commands = call.services.site.commands
+    return await _told(call, job_id, commands.resize(job_id, call.body.gpus, by))
+
+
 async def drain(call: Call[NoQuery, NoBody]) -> Response:
     """Start nothing new on a server."""
     return await _about_node(call, Commands.drain)
@@ -79,7 +87,7 @@ async def restore(call: Call[NoQuery, NoBody]) -> Response:
 
 def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId]) -> Response:
     document = {"schema_version": 1, "id": ids[0], "ids": ids, "seq": call.services.site.committed}
-    return json_answer({**document, "is_dry_run": False, "would": ""}, 201)
+    return json_answer({**document, "is_dry_run": False, "would": "", "plan": None}, 201)
 
 
 async def _about_job(
@@ -97,7 +105,9 @@ async def _about_node(
 
 
 async def _told(
-    call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody], subject: str, stamped: Stamped
+    call: Call[NoQuery, NoBody] | Call[NoQuery, PriorityBody] | Call[NoQuery, ResizeBody],
+    subject: str,
+    stamped: Stamped,
 ) -> Response:
     """Hand an order in, and answer once it is durable."""
     site = call.services.site

@@ -29,6 +29,15 @@ class GroupsQuery(Model):
     user: Name | None = Field(default=None, description="whose; left out: the caller's")
 
 
+class ForecastQuery(Model):
+    """Whose jobs."""
+
+    user: Name | None = Field(
+        default=None,
+        description="of this user; 'me' is the caller; left out: the caller's, for admins all",
+    )
+
+
 class HistoryQuery(Model):
     """Which of the jobs that have ended."""
 

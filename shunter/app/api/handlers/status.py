@@ -10,11 +10,13 @@ from shunter.app.api.documents.cluster_state import nodes_of, state_document
 from shunter.app.api.handlers.queries import AtQuery
 from shunter.app.api.metrics import METRICS_MEDIA
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.app.gpu_maps import ServerMap
 from shunter.app.live.site import Planning
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import place_of
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
+from shunter.events.values.allocation import gpu_numbers
 from shunter.events.values.ids import NodeName
 
 NOTED_S = 0.5
@@ -45,14 +47,24 @@ async def state(call: Call[AtQuery, NoBody]) -> Response:
 
 async def nodes(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with all servers."""
-    state = call.services.site.state
+    site, state = call.services.site, call.services.site.state
     document: dict[str, object] = {"schema_version": 1, "seq": state.seq, "now": call.services.now}
-    causes = call.services.site.node_causes
+    causes = site.node_causes
     document["nodes"] = [
-        {**node, "cause": causes.get(NodeName(str(node["name"])), "")} for node in nodes_of(state)
+        {**node, "cause": causes.get(name, ""), **_map_of(site.maps.get(name))}
+        for node in nodes_of(state)
+        for name in [NodeName(str(node["name"]))]
     ]
     await call.services.durable(state.seq)
     return json_answer(document)
+
+
+def _map_of(told: ServerMap | None) -> dict[str, object]:
+    """Return what is said of a server's map: by whom, what is amiss, CPUs."""
+    if told is None:  # it is in the log alone
+        return {"map_by": "", "map_notes": [], "sockets": []}
+    sockets = [{"gpus": gpu_numbers(mask), "cpus": list(cpus)} for mask, cpus in told.sockets]
+    return {"map_by": told.by, "map_notes": list(told.notes), "sockets": sockets}
 
 
 async def daemon(call: Call[NoQuery, NoBody]) -> Response:

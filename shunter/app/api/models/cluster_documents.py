@@ -14,6 +14,13 @@ class GpuPart(Model):
     jobs: tuple[str, ...]
 
 
+class LevelPart(Model):
+    """The groups of a server's GPUs at one level."""
+
+    level: str = Field(description="switch or socket")
+    groups: tuple[tuple[int, ...], ...] = Field(description="the GPUs of each")
+
+
 class NodePart(Model):
     """One server."""
 
@@ -29,7 +36,20 @@ class NodePart(Model):
     memory_mb_free: int
     memory_mb_taken: int = Field(description="what others than this scheduler hold of it")
     rack: str
+    domain: str = Field(description="network domain above racks; empty: unknown")
+    levels: tuple[LevelPart, ...] = Field(
+        description="the map of its GPUs, the nearest level first, without levels that divide "
+        "nothing"
+    )
+    links: tuple[tuple[int, ...], ...] = Field(description="GPUs joined directly, as by NVLink")
     jobs: tuple[str, ...]
+
+
+class SocketPart(Model):
+    """The GPUs on a socket, and the CPUs to which what runs on them is bound."""
+
+    gpus: tuple[int, ...]
+    cpus: tuple[int, ...]
 
 
 class ListedNode(NodePart):
@@ -38,6 +58,14 @@ class ListedNode(NodePart):
     cause: str = Field(
         description="why it does not answer now, or takes no jobs in Slurm; empty if it does"
     )
+    map_by: str = Field(
+        description="who told the map of its GPUs: config, sysfs or nvidia-smi of the server, the "
+        "log of a time before; empty: it has none"
+    )
+    map_notes: tuple[str, ...] = Field(
+        description="where config and server contradict each other, or why there is no map"
+    )
+    sockets: tuple[SocketPart, ...] = Field(description="its sockets whose CPUs are known")
 
 
 class NodesDocument(Document):

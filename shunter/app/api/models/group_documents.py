@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from shunter.app.api.models.job_documents import TurnPart
 from shunter.app.api.models.model import Document, Instant, Model
 
 
@@ -17,6 +18,7 @@ class MemberPart(Model):
     where: str = Field(description="servers with their GPUs; empty: nowhere")
     service_gpu_s: float = Field(description="GPU-seconds attained")
     share: float = Field(description="its part of all that the members attained, from 0 to 1")
+    turns: TurnPart | None = Field(description="null: it takes none, as in the queue")
     step: int | None = Field(description="the last mini-batch it told or saved; null: none yet")
     total_steps: int | None
     batch_s: float | None = Field(description="seconds a mini-batch, as it told last")

@@ -15,6 +15,21 @@ class ReasonPart(Model):
     detail: str = ""
 
 
+class TurnPart(Model):
+    """The turns of a job on GPUs that it shares; parts are from 0 to 1."""
+
+    is_on: bool = Field(description="whether it has its turn now")
+    fair_share: float = Field(
+        description="its part of the time by its weight, beside those who take turns on its server "
+        "now, if each could be on any of the GPUs that they share"
+    )
+    used: float | None = Field(
+        description="the part that it had in its turns of its GPUs in `held_s`, whatever size its "
+        "gang had; null: it has only just begun"
+    )
+    held_s: float = Field(description="for how long it has held its GPUs, in all its attempts")
+
+
 class JobRow(Model):
     """A job that has not ended."""
 
@@ -29,13 +44,16 @@ class JobRow(Model):
     state: str = Field(description="waiting, suspended, held, running, …")
     priority: int
     submitted_at: Instant
-    since_at: Instant = Field(description="when its present state began")
+    since_at: Instant = Field(description="when its attempt was launched, or its wait began")
     where: str = Field(description="servers with their GPUs: gpu1[0-3]; empty: nowhere")
     cpus_held: float = Field(description="what it has there, given by `policy.sizing` or asked for")
     memory_mb_held: int
     attempt: int
     preemptions: int
     service_gpu_s: float = Field(description="GPU-seconds attained up to now, or to that state")
+    turns: TurnPart | None = Field(
+        description="null: it takes no turns (its GPUs are its own), or does not run"
+    )
     array_index: int | None
     rank: int | None = Field(
         description="its place among those that wait, from 1; null where the policy ranks none, "
@@ -135,11 +153,21 @@ class JobDocument(Document):
     started_at: Instant | None
     ended_at: Instant | None
     service_gpu_s: float | None = Field(
-        description="once it has ended: GPU-seconds of its attempts, from start to release"
+        description="once it has ended: GPU-seconds of its attempts, from start to release, "
+        "of those in turns while they had one"
     )
     attempts: tuple[AttemptPart, ...]
     profile: dict[str, object] | None = Field(description="the newest sample, as in ProfileSampled")
     profile_at: Instant | None = Field(description="when that was; `attempt` in it says of which")
+
+
+class DryRunPart(Model):
+    """What the next plan would do with a job that was not submitted."""
+
+    at: Instant = Field(description="when that plan is made")
+    starts: bool = Field(description="whether it starts then; else it waits, if only for a release")
+    where: str = Field(description="the GPUs that it would be given: gpu1[0-3]; empty: none")
+    reason: ReasonPart | None = Field(description="why it would wait; null: it is given GPUs")
 
 
 class SubmittedDocument(Document):
@@ -150,6 +178,9 @@ class SubmittedDocument(Document):
     seq: int
     is_dry_run: bool = False
     would: str = Field(default="", description="with dry_run: what would become of it")
+    plan: DryRunPart | None = Field(
+        default=None, description="with dry_run: null where the policy could not be asked in time"
+    )
 
 
 class ToldDocument(Document):

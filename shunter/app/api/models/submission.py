@@ -19,6 +19,7 @@ Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
 Shape = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(min_length=1, max_length=1024)
 ]
+Speed = Annotated[float, Field(gt=0, le=1)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
 
 
@@ -61,6 +62,18 @@ class SubmitBody(Model):
     queue: Name = Field(default="default", min_length=1)
     group: Name = Field(default="", description="the multi-job it belongs to")
     gpus: int = Field(default=1, ge=0, le=1_000_000)
+    gpus_min: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="it is elastic, and its gang may be made as small as this; at most `gpus`",
+    )
+    gpus_max: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="it is elastic, and its gang may be made as large as this; at least `gpus`",
+    )
     cpus: float | None = Field(
         default=None,
         ge=0,
@@ -83,6 +96,32 @@ class SubmitBody(Model):
         max_length=64,
         description="splits over servers that will do, the best first, as GPUs a server: "
         "[[4], [2, 2]]; each adds up to `gpus`",
+    )
+    tolerance: tuple[tuple[Level, Speed], ...] = Field(
+        default=(),
+        max_length=len(Level),
+        description="its speed where its GPUs are so far apart, of that with all of them near: "
+        '[["rack", 0.8]]; it falls with distance',
+    )
+    shape_tolerance: tuple[tuple[Shape, Speed], ...] = Field(
+        default=(),
+        max_length=64,
+        description="its speed in splits over servers, of that in one server: [[[4], 1], "
+        "[[2, 2], 0.72]]; the packed shape is among them",
+    )
+    min_speed: Speed | None = Field(
+        default=None,
+        description="the lowest speed of its curve that will do, its own or the one that is learnt "
+        "of its model; it waits for such a place",
+    )
+    interference: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="the part of its speed that it loses beside a neighbour below the same switch",
+    )
+    migratable: bool = Field(
+        default=True, description="it may be moved while it runs, to make room for others too"
     )
     split_may_change: bool = Field(
         default=False,
@@ -143,6 +182,12 @@ class PriorityBody(Model):
     """Another priority for a job."""
 
     priority: Priority
+
+
+class ResizeBody(Model):
+    """Another size for the gang of an elastic job."""
+
+    gpus: int = Field(ge=1, le=1_000_000, description="from its `gpus_min` to its `gpus_max`")
 
 
 class GroupBody(Model):

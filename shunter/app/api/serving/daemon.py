@@ -92,7 +92,7 @@ async def run_daemon(
     brief_messages()
     with listening(server) as sockets:
         async with open_site(loaded, set_aside) as site:
-            callers = Callers(server.admins, tokens)
+            callers = Callers(server.admins, tokens, proposers=server.proposers)
             services = _served(site, callers)
             try:
                 await _at_work(services, sockets, server, ready, tell)

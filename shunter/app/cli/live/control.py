@@ -1,6 +1,6 @@
 """What the owner of a job or an admin does to it: `shunter cancel`, `suspend`, `resume` and so on.
 
-`discard-checkpoint` and `priority` are here as well.
+`discard-checkpoint`, `priority` and `resize` are here as well.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
@@ -65,6 +66,24 @@ def priority(
         return client.set_priority(job_id, value)
 
     _each([job], url, f"has priority {value}", change, as_json=as_json)
+
+
+def resize(
+    job: JobArgument,
+    gpus: Annotated[int, typer.Argument(metavar="GPUS", min=1, help="How many it is to have.")],
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Give an elastic job another number of GPUs.
+
+    If it runs, it saves at a mini-batch boundary, leaves, and goes on with as many once it gets
+    them, as any job that waits. It must have been submitted with --gpus-min or --gpus-max.
+    """
+
+    def change(client: "Client", job_id: str) -> "Answer":
+        return client.resize(job_id, gpus)
+
+    _each([job], url, f"is to have {counted(gpus, 'GPU')}", change, as_json=as_json)
 
 
 def _each(

@@ -6,7 +6,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, connect
-from shunter.app.cli.live.tables import print_rows
+from shunter.app.cli.live.tables import TURNS, insert_columns, print_rows, turn_cells
 from shunter.app.cli.options import Json
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ COLUMNS: tuple[output.Column | str, ...] = (
     *(output.Column("GPU-S", is_number=True), output.Column("SHARE", is_number=True)),
     *(output.Column("STEP", is_number=True), output.Column("OF", is_number=True)),
 )
+TURNS_AT = COLUMNS.index("WHERE") + 1
+"""Where the columns are of turns, if a member takes any."""
 
 commands = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -51,7 +53,11 @@ def show(group: Group, as_json: Json = False, user: User = None, url: Url = None
         output.print_json(found)
         return
     (one,) = found["groups"]
-    print_rows(COLUMNS, [_row(member) for member in one["members"]])
+    members = one["members"]
+    columns, rows = list(COLUMNS), [list(_row(member)) for member in members]
+    turns = [turn_cells(member["turns"]) for member in members]
+    insert_columns(columns, rows, TURNS_AT, TURNS, turns)
+    print_rows(columns, rows)
     output.note(f"{one['total']:,} jobs: {_states(one)}; {one['service_gpu_s']:,.1f} GPU-seconds")
 
 

@@ -7,6 +7,7 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, connect
 from shunter.app.cli.live.tables import print_rows
+from shunter.app.cli.live.topology import picture_of
 from shunter.app.cli.options import Json
 from shunter.app.counting import counted
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 
     from shunter.client.requests import Answer
 
+Topology = Annotated[
+    bool,
+    typer.Option(
+        "--topology", help="Draw domains, racks, servers, sockets, switches and who is on each GPU."
+    ),
+]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="The server's name.")]
 COLUMNS = (
     *("NODE", "STATE", "TYPE", output.Column("GPUS", is_number=True)),
@@ -28,7 +35,9 @@ group = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 
 @group.callback()
-def nodes(ctx: typer.Context, as_json: Json = False, url: Url = None) -> None:
+def nodes(
+    ctx: typer.Context, topology: Topology = False, as_json: Json = False, url: Url = None
+) -> None:
     """List the servers, or take one out and put it back."""
     if ctx.invoked_subcommand is not None:
         return
@@ -36,6 +45,10 @@ def nodes(ctx: typer.Context, as_json: Json = False, url: Url = None) -> None:
         found = client.nodes()
     if as_json:
         output.print_json(found)
+        return
+    if topology:
+        for line in picture_of(found["nodes"]):
+            output.print_line(line)
         return
     print_rows(COLUMNS, [_row(node) for node in found["nodes"]])
     for node in found["nodes"]:

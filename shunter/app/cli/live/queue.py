@@ -3,16 +3,28 @@
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shunter.app.cli import output
+from shunter.app.cli.forking.forecasts import of_log, print_forecast
 from shunter.app.cli.live.connecting import Url, connect
 from shunter.app.cli.live.reasons import clause
-from shunter.app.cli.live.tables import age, beside, print_rows, printable, rows_shown
+from shunter.app.cli.live.tables import (
+    TURNS,
+    age,
+    beside,
+    insert_columns,
+    print_rows,
+    printable,
+    rows_shown,
+    turn_cells,
+)
 from shunter.app.cli.options import Json
+from shunter.errors import UsageError
 
 if TYPE_CHECKING:
     from shunter.client.requests import Answer
@@ -27,61 +39,103 @@ COLUMNS: tuple[output.Column | str, ...] = (
     *("STATE", "RUN/WAIT", "WHERE", "WHY"),
 )
 WITH = COLUMNS.index("WHERE") + 1
-"""Where the column is that says what CPUs and memory jobs have, if not what they asked for."""
+"""Where columns are that not every list has: what CPUs and memory jobs have, if not what they
+asked for, and the turns of those that take any."""
 
 
-def queue(
+@dataclass(frozen=True)
+class QueueOptions:
+    """Which jobs, and what is told of them."""
+
     watch: Annotated[
         bool, typer.Option("-w", "--watch", help="Print it anew every second, until Ctrl-C.")
-    ] = False,
+    ] = False
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why jobs wait, those alike in one sentence.")
-    ] = False,
+    ] = False
     all_users: Annotated[
         bool, typer.Option("-a", "--all-users", help="Everybody's jobs, not only yours.")
-    ] = False,
+    ] = False
     state: Annotated[
         str | None, typer.Option("--state", help="Only jobs in this state, as waiting or running.")
-    ] = None,
+    ] = None
     name: Annotated[
         str | None, typer.Option("-q", "--queue", metavar="QUEUE", help="Only jobs of this queue.")
-    ] = None,
+    ] = None
     group: Annotated[
         str | None, typer.Option("--group", metavar="GROUP", help="Only jobs of this multi-job.")
-    ] = None,
-    as_json: Json = False,
-    url: Url = None,
-) -> None:
+    ] = None
+    eta: Annotated[
+        bool,
+        typer.Option("--eta", help="When they start and end, foreseen by simulations from now on."),
+    ] = False
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log", metavar="LOG", help="With --eta: of a log, at its end; else of the daemon."
+        ),
+    ] = None
+    as_json: Json = False
+    url: Url = None
+
+
+def queue(options: QueueOptions) -> None:
     """List the jobs that have not ended.
 
-    On a terminal the first 200, and how many there are.
+    On a terminal the first 200, and how many there are. With --eta, instead, when your jobs start
+    and end: of 100 such jobs 50 by the P50 and 90 by the P90, if the past is a guide, and how many
+    of past ones did.
     """
-    limit = None if as_json else rows_shown()
-    with connect(url) as client:
+    if options.eta:
+        print_forecast(_forecast(options), as_json=options.as_json)
+        return
+    if options.log is not None:
+        raise UsageError("--log goes with --eta; `shunter why JOB --log LOG` tells of one job")
+    limit = None if options.as_json else rows_shown()
+    with connect(options.url) as client:
         while True:
-            user = None if all_users else "me"
-            found = client.queue(user=user, state=state, queue=name, group=group, limit=limit)
-            if watch and sys.stdout.isatty():
+            found = client.queue(
+                user=None if options.all_users else "me",
+                state=options.state,
+                queue=options.name,
+                group=options.group,
+                limit=limit,
+            )
+            if options.watch and sys.stdout.isatty():
                 sys.stdout.write(CLEAR)
-            if as_json:
-                output.print_json_line(found) if watch else output.print_json(found)
+            if options.as_json:
+                output.print_json_line(found) if options.watch else output.print_json(found)
             else:
-                _print(found, explain=explain)
-            if not watch:
+                _print(found, explain=options.explain)
+            if not options.watch:
                 return
             sys.stdout.flush()
             time.sleep(EVERY_S)
 
 
+def _forecast(options: QueueOptions) -> "Answer":
+    """Return when jobs start and end.
+
+    Raises:
+        UsageError: something is asked that a forecast does not tell.
+    """
+    others = (options.watch, options.explain, options.state, options.name, options.group)
+    if any(others):
+        raise UsageError("--eta goes with --all-users, --log and --json only")
+    if options.log is not None:
+        return of_log(options.log)
+    with connect(options.url) as client:
+        return client.forecast(user=None if options.all_users else "me")
+
+
 def _print(found: "Answer", *, explain: bool) -> None:
     jobs = found["jobs"]
     now = datetime.fromisoformat(found["now"])
-    columns = list(COLUMNS)
-    rows = [list(_row(job, now)) for job in jobs]
+    columns, rows = list(COLUMNS), [list(_row(job, now)) for job in jobs]
     if any(_is_sized(job) for job in jobs):
-        columns.insert(WITH, "WITH")
-        for job, row in zip(jobs, rows, strict=True):
-            row.insert(WITH, beside(job["cpus_held"], job["memory_mb_held"]))
+        has = [[beside(job["cpus_held"], job["memory_mb_held"])] for job in jobs]
+        insert_columns(columns, rows, WITH, ["WITH"], has)
+    insert_columns(columns, rows, WITH, TURNS, [turn_cells(job["turns"]) for job in jobs])
     print_rows(columns, rows)
     if explain:
         for line in explained(jobs):

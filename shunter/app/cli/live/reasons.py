@@ -29,6 +29,8 @@ CLAUSES = {
     "checkpoint_unreachable": "its checkpoint lies on a server that does not answer",
     "split_kept": "free GPUs are not split over servers as its checkpoints are",
     "displaced": "others have what it was to start on; the next round decides",
+    "awaiting_proposal": "the order lets it start; no place was proposed for it yet",
+    "proposal_rejected": "the order lets it start; its last proposal was rejected",
     "infeasible": "it can never run here",
     "refused": "the approver refused the change",
 }

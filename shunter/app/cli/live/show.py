@@ -99,6 +99,7 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
         pairs.append(("where", row["where"]))
         pairs.append(("has there", beside(row["cpus_held"], row["memory_mb_held"])))
         pairs.append(("service", _service(row)))
+        pairs.append(("turns", _turns(row["turns"])))
         if found["state"] == "stopped":
             pairs.append(("why", "stopped: `shunter resume` lets it go on"))
         if row["reason"] is not None:
@@ -111,6 +112,7 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
         pairs.append(("last line", last))
     pairs += [
         ("asks for", _demand(spec)),
+        ("size now", _size_now(spec, row)),
         ("command", " ".join(spec.get("command", ()))),
         ("directory", spec.get("directory", "")),
         ("suspended", _suspended(spec)),
@@ -142,6 +144,17 @@ def _service(told: "Answer") -> str:
     return "" if seconds is None else f"{seconds / 3600:.2f} GPU-hours"
 
 
+def _turns(turns: "Answer | None") -> str:
+    """Return whether a job has its turn, and its parts of the time."""
+    if turns is None:
+        return ""
+    now = "has its turn" if turns["is_on"] else "waits for its turn"
+    told = f"{now}; its fair share is {turns['fair_share']:.3f} of the time"
+    if turns["used"] is None:
+        return told
+    return f"{told}, and it had {turns['used']:.3f} of {duration(turns['held_s'])}"
+
+
 def _dropped(one: "Answer") -> str:
     """Return how many messages of an attempt were not taken, and why not."""
     count, number = one["messages_dropped"], one["attempt"]
@@ -149,7 +162,7 @@ def _dropped(one: "Answer") -> str:
 
 
 def _demand(spec: "Answer") -> str:
-    parts = [counted(spec.get("gpus", 1), "GPU")]
+    parts = [counted(spec.get("gpus", 1), "GPU") + _sizes(spec)]
     if spec.get("gpu_types"):
         parts.append(f"of type {' or '.join(spec['gpu_types'])}")
     if asked := beside(spec.get("cpus_milli", 0) / 1000, spec.get("memory_mb", 0)):
@@ -158,11 +171,41 @@ def _demand(spec: "Answer") -> str:
         parts.append(f"within one {spec['max_level']}")
     if spec.get("shapes"):
         parts.append("as " + " or ".join("+".join(map(str, one)) for one in spec["shapes"]))
+    parts += _contract(spec)
     if spec.get("split_may_change"):
         parts.append("in any split later")
     if spec.get("time_limit_us"):
         parts.append(f"for {duration(spec['time_limit_us'] / 1e6)} at most")
     return ", ".join(parts)
+
+
+def _contract(spec: "Answer") -> list[str]:
+    """Return how a job bears distance, neighbours and moves."""
+    points = [f"{level} {speed:g}" for level, speed in spec.get("tolerance", ())]
+    points += [
+        f"{'+'.join(map(str, shape))} {speed:g}" for shape, speed in spec.get("shape_tolerance", ())
+    ]
+    parts = [f"speed {', '.join(points)}"] if points else []
+    if spec.get("min_speed") is not None:
+        parts.append(f"{spec['min_speed']:g} at least")
+    if spec.get("interference") is not None:
+        parts.append(f"losing {spec['interference']:g} beside a neighbour")
+    if not spec.get("migratable", True):
+        parts.append("not to be moved")
+    return parts
+
+
+def _sizes(spec: "Answer") -> str:
+    """Return which sizes its gang may have, where it is elastic."""
+    bounds = (("at least", spec.get("gpus_min")), ("at most", spec.get("gpus_max")))
+    told = [f"{word} {count}" for word, count in bounds if count is not None]
+    return f" ({' and '.join(told)})" if told else ""
+
+
+def _size_now(spec: "Answer", row: "Answer | None") -> str:
+    """Return how many GPUs a job wants now, if it was resized."""
+    is_resized = row is not None and row["gpus"] != spec.get("gpus", 1)
+    return counted(row["gpus"], "GPU") if is_resized and row is not None else ""
 
 
 def _suspended(spec: "Answer") -> str:

@@ -10,21 +10,26 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from shunter.app.cli import output
+from shunter.app.cli.forking.forecasts import in_words, trust
 from shunter.app.cli.live.connecting import connect, patiently
+from shunter.app.cli.live.reasons import clause
 from shunter.app.cli.live.submitting.options import SubmitOptions
 from shunter.app.cli.live.submitting.quantities import (
     array_of,
     dependency_of,
     memory_mb,
+    point_of,
     seconds,
     shape_of,
 )
 from shunter.app.cli.live.submitting.script import Script, command_of, name_of, read_script
 from shunter.app.cli.live.submitting.waiting import wait_for
+from shunter.app.cli.live.tables import printable
 from shunter.app.cli.option_tables import takes_options
-from shunter.errors import UsageError
+from shunter.errors import ShunterError, UsageError
 
 if TYPE_CHECKING:
+    from shunter.client import Client
     from shunter.client.requests import Answer, JobOptions
 
 NOT_PASSED_ON = frozenset(("_", "OLDPWD", "PWD", "SHLVL", "TERM", "XDG_RUNTIME_DIR"))
@@ -87,7 +92,7 @@ def submit(options: SubmitOptions) -> None:
     with connect(options.url) as client:
         made = patiently(lambda: client.submit_many(command, **said), patience_s)
         if made["is_dry_run"]:
-            output.print_json(made) if options.as_json else output.print_line(made["would"])
+            _dry_run(client, made, command, said, as_json=options.as_json)
             return
         _print_made(made, options)
         if options.wait:
@@ -126,6 +131,10 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         "secrets": [text.partition("=")[0] for text in options.secret or ()],
         "dry_run": options.dry_run,
     }
+    if options.gpus_min is not None:
+        said["gpus_min"] = options.gpus_min
+    if options.gpus_max is not None:
+        said["gpus_max"] = options.gpus_max
     if options.cpus is not None:
         said["cpus"] = options.cpus
     if options.memory is not None:
@@ -168,6 +177,28 @@ def _nearness(options: SubmitOptions) -> "JobOptions":
         said["shapes"] = [shape_of(text) for text in options.shape]
     if options.split_may_change:
         said["split_may_change"] = True
+    said.update(_contract(options))
+    return said
+
+
+def _contract(options: SubmitOptions) -> "JobOptions":
+    """Return what is said of how a job bears distance, neighbours and moves.
+
+    Raises:
+        UsageError: a point of its curve cannot be read.
+    """
+    said: JobOptions = {}
+    points = [point_of(text) for text in options.tolerance or ()]
+    if levels := [(place, speed) for place, speed in points if isinstance(place, str)]:
+        said["tolerance"] = levels
+    if shapes := [(place, speed) for place, speed in points if not isinstance(place, str)]:
+        said["shape_tolerance"] = shapes
+    if options.min_speed is not None:
+        said["min_speed"] = options.min_speed
+    if options.interference is not None:
+        said["interference"] = options.interference
+    if options.not_migratable:
+        said["migratable"] = False
     return said
 
 
@@ -198,6 +229,26 @@ def environment_of(options: SubmitOptions) -> dict[str, str]:
 def _is_ours(name: str) -> bool:
     """Say whether a variable is one of ours: a job inside a job is told its own."""
     return name.startswith("SHUNTER_")
+
+
+def _dry_run(
+    client: "Client", made: "Answer", command: list[str], said: "JobOptions", *, as_json: bool
+) -> None:
+    """Print whether a job would start now, why not, and when, if that is known."""
+    if not as_json:
+        output.print_line(made["would"])
+        if made["plan"] is not None and made["plan"]["reason"] is not None:
+            output.print_line(f"  why not: {printable(clause(made['plan']['reason']))}")
+    forecast = None
+    try:
+        forecast = client.forecast_of(command, **said)
+    except ShunterError as error:
+        output.note(f"when it would start and end is not known: {error}")
+    if as_json:
+        output.print_json({**made, "forecast": forecast})
+    elif forecast is not None:
+        for line in (*in_words(forecast), *trust(forecast)):
+            output.print_line(line)
 
 
 def _print_made(made: "Answer", options: SubmitOptions) -> None:

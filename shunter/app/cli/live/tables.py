@@ -6,9 +6,13 @@ cursor. Every list says how much of it is not shown.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from shunter.app.cli import output
 from shunter.app.counting import counted
+
+if TYPE_CHECKING:
+    from shunter.client.requests import Answer
 
 ROWS_ON_A_SCREEN = 200
 CELL_MOST = 60
@@ -48,6 +52,35 @@ def rows_shown() -> int | None:
 def beside(cpus: float, memory_mb: int) -> str:
     """Return amounts of CPUs and memory for people; nothing of which there is none."""
     return ", ".join([counted(cpus, "CPU")] * bool(cpus) + [f"{memory_mb:,} MB"] * bool(memory_mb))
+
+
+def insert_columns(
+    columns: list[output.Column | str],
+    rows: Sequence[list[str]],
+    place: int,
+    more: Sequence[output.Column | str],
+    cells: Sequence[Sequence[str]],
+) -> None:
+    """Put columns into a table at a place, unless all their cells are empty."""
+    if any(cell for row in cells for cell in row):
+        columns[place:place] = more
+        for row, added in zip(rows, cells, strict=True):
+            row[place:place] = added
+
+
+TURNS: tuple[output.Column | str, ...] = (
+    *("TURN", output.Column("FAIR-SHARE", is_number=True), output.Column("USED", is_number=True)),
+)
+"""The columns of jobs that take turns: who has one now, and parts of the time."""
+
+
+def turn_cells(turns: "Answer | None") -> tuple[str, str, str]:
+    """Return the cells of a job under `TURNS`; nothing of one that takes none."""
+    if turns is None:
+        return "", "", ""
+    used = turns["used"]
+    share = f"{turns['fair_share']:.3f}"
+    return "now" if turns["is_on"] else "waits", share, "" if used is None else f"{used:.3f}"
 
 
 def age(since: str, now: datetime) -> str:

@@ -53,6 +53,18 @@ class ServerSection(Section):
         description="users who may act on everybody's jobs and on servers; "
         "root and the daemon's own user may anyway",
     )
+    proposers: tuple[str, ...] = Field(
+        default=(),
+        description="users whose schedulers may propose places for their own jobs "
+        "(policy.decentralised); admins may for everybody's",
+    )
+    proposals_per_s: float = Field(
+        default=50.0,
+        gt=0,
+        le=10_000,
+        allow_inf_nan=False,
+        description="how often one of them may do so, and as often at once after a second of rest",
+    )
     hosts: tuple[str, ...] = Field(
         default=(), description="names by which proxies and tunnels reach the daemon over TCP"
     )

@@ -69,7 +69,7 @@ async def tell_delays(asked: AskedPolicy, tell: Tell) -> None:
             told = True
             tell(
                 f"policy {asked.name} has been at work for {since_s:.0f} s ({hook}): commands "
-                f"wait for it; it is set aside after policy.time_limit, {asked.limit_s:g} s"
+                f"wait for it; it is set aside after {asked.limit_in_words}"
             )
 
 

@@ -9,15 +9,18 @@ anew: a fact says so, jobs run on, and none is started.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 
 import anyio
 
 from shunter import clock
-from shunter.app.live.policy.process import PolicyProcess
+from shunter.app.live.policy.process import PolicyProcess, Replies
 from shunter.app.policy_process.messages import (
     Begin,
     Decide,
     Decided,
+    DryRan,
+    DryRun,
     Order,
     Ordered,
     Remember,
@@ -35,10 +38,12 @@ from shunter.core.interfaces import AnyPolicy, Observers, Rng
 from shunter.core.planning.fault_barrier import NoMemory, OnFault
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.scheduler import Scheduler
+from shunter.core.state import State
 from shunter.core.view import View
 from shunter.errors import PlanError
 from shunter.events.codec import encode_payload
 from shunter.events.facts.decisions import PolicySetAside, SolvedFact
+from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
@@ -49,6 +54,9 @@ HandOn = Callable[[], Awaitable[None]]
 START = "start"
 START_S = 60.0
 """What a process may take to start beyond that: it has much to import."""
+
+LAG_S = 0.005
+"""How often it is looked whether the policy has been told of a step; ours."""
 
 PROMPT_S = 0.1
 """After so long, what a step has taken in does not wait for the plan any more."""
@@ -135,6 +143,43 @@ class AskedPolicy:
                 self._order = found.jobs
         return self._order
 
+    async def dry_run(
+        self, submitted: JobSubmitted, state: State, now_us: int, limit_s: float
+    ) -> DryRan | None:
+        """Return what the next plan would do with a job.
+
+        None: nobody can say, or not in time. The policy is kept from its work for no longer than it
+        takes to copy its process.
+
+        Args:
+            submitted: the job, of which no fact tells.
+            state: that of now; the policy is asked once it knows all of it.
+            now_us: the instant.
+            limit_s: how long that may take.
+        Raises:
+            PlanError: the policy failed on it.
+        """
+        with anyio.move_on_after(limit_s):
+            request = DryRun(encode_payload([submitted]), now_us, limit_s)
+            while (replies := await self._copied(request, state)) is None:
+                if self._process is None or self._lost:
+                    return None
+                await anyio.sleep(LAG_S)
+            with closing(replies):
+                found = await replies.reply()
+            return found if isinstance(found, DryRan) else None
+        return None
+
+    async def _copied(self, request: DryRun, state: State) -> Replies | None:
+        """Have the process copied; None: it does not know the state yet, or is gone."""
+        replies: Replies | None = None
+        async with self._turn:
+            is_told = self._told == state.seq and not self._untold
+            if self._process is not None and not self._lost and is_told:
+                with anyio.CancelScope(shield=True):
+                    replies = await self._process.dry_run(request)
+        return replies
+
     async def farewell(self, events: Sequence[Event]) -> None:
         """Tell the policy of the last facts of a term, on which nothing depends any more."""
         if self._beginning is None and await self._asked(Tell(encode_payload(events)), "observer"):
@@ -161,6 +206,12 @@ class AskedPolicy:
     def limit_s(self) -> float:
         """How many seconds the answer that is awaited may take."""
         return self._limit_s + (START_S if self._hook == START else 0)
+
+    @property
+    def limit_in_words(self) -> str:
+        """How long the answer that is awaited may take, by the key that says so."""
+        more = f", and {START_S:g} s more to start" if self._hook == START else ""
+        return f"policy.time_limit, {self._limit_s:g} s{more}"
 
     def close(self) -> None:
         """End the process."""
@@ -248,7 +299,7 @@ class AskedPolicy:
             await hand_on()
         with anyio.move_on_after(end_s - clock.monotonic_s()):
             return await process.reply()
-        raise PlanError(f"it took longer than policy.time_limit, {self._limit_s:g} s")
+        raise PlanError(f"it took longer than {self.limit_in_words}")
 
     def _stop_for(self, core: Scheduler, fault: str) -> None:
         if fault and core.rules.on_fault is OnFault.stop:

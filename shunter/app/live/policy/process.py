@@ -9,13 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import msgspec
 
-from shunter.app.policy_process.messages import HEADER, REPLY, Failed, Reply, Request
+from shunter.app.policy_process.messages import HEADER, REPLY, DryRun, Failed, Reply, Request
 from shunter.errors import PlanError
 
 R = TypeVar("R")
@@ -34,32 +35,13 @@ def started(theirs: socket.socket) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, pass_fds=(theirs.fileno(),))
 
 
-class PolicyProcess:
-    """A process with a socket to it; `close` ends it."""
+class Replies:
+    """One end of a socket on which replies come."""
 
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
+    def __init__(self, ours: socket.socket) -> None:
         ours.settimeout(0)
-        with theirs:
-            self._process = started(theirs)
         self._socket = ours
         self._received = bytearray()
-
-    async def send(self, request: Request) -> None:
-        """Send a request; the one before has been answered.
-
-        Raises:
-            PlanError: the process has ended.
-        """
-        body = msgspec.msgpack.encode(request)
-        rest = memoryview(HEADER.pack(len(body)) + body)
-        while rest:
-            try:
-                rest = rest[self._socket.send(rest) :]
-            except BlockingIOError:
-                await anyio.wait_writable(self._socket)
-            except OSError:
-                raise self._gone() from None
 
     async def reply(self) -> Reply:
         """Wait for the reply; one that is given up may be waited for again.
@@ -87,10 +69,8 @@ class PolicyProcess:
         return found
 
     def close(self) -> None:
-        """End the process, whatever it is at."""
+        """Take no more replies."""
         self._socket.close()
-        self._process.kill()
-        self._process.wait()
 
     def _whole(self) -> bytes | None:
         """Take a whole reply out of what has been received."""
@@ -104,11 +84,62 @@ class PolicyProcess:
         return body
 
     def _gone(self) -> PlanError:
+        """Say how that ended from which replies came."""
+        return PlanError("its process closed its connection")
+
+
+class PolicyProcess(Replies):
+    """A process with a socket to it; `close` ends it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = started(theirs)
+        super().__init__(ours)
+
+    async def send(self, request: Request, descriptors: Sequence[int] = ()) -> None:
+        """Send a request, and descriptors with it; the one before has been answered.
+
+        Raises:
+            PlanError: the process has ended.
+        """
+        body = msgspec.msgpack.encode(request)
+        rest = memoryview(HEADER.pack(len(body)) + body)
+        while rest:
+            try:
+                if descriptors:
+                    rest = rest[socket.send_fds(self._socket, [rest], descriptors) :]
+                    descriptors = ()
+                else:
+                    rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._socket)
+            except OSError:
+                raise self._gone() from None
+
+    async def dry_run(self, request: DryRun) -> Replies:
+        """Ask for a dry run, in a copy of the process; return where its reply comes.
+
+        Raises:
+            PlanError: the process has ended.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            await self.send(request, [theirs.fileno()])
+        return Replies(ours)
+
+    def close(self) -> None:
+        """End the process, whatever it is at."""
+        super().close()
+        self._process.kill()
+        self._process.wait()
+
+    def _gone(self) -> PlanError:
         """Say how the process ended."""
         try:
             code = self._process.wait(END_S)
         except subprocess.TimeoutExpired:
-            return PlanError("its process closed its connection")
+            return super()._gone()
         if code >= 0:
             return PlanError(f"its process ended with exit code {code}")
         return PlanError(f"its process was ended by {signal.Signals(-code).name}")

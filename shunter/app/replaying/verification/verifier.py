@@ -12,7 +12,7 @@ time, is made once more by the same code. Which is which stands in `events/class
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shunter.app.replaying.divergence import Divergence, seen_at
+from shunter.app.replaying.divergence import Answers, Divergence, Seen, seen_at
 from shunter.app.replaying.folding import rules_of_log
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild, Term, after_change
@@ -72,11 +72,19 @@ class Verifier:
         self._before: Event | None = None
         self._targets_us = -1
         self._aside: PolicySetAside | None = None
+        self._answer: tuple[Event, ...] = ()
+        self._answer_seq: int | None = None
 
     @property
     def memory(self) -> object:
         """The memory of the policy at work."""
         return self._active()[0].memory
+
+    def seen(self, divergence: Divergence, answers: Answers) -> Seen:
+        """Return what the policy sees where events parted, with all jobs of two answers."""
+        both = (*answers.recorded, *answers.replayed)
+        named = divergence.recorded, divergence.replayed
+        return seen_at(self._active()[0], self.state, divergence.at_us, *named, *both)
 
     def take(self, events: Sequence[Event]) -> Divergence | None:
         """Go through events; return where they part from what is decided now.
@@ -117,6 +125,8 @@ class Verifier:
             if untimed is not None:
                 return self._diverged(event, untimed, MISSING)
             return self._diverged(event, expected, "another decision was recorded")
+        if self._answer_seq is not None and class_of(event) is not FactClass.decided:
+            self._answer, self._answer_seq = (), None  # that decision is over
         missed = derived.missed_before(event.at_us)
         if missed is not None:
             return self._diverged(event, missed, MISSING)
@@ -177,6 +187,7 @@ class Verifier:
             self.decisions += 1
             trigger = event.trigger if isinstance(event, RoundPlanned) else Trigger.round
             if not watch.is_due(at_us, trigger):
+                self._answer, self._answer_seq = (), self.state.seq + 1
                 return self._diverged(event, None, "no round is due here")
         if not follows:
             fault = event.fault if isinstance(event, RoundPlanned) and not self._resolve else ""
@@ -192,7 +203,9 @@ class Verifier:
             )
         assert isinstance(event, RoundPlanned), "only rounds and what is solved for are asked for"
         expected_next = self._following().expected
-        expected_next.extend(term.planner.decisions(at_us, watch.trigger(event.trigger)))
+        decisions = term.planner.decisions(at_us, watch.trigger(event.trigger))
+        self._answer, self._answer_seq = tuple(decisions), self.state.seq + 1
+        expected_next.extend(decisions)
         expected = expected_next.popleft()
         if event != expected:
             return self._diverged(event, expected, "the round came out otherwise")
@@ -290,11 +303,10 @@ class Verifier:
         """Return what is recorded where a round is missing, and what that round decides."""
         term, watch = self._active()
         self.decisions += 1
-        term.mend(due_us)
-        term.view.now_us = due_us
-        term.asked.advance(term.memory, term.view)
-        planned = term.planner.decisions(due_us, watch.trigger(Trigger.wake))[0]
-        return self._diverged(recorded, planned, f"a round was due at {clock(due_us)}")
+        term.stand_before(due_us)
+        decisions = term.planner.decisions(due_us, watch.trigger(Trigger.wake))
+        self._answer, self._answer_seq = tuple(decisions), None
+        return self._diverged(recorded, decisions[0], f"a round was due at {clock(due_us)}")
 
     def _diverged(self, recorded: Event, replayed: Event | None, why: str) -> Divergence:
         term, _ = self._active()
@@ -313,7 +325,10 @@ class Verifier:
             why,
             term.started,
             term.policy,
-            seen=seen_at(term, self.state, recorded.at_us, recorded, replayed),
+            seen=seen_at(term, self.state, recorded.at_us, recorded, replayed, *self._answer),
+            term=self.state.term,
+            answer_seq=self._answer_seq,
+            answers=Answers((), self._answer),
         )
 
 

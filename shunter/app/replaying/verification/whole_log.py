@@ -1,11 +1,12 @@
 """Going through a whole log with a verifier, snapshots included, up to the first difference."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from shunter.app.gc_control import collector_off
-from shunter.app.replaying.divergence import Divergence
+from shunter.app.replaying.divergence import Answers, Divergence
 from shunter.app.replaying.folding import Advance, cut
+from shunter.app.replaying.lookup import is_part
 from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.verification.verifier import Verifier
 from shunter.app.snapshots import check_outcomes, check_state
@@ -13,6 +14,8 @@ from shunter.core.digest import state_digest
 from shunter.core.state import State
 from shunter.errors import LogDamagedError
 from shunter.events.codec import encode_record
+from shunter.events.facts.decisions import RoundPlanned
+from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
 
@@ -50,14 +53,50 @@ async def verify_log(
         UsageError: the log's policy has other rules here, or the log names none.
         NotFoundError: the log's policy is not installed.
     """
-    verifier = Verifier(rebuild, resolve=resolve)
     snapshots = [
         snapshot for snapshot in await reader.snapshots() if to is None or snapshot.seq <= to
     ]
-    pending = snapshots[::-1]
+    verifier = Verifier(rebuild, resolve=resolve)
+    passed = await _go_through(reader, verifier, to, snapshots, advance)
+    divergence = passed.divergence
+    if divergence is not None:
+        divergence = await _explained(reader, verifier, divergence, passed.chain)
+        again = Verifier(rebuild, resolve=resolve)
+        other = (await _go_through(reader, again, to, ())).divergence
+        divergence = replace(divergence, repeats=_is_same(divergence, other))
+    else:
+        await check_outcomes(reader, verifier.past, snapshots)
+    return Verdict(
+        verifier.state,
+        verifier.decisions,
+        verifier.terms,
+        passed.snapshots,
+        verifier.lenient,
+        divergence,
+        verifier.past,
+    )
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """How far a verifier came: where events part, the chain, and agreeing snapshots."""
+
+    divergence: Divergence | None
+    chain: str
+    snapshots: int
+
+
+async def _go_through(
+    reader: LogReader,
+    verifier: Verifier,
+    to: int | None,
+    snapshots: Sequence[Snapshot],
+    advance: Advance | None = None,
+) -> _Passed:
+    """Go through a log up to the first difference, or up to `to`."""
+    pending = [*snapshots][::-1]
     last = (await reader.head()).seq if to is None else to
     checked, chain = 0, ""
-    divergence: Divergence | None = None
     with collector_off():
         async for frame, following in _with_next(reader.frames(0, to)):
             chain = frame.chain.hex()
@@ -67,29 +106,51 @@ async def verify_log(
             for events in cut(frame, pending, to):
                 divergence = verifier.take(events)
                 if divergence is not None:
-                    break
+                    return _Passed(divergence, chain, checked)
                 while pending and pending[-1].seq == verifier.state.seq:
                     check_snapshot(verifier, pending.pop())
                     checked += 1
-            if divergence is not None:
-                break
             if advance is not None:
                 advance(verifier.state.seq, last)
-    if divergence is not None:
-        digest = state_digest(verifier.state)
-        sources = (await reader.sources()).get(verifier.state.term, {})
-        divergence = replace(divergence, chain=chain, state_digest=digest, sources=sources)
-    else:
-        await check_outcomes(reader, verifier.past, snapshots)
-    return Verdict(
-        verifier.state,
-        verifier.decisions,
-        verifier.terms,
-        checked,
-        verifier.lenient,
+    return _Passed(None, chain, checked)
+
+
+async def _explained(
+    reader: LogReader, verifier: Verifier, divergence: Divergence, chain: str
+) -> Divergence:
+    """Return a divergence with what the log says beside it."""
+    recorded = await _recorded_answer(reader, divergence.answer_seq)
+    answers = Answers(recorded, divergence.answers.replayed)
+    return replace(
         divergence,
-        verifier.past,
+        chain=chain,
+        state_digest=state_digest(verifier.state),
+        sources=(await reader.sources()).get(verifier.state.term, {}),
+        answers=answers,
+        seen=verifier.seen(divergence, answers),
     )
+
+
+def _is_same(one: Divergence, other: Divergence | None) -> bool:
+    """Say whether two ways through a log parted from it alike."""
+    return other is not None and (
+        (one.seq, one.replayed, one.answers.replayed)
+        == (other.seq, other.replayed, other.answers.replayed)
+    )
+
+
+async def _recorded_answer(reader: LogReader, seq: int | None) -> tuple[Event, ...]:
+    """Return a round of a log and what came of it; nothing where there is none."""
+    found: list[Event] = []
+    if seq is None:
+        return ()
+    async for event in reader.events(seq - 1):
+        if found and (event.at_us != found[0].at_us or not is_part(event)):
+            break
+        if not found and not isinstance(event, RoundPlanned):
+            break
+        found.append(event)
+    return tuple(found)
 
 
 async def _with_next(frames: AsyncIterator[Frame]) -> AsyncIterator[tuple[Frame, Frame | None]]:

@@ -14,7 +14,10 @@ from shunter.app.replaying.why.ranking import (
     rank_in_words,
     scores_in_words,
 )
+from shunter.app.replaying.why.running.contract import contract_of
 from shunter.app.replaying.why.running.shares import corrections_of, shares_of
+from shunter.app.replaying.why.running.sizes import size_of
+from shunter.app.replaying.why.running.trials import trials_of
 from shunter.app.replaying.why.running.turns import turns_of
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
@@ -69,12 +72,15 @@ def document(found: Explanation) -> dict[str, Any]:
 
 
 def _shares_now(found: Explanation) -> dict[str, object]:
-    """Return what changed of a job's priority, shares and table, and its turns."""
+    """Return what changed of a job, its turns, and its contract."""
     told = {
         "priority": _priority(found),
+        "size": size_of(found),
         "shares": shares_of(found),
         "corrections": corrections_of(found),
         "turns": turns_of(found),
+        "trials": trials_of(found),
+        "contract": contract_of(found),
     }
     return {name: what for name, what in told.items() if what}
 
@@ -116,6 +122,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
     job: Job | None = state.jobs.get(job_id)
     if job is None:
         return {"id": job_id, "phase": str(found.ended.get(job_id, "unknown")), "gpus": 0}
+    began_us = job.attempt_began_us
     has = job.allocation if job.allocation.shares else job.held  # it may be leaving
     return {
         "id": job_id,
@@ -124,7 +131,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
         "gpus": has.gpus,
         "wants_gpus": job.spec.gpus if job.phase is JobPhase.waiting else 0,
         "where": allocation_in_words(has),
-        "since_us": job.since_us if job.since_us is not None else job.waiting_since_us,
+        "since_us": job.waiting_since_us if began_us is None else began_us,
         "attained_gpu_s": job.service_us(state.now_us) / 1e6,
     }
 
@@ -149,6 +156,9 @@ def _evidence(found: Explanation) -> dict[str, object] | None:
     if evidence is None or now is None:
         return None
     present = found.present
+    behind = 0
+    if present is not None and evidence.needed:
+        behind = present.room(evidence.reason).behind
     short = None
     if evidence.reason is Reason.cpu_or_memory_short and present is not None:
         short = present.beside
@@ -156,8 +166,8 @@ def _evidence(found: Explanation) -> dict[str, object] | None:
         **({} if short is None else {"beside": short.document()}),
         "needed": evidence.needed,
         "free": evidence.free,
-        "behind": 0 if present is None else present.room(evidence.reason).behind,
-        "missing": 0 if present is None else present.missing(evidence.reason),
+        "behind": behind,
+        "missing": max(0, evidence.needed - evidence.free - behind),
         "blockers": blockers_of(found),
         "seq": found.story.seq,
         "as_of": _instant(found.story.at_us),

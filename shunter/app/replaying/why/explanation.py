@@ -16,15 +16,12 @@ from shunter.app.replaying.scores import measures_of
 from shunter.app.replaying.why.job_events import (
     JobEvents,
     Own,
-    known_jobs,
-    last_grant,
-    later_submission,
-    launches_of,
     read_story,
 )
-from shunter.app.replaying.why.later import Later, later_of
+from shunter.app.replaying.why.later import Later, known_jobs, later_of, later_submission
 from shunter.app.replaying.why.present import Present
 from shunter.app.replaying.why.replan import Folded, Planned, fold_story, rules_of
+from shunter.app.replaying.why.running.grants import last_grant, launches_of
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.servers_in_service import segments_told_apart
 from shunter.app.replaying.why.timeline import (
@@ -40,6 +37,7 @@ from shunter.core.cluster import Cluster
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import under_way
 from shunter.core.planning.planner import RoundRules
+from shunter.core.proposals.waits import PROPOSING
 from shunter.core.ranking import Measure
 from shunter.core.sizing import Sizing
 from shunter.core.state import Job, JobPhase, State
@@ -50,6 +48,7 @@ from shunter.events.facts.jobs import (
     JOB_ENDS,
     JobCancelled,
     JobRejected,
+    JobResized,
     Outcome,
     end_us_of,
     outcome_of,
@@ -65,6 +64,7 @@ _NOT_OF_GPUS = (
     Reason.checkpoint_unreachable,
     Reason.array_limit,
     Reason.displaced,
+    *PROPOSING,
 )
 _OF_SERVERS = (
     *(Reason.node_lost, Reason.node_drained),
@@ -206,13 +206,14 @@ class Explanation:
 
     @property
     def is_of_class(self) -> bool:
-        """Whether its reason is one of its class, from before this wait."""
+        """Whether its reason is one of its class, from before this wait or this size."""
         told = self.told
         if told is None:
             return False
         after = self.waits[-1].after
         took_its_gpus = isinstance(after.event, AllocationChanged) and told == after.round
-        return told.seq < after.seq and not took_its_gpus
+        resized = (own.seq for own in self.story.own if isinstance(own.event, JobResized))
+        return told.seq < max(after.seq, *resized, 0) and not took_its_gpus
 
     def _still(self, blockers: Sequence[JobId], *, waiting: bool) -> tuple[JobId, ...]:
         """Return the blockers that have not ended and hold GPUs, or, if asked for, wait."""

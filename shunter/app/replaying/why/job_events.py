@@ -4,7 +4,7 @@ Beside the job's own events these are the rounds that said why its class of equa
 ends of the jobs it depends on, and the jobs that were preempted for it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,24 +13,33 @@ import orjson
 from shunter.app.replaying.consolidated_gangs import classing_of, last_start
 from shunter.app.replaying.formatting import names_partners
 from shunter.app.replaying.recorded_terms import Rebuild
+from shunter.app.replaying.why.proposals import Admission, admission_of
 from shunter.app.replaying.why.scan_start import Round, ScanStart, scan_start_of
-from shunter.core.fold.checkpoints import in_split, split_of
+from shunter.core.fold.checkpoints import demand_with, split_of
 from shunter.core.fold.profiles import note_messages
+from shunter.core.performance.learnt_tolerance import with_placement
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import QuotaChanged
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
+from shunter.events.facts.decisions import (
+    TRIALS,
+    AllocationChanged,
+    RoundPlanned,
+    TrialStarted,
+)
 from shunter.events.facts.execution import AllocationLearned, AttemptStarted, CheckpointDiscarded
 from shunter.events.facts.jobs import (
     JobCancelled,
     JobFailed,
     JobFinished,
     JobRejected,
+    JobResized,
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.facts.tolerance import ToleranceLearnt
 from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader
 from shunter.events.rows import decoder_of, row_encoder, stored_fields
@@ -43,10 +52,12 @@ _ENDS = frozenset(kind.__name__ for kind in (JobFinished, JobFailed, JobCancelle
 _ROUND = RoundPlanned.__name__
 _ALLOCATED = AllocationChanged.__name__
 _SUBMITTED = JobSubmitted.__name__
+_TRIALS = frozenset(kind.__name__ for kind in TRIALS)
 _QUOTA = QuotaChanged.__name__
 _TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
 _SAMPLED = ProfileSampled.__name__
-_TELLING = frozenset(kind.encode() for kind in (_ROUND, _QUOTA, *_TERMS))
+_LEARNT = ToleranceLearnt.__name__
+_TELLING = frozenset(kind.encode() for kind in (_ROUND, _QUOTA, _LEARNT, *_TERMS))
 _OF_CLASSING = frozenset(kind.encode() for kind in (_SUBMITTED, _SAMPLED))
 _SPEC = row_fields(JobSubmitted).index("spec")
 _MODEL = [each.name for each in stored_fields(JobSpec)].index("model")
@@ -60,10 +71,16 @@ Row = list[Any]
 
 @dataclass(frozen=True)
 class Told:
-    """What a round recorded for a class of equal jobs; no wait: it waits no more."""
+    """What a round recorded for a class of equal jobs; no wait: it waits no more.
+
+    It is told of the job from event `seq` on, the round, or, if it was later, what made the job one
+    of the class: its submission, another size or split, or a quota of its queue.
+    """
 
     round: Round
     wait: Wait | None
+    seq: int
+    at_us: int
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,8 @@ class JobEvents:
 
     `told` begins with what was true of its class when it came. `rounds` are all rounds since its
     submission, `dependencies` the ends of those it waits for, `victims` who left for its sake.
+    `tried_beside` are trials of others that it was a partner in. `admissions` say when it might be
+    proposed.
     """
 
     job_id: JobId
@@ -96,6 +115,8 @@ class JobEvents:
     terms: list[tuple[int, SchedulerStarted | ConfigChanged]] = field(default_factory=list)
     dependencies: list[tuple[int, Event]] = field(default_factory=list)
     victims: list[Own] = field(default_factory=list)
+    tried_beside: list[Own] = field(default_factory=list)
+    admissions: list[Admission] = field(default_factory=list)
 
     @property
     def is_known(self) -> bool:
@@ -150,26 +171,6 @@ async def read_story(
     return story
 
 
-async def later_submission(reader: LogReader, job_id: JobId, after: int) -> JobSubmitted | None:
-    """Return the submission of a job after an event, if there is one."""
-    words = [orjson.dumps(job_id)]
-    async for frame in reader.frames(after):
-        for _, row in frame.rows_with(words=words):
-            if row[0] == _SUBMITTED and row[2] == job_id:
-                event = decode_event(row)
-                assert isinstance(event, JobSubmitted), "the row says so"
-                return event
-    return None
-
-
-async def known_jobs(reader: LogReader) -> list[str]:
-    """Return the ids of all jobs of a log, in order of submission."""
-    found: list[str] = []
-    async for frame in reader.frames():
-        found += [row[2] for _, row in frame.rows_with({_SUBMITTED.encode()})]
-    return found
-
-
 class _Scan:
     """Goes through frames and fills a story."""
 
@@ -181,9 +182,11 @@ class _Scan:
         self._classing: Classing | None = None
         self._models = dict(start.models)
         self._messages = dict(start.messages)
+        self._placements = dict(start.learnt)
         self._round = start.round
         self._latest: dict[bytes, tuple[Round, Row | None]] = dict(start.told)
-        self._class = b""
+        self._class, self._spec = b"", JobSpec(1)
+        self._seq, self._at_us = start.seq, 0
         self._is_recorded = start.records_classes
         self._must_consolidate = False
         self._bounded = set(start.bounded)
@@ -193,6 +196,7 @@ class _Scan:
         self._granted = NOTHING
         self._split: tuple[int, ...] = ()
         self._places: list[int] = []
+        self._followed: set[str] = set()
         story.terms += start.terms
         self._class_anew()
 
@@ -204,9 +208,11 @@ class _Scan:
                 return
             if seq <= self._after:
                 continue
-            kind = row[0]
+            kind, self._seq, self._at_us = row[0], seq, row[1]
             if self._classing is not None:
                 self._learn(kind, row)
+            if kind == _LEARNT:
+                self._note_placement(decode_event([*row]))
             if kind == _ROUND:
                 self._plan(seq, row)
             elif kind == _QUOTA:
@@ -216,6 +222,8 @@ class _Scan:
                 assert isinstance(event, SchedulerStarted | ConfigChanged), "the row says so"
                 story.terms.append((seq, event))
                 self._class_anew()
+            elif kind in _TRIALS and row[2] != story.job_id:
+                self._try(Own(seq, decode_event(row), self._round))
             elif row[2] == story.job_id or kind == _ALLOCATED:
                 self._mention(seq, row)
                 if self.over:
@@ -230,17 +238,38 @@ class _Scan:
             story.own.append(Own(seq, event, None if _is_ordered(event) else self._round))
             if isinstance(event, JobSubmitted):
                 self._begin(event)
+            elif isinstance(event, JobResized):
+                self._spec = story.spec.resized(event.gpus)
+                self._join_class()
             self._keep_split(event)
+            if isinstance(event, TrialStarted):
+                self._try(story.own[-1])
             self.over = type(event).__name__ in _ENDS
         elif isinstance(event, AllocationChanged):
             because = event.because
             if story.job_id in because.beneficiaries and not names_partners(because):
                 story.victims.append(Own(seq, event, self._round))
 
+    def _try(self, tried: Own) -> None:
+        """Follow what is tried of others that were ever tried beside this job.
+
+        So it is known when a trial was over that ended without a verdict.
+        """
+        event = tried.event
+        assert isinstance(event, TRIALS), "the row says so"
+        names = {event.job_id, *getattr(event, "partners", ())}
+        if self._story.job_id in names:
+            for name in sorted(names - self._followed - {self._story.job_id}):
+                self._words.append(orjson.dumps(name))
+            self._followed |= names
+        if names & self._followed and event.job_id != self._story.job_id:
+            self._story.tried_beside.append(tried)
+
     def _begin(self, event: JobSubmitted) -> None:
         """From here on, follow the job's class of equal jobs."""
         self._dependencies = frozenset(each.job_id for each in event.spec.depends_on)
         self._words += [orjson.dumps(job_id) for job_id in sorted(self._dependencies)]
+        self._spec = event.spec
         self._join_class()
 
     def _keep_split(self, event: Event) -> None:
@@ -282,6 +311,14 @@ class _Scan:
             if self._class:
                 self._join_class()
 
+    def _note_placement(self, event: Event) -> None:
+        """Note what is learnt of a model: the floor of the job may rest on that."""
+        assert isinstance(event, ToleranceLearnt), "the row says so"
+        known = self._placements.get(event.model, ())
+        self._placements[event.model] = with_placement(known, event)
+        if self._class:
+            self._join_class()
+
     def _bound(self, event: Event) -> None:
         """Note which queues have a quota: jobs of those are classes of their own."""
         assert isinstance(event, QuotaChanged), "the row says so"
@@ -293,10 +330,11 @@ class _Scan:
             self._join_class()
 
     def _join_class(self) -> None:
-        spec = self._story.spec
+        """Follow the class of the job now; what a round last said of that holds for it."""
+        spec = self._spec
         demand = spec.demand(spec.queue) if spec.queue in self._bounded else spec.demand()
-        if self._split:
-            demand = in_split(demand, self._split)
+        split = self._split if sum(self._split) == spec.gpus else ()  # resized, it loads any
+        demand = demand_with(demand, spec, self._placements.get(spec.model, ()), split)
         is_tight = self._must_consolidate
         if not self._is_recorded and self._classing is not None:
             is_tight = self._classing.is_tight(spec, self._messages)
@@ -306,6 +344,8 @@ class _Scan:
             self._class = key
             if key in self._latest:
                 self._tell(*self._latest[key])
+            elif self._round is not None:
+                self._tell(self._round, None)
 
     def _plan(self, seq: int, row: Row) -> None:
         self._round = Round(seq, row[_NUMBER], row[1])
@@ -313,6 +353,7 @@ class _Scan:
             self._story.rounds.append(self._round)
         if len(row) > _CONSOLIDATED:
             self._regroup(row)
+            self._story.admissions += admission_of(seq, row, self._story.job_id)
         for demand, wait in row[_WAITS] if len(row) > _WAITS else ():
             key = orjson.dumps(demand)
             self._latest[key] = (self._round, wait)
@@ -332,7 +373,7 @@ class _Scan:
 
     def _tell(self, planned: Round, row: Row | None) -> None:
         wait = None if row is None else _DECODE_WAIT([*row])
-        self._story.told.append(Told(planned, wait))
+        self._story.told.append(Told(planned, wait, self._seq, self._at_us))
 
 
 def _decode_wait() -> Callable[[Row], Wait]:
@@ -344,27 +385,6 @@ def _decode_wait() -> Callable[[Row], Wait]:
 _DECODE_WAIT = _decode_wait()
 
 
-def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
-    """Return when attempts began: (number, instant); None: events do not say.
-
-    Where outcomes take no time, the decision is the launch. Otherwise a job may have to wait for
-    others to leave its GPUs, and only the fold knows until when.
-    """
-    granted = [each for each in own if _grants(each.event)]
-    if any(not each.event.instant for each in granted):  # type: ignore[union-attr]  # all grants
-        return None
-    return [(each.seq, each.event.at_us) for each in granted]
-
-
-def last_grant(own: Sequence[Own]) -> Own | None:
-    """Return the last event that gave a job GPUs, of its own events."""
-    return next((each for each in reversed(own) if _grants(each.event)), None)
-
-
 def _is_ordered(event: Event) -> bool:
     """Say whether an allocation was changed by no round."""
     return isinstance(event, AllocationChanged) and class_of(event) is not FactClass.decided
-
-
-def _grants(event: Event) -> bool:
-    return isinstance(event, AllocationChanged) and bool(event.allocation.shares)

@@ -12,13 +12,14 @@ import orjson
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.events.codec import decode_event
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JOB_ENDS
+from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
 _ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
 _ALLOCATED = AllocationChanged.__name__
+_SUBMITTED = JobSubmitted.__name__
 
 
 @dataclass(slots=True)
@@ -68,3 +69,23 @@ def _take(later: Later, job_id: JobId, named: Sequence[JobId], seq: int, row: li
             later.seq, later.event = seq, event
     elif kind in _ENDS and about in named:
         later.ends[JobId(str(about))] = (seq, decode_event(row))
+
+
+async def known_jobs(reader: LogReader) -> list[str]:
+    """Return the ids of all jobs of a log, in order of submission."""
+    found: list[str] = []
+    async for frame in reader.frames():
+        found += [row[2] for _, row in frame.rows_with({_SUBMITTED.encode()})]
+    return found
+
+
+async def later_submission(reader: LogReader, job_id: JobId, after: int) -> JobSubmitted | None:
+    """Return the submission of a job after an event, if there is one."""
+    words = [orjson.dumps(job_id)]
+    async for frame in reader.frames(after):
+        for _, row in frame.rows_with(words=words):
+            if row[0] == _SUBMITTED and row[2] == job_id:
+                event = decode_event(row)
+                assert isinstance(event, JobSubmitted), "the row says so"
+                return event
+    return None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from shunter.app.replaying.formatting import gpus_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.events.values.causes import HEIGHT_MOST
 from shunter.events.values.reasons import Reason, Wait
 
 _LOST = Reason.node_lost
@@ -41,6 +42,8 @@ def suffices(found: Explanation) -> list[str]:
 def _more_gpus(found: Explanation, evidence: Wait) -> list[str]:
     """Return how many GPUs more must come free."""
     present = found.present
+    if evidence.detail == HEIGHT_MOST:
+        return ["a job ends or leaves a server on which it may take turns, or GPUs come free to it"]
     missing = 0 if present is None else present.missing(Reason.no_capacity)
     if missing <= 0:
         return ["a job that ranks before it starts, ends or comes to rank behind it"]
@@ -51,12 +54,13 @@ def _more_gpus(found: Explanation, evidence: Wait) -> list[str]:
 def _together(found: Explanation, evidence: Wait) -> list[str]:
     spec = found.story.spec
     ways = ["GPUs come free beside those that are, so that it fits"]
-    if spec.shapes:
+    if spec.shapes_accepted:
         ways.append("it accepts another split over servers")
-    if spec.level_max is None and evidence.reason is Reason.locality_not_met:
+    level = spec.level_max if found.job is None else found.job.demand.max_level
+    if level is None and evidence.reason is Reason.locality_not_met:
         ways.append("its model is found to be less skewed, or it says so itself (skew)")
-    if spec.level_max is not None:
-        ways.append(f"it accepts to spread further than one {spec.level_max}")
+    if level is not None:
+        ways.append(f"it accepts to spread further than one {level}")
     return [", or ".join(ways)]
 
 

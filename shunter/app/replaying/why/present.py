@@ -113,9 +113,10 @@ def present_of(story: JobEvents, state: State, term: Term | None, problem: str) 
         problem: why it cannot be asked.
     """
     job = state.jobs[story.job_id]
-    present = Present(state.seq, story.at_us, job.demand.gpus, problem=problem)
+    present = Present(state.seq, story.at_us, _needed(job), problem=problem)
     if term is None:
         present.gpus = Room(free=most_free(job, state))
+        present.quota = _quota_left(job, state)
         present.beside = beside_of(job.demand, job, state, None, {})
         return present
     view = term.view
@@ -124,6 +125,7 @@ def present_of(story: JobEvents, state: State, term: Term | None, problem: str) 
     ranking = term.memory if isinstance(term.memory, Ranking) else None
     if ranking is None:
         present.gpus = Room(free=most_free(job, state))
+        present.quota = _quota_left(job, state)
     else:
         present.place = _place_of(job, ranking, term, state)
         _find_room(present, job, ranking, term, state)
@@ -145,6 +147,13 @@ def demand_of(job: Job, term: Term) -> Demand:
     return job.waits_as if entry is None else ranking.classes[entry.number].demand
 
 
+def _needed(job: Job) -> int:
+    """Return how many GPUs a job needs at least, as its policy told."""
+    wait, gpus = job.wait, job.demand.gpus
+    is_told = wait is not None and wait.reason is Reason.no_capacity and wait.needed > 0
+    return min(gpus, wait.needed) if wait is not None and is_told else gpus
+
+
 def _ask(present: Present, job: Job, term: Term) -> None:
     """Plan at the next instant for a plan, and note what becomes of the job.
 
@@ -155,6 +164,9 @@ def _ask(present: Present, job: Job, term: Term) -> None:
     if rules.round_us and not rules.backend_rounds:
         last_us = term.planner.state.round_number * rules.round_us
         at_us = max(rules.grid_at(at_us), last_us + rules.round_us)
+    due_us = None
+    if not rules.round_us and term.planner.state.now_us < at_us:  # nothing makes a plan due now
+        due_us = term.asked.wake_at(term.memory)
     facts = _planned(at_us, term)
     planned = next((fact for fact in facts if isinstance(fact, RoundPlanned)), None)
     if planned is not None:
@@ -171,13 +183,13 @@ def _ask(present: Present, job: Job, term: Term) -> None:
         facts = _planned(at_us, term)
     for fact in facts:
         if isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
-            present.starts_us = at_us if fact.allocation.shares else None
+            starts_us = at_us if due_us is None else max(at_us, due_us)
+            present.starts_us = starts_us if fact.allocation.shares else None
 
 
 def _planned(at_us: int, term: Term) -> list[Event]:
     """Return the facts of a plan at an instant; nothing is emitted."""
-    term.view.now_us = at_us
-    term.asked.advance(term.memory, term.view)
+    term.stand_before(at_us)
     return term.planner.decisions(at_us, Trigger.round)
 
 
@@ -227,6 +239,14 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
         behind = sum(entry.gpus for entry in own if not _stays(entry, mine, term))
         staying = tuple(entry.key for entry in own if _stays(entry, mine, term))
         present.quota = Room(free, behind, staying, _last_of(staying, ranking))
+
+
+def _quota_left(job: Job, state: State) -> Room | None:
+    """Return what its queue has left of its quota, if it has one."""
+    queue = state.queues.get(job.spec.queue)
+    if queue is None or queue.quota_gpus is None:
+        return None
+    return Room(free=max(0, queue.quota_gpus - queue.gpus))
 
 
 def _beside(job: Job, ranking: Ranking | None, term: Term, state: State) -> Beside | None:

@@ -6,10 +6,12 @@ from shunter.app.replaying.scores import gpu_time_in_words, score_in_words
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.present import Group
+from shunter.app.replaying.why.running.sizes import resized_by
 from shunter.app.replaying.why.timeline import ended_as, is_displacement
+from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobHeld
-from shunter.events.values.causes import HELD
+from shunter.events.facts.jobs import JobHeld, JobResized
+from shunter.events.values.causes import HELD, RESIZED
 
 
 def decision_in_words(found: Explanation, own: Own) -> str:
@@ -19,6 +21,10 @@ def decision_in_words(found: Explanation, own: Own) -> str:
     because = event.because
     if because == HELD:
         return f"held{by_in_words(found, own)}"
+    if because == RESIZED:
+        sizes = [each.event for each in found.story.own if each.seq < own.seq]
+        wish = next(event for event in reversed(sizes) if isinstance(event, JobResized))
+        return f"{resized_by(wish)} wants it to have {gpus_in_words(wish.gpus)}"
     if is_displacement(event):
         return because_in_words(because)
     score = scores_in_words(found, own)
@@ -40,6 +46,8 @@ def scores_in_words(found: Explanation, own: Own) -> str:
     event = own.event
     if not isinstance(event, AllocationChanged) or event.because.detail:
         return ""
+    if event.because.rule in (MAKE_ROOM, ROOM_MADE):
+        return ""  # what it gains and costs, whatever the policy
     used_gpu_us = found.used_gpu_us(event.at_us)
     measures = found.measures_at(own.seq)
     return score_in_words(measures, event.because.scores, used_gpu_us, past=True)

@@ -8,14 +8,17 @@ from shunter.app.replaying.formatting import (
     gpus_in_words,
     held_by_others,
     share_in_words,
+    split_in_words,
 )
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.proposals import rejection_in_words
 from shunter.app.replaying.why.timeline import is_displacement
 from shunter.core.cluster import Cluster
 from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld
+from shunter.events.values.causes import HEIGHT_MOST
 from shunter.events.values.reasons import Reason, Wait
 
 TASKS_NAMED = 8
@@ -35,13 +38,23 @@ def _room(found: Explanation, evidence: Wait) -> str:
     return f"{words} and {behind} with jobs that it may make leave" if behind else words
 
 
+def _no_capacity(found: Explanation, evidence: Wait) -> str:
+    words = _room(found, evidence)
+    if evidence.detail == HEIGHT_MOST:
+        words += "; servers on which it may take turns have as many jobs as height_most lets them"
+    return words
+
+
 def _fragmented(found: Explanation, evidence: Wait) -> str:
     return f"{_room(found, evidence)}, but not where they fit together: {_pieces(found)}"
 
 
 def _nearness(found: Explanation) -> str:
     """Return how near together the GPUs must be: as the job asks, or its placement."""
-    level = found.story.spec.level_max
+    demand = found.story.spec.demand() if found.job is None else found.job.demand
+    level, splits = demand.max_level, " or ".join(map(split_in_words, demand.shapes))
+    if level is None and splits:
+        return f"as {splits}"
     return "on as few servers as could hold it" if level is None else f"within one {level}"
 
 
@@ -186,8 +199,18 @@ def _split_kept(found: Explanation, evidence: Wait) -> str:
     )
 
 
+def _proposed(found: Explanation, evidence: Wait) -> str:
+    """Return that the order lets a job start, and what became of its last proposal."""
+    lets = "the order lets it start"
+    state, job_id = found.state, found.story.job_id
+    last = None if state is None else state.proposals.rejections.get(job_id)
+    if last is None:
+        return f"{lets}, and no place was proposed for it yet"
+    return f"{lets}, and {rejection_in_words(last)}"
+
+
 _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
-    Reason.no_capacity: _room,
+    Reason.no_capacity: _no_capacity,
     Reason.outranked: lambda found, evidence: f"{_room(found, evidence)}; others rank before it",
     Reason.fragmented: _fragmented,
     Reason.locality_not_met: lambda found, evidence: (
@@ -219,6 +242,8 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.checkpoint_unreachable: _checkpoint_unreachable,
     Reason.split_kept: _split_kept,
     Reason.displaced: _displaced,
+    Reason.awaiting_proposal: _proposed,
+    Reason.proposal_rejected: _proposed,
     Reason.share_met: _shared,
     Reason.time_sliced: _shared,
 }

@@ -16,14 +16,14 @@ from typing import NamedTuple
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.consolidated_gangs import last_start
 from shunter.app.replaying.folding import Rules, fold_events, restored
-from shunter.app.replaying.recorded_terms import Rebuild, Term
+from shunter.app.replaying.recorded_terms import Rebuild, Term, takes_notes
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.app.replaying.why.present import Present, demand_of, present_of
 from shunter.core.fold import RULES
 from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import RankedPolicy, Remembering
+from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
 from shunter.core.state import NO_RESULT, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
@@ -182,8 +182,7 @@ class _Replay:
         state, job_id = self.folded.state, self._story.job_id
         for event in events:
             if isinstance(event, RoundPlanned) and self._told is not None:
-                self._told.view.now_us = event.at_us
-                self._told.asked.advance(self._told.memory, self._told.view)
+                self._told.stand_before(event.at_us)
             result = self._rules[type(event)](state, event) or NO_RESULT
             state.now_us = event.at_us
             state.seq += 1
@@ -215,10 +214,7 @@ class _Replay:
             policy, _ = self._rebuild(started)
         except (ConfigError, NotFoundError, UsageError):
             return None
-        takes_notes = getattr(policy, "takes_notes", False) or (
-            isinstance(policy, RankedPolicy) and isinstance(policy.index, Remembering)
-        )
-        return self._story.terms[-1][0] if takes_notes else None
+        return self._story.terms[-1][0] if takes_notes(policy) else None
 
     def _remembering(self, snapshot: Snapshot) -> Term | None:
         term, _ = self._fresh()
@@ -237,8 +233,7 @@ def plan_again(story: JobEvents, state: State, term: Term | None, problem: str) 
     last = story.last_round
     if last is not None and last.seq > state.seq:
         planned.at_us = last.at_us
-    term.view.now_us = planned.at_us
-    term.asked.advance(term.memory, term.view)
+    term.stand_before(planned.at_us)
     for fact in term.planner.decisions(planned.at_us, Trigger.round):
         if isinstance(fact, RoundPlanned):
             planned.problem = f"the policy fails: {fact.fault}" if fact.fault else ""

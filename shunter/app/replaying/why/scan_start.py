@@ -13,6 +13,7 @@ import orjson
 
 from shunter.app.replaying.consolidated_gangs import TERMS
 from shunter.app.snapshots import state_of
+from shunter.core.performance.learnt_tolerance import MeasuredPlacement, has_learnt_floor
 from shunter.core.state import State
 from shunter.events.codec import row_fields
 from shunter.events.facts.decisions import RoundPlanned
@@ -46,7 +47,8 @@ class ScanStart:
     `terms` is who decided when, `models` those of jobs, `bounded` the queues with a quota,
     `messages` the measured sizes by model. `round` is the last one, `told` what rounds last said of
     the classes to which the job may come to belong, as rows. `records_classes` says that rounds
-    record which jobs wait for the fewest servers; False: perhaps not.
+    record which jobs wait for the fewest servers; False: perhaps not. `learnt` are the speeds of
+    gangs by placement, by model.
     """
 
     seq: int = 0
@@ -57,6 +59,7 @@ class ScanStart:
     round: Round | None = None
     told: dict[bytes, tuple[Round, list[object] | None]] = field(default_factory=dict)
     records_classes: bool = False
+    learnt: Mapping[str, tuple[MeasuredPlacement, ...]] = field(default_factory=dict)
 
 
 async def scan_start_of(reader: LogReader, job_id: JobId) -> ScanStart:
@@ -89,6 +92,7 @@ async def _at(reader: LogReader, state: State, spec: JobSpec) -> ScanStart:
         state.messages,
         frozenset(name for name, queue in state.queues.items() if queue.quota_gpus is not None),
         records_classes=any(job.must_consolidate for job in state.jobs.values()),
+        learnt=state.learnt,
     )
     wanted = {orjson.dumps(row_encoder(Demand)(demand)) for demand in _waiting(state, spec)}
     if state.rounds_planned:
@@ -101,16 +105,28 @@ async def _at(reader: LogReader, state: State, spec: JobSpec) -> ScanStart:
 
 def _waiting(state: State, spec: JobSpec) -> list[Demand]:
     """Return the classes that wait and to which the job may come to belong."""
+    return [demand for demand in state.class_waits if _may_be_of(demand, spec)]
+
+
+def _may_be_of(demand: Demand, spec: JobSpec) -> bool:
+    """Say whether a class asks for what a job does, or could once it was resized."""
+    fewest, most = spec.sizes
+    if demand.gpus != spec.gpus:
+        if not spec.gpus or not fewest <= demand.gpus <= most:
+            return False
+        spec = spec.resized(demand.gpus)
     plain = (spec.demand(), spec.demand(spec.queue))
-    classes = {*plain, *(replace(demand, tight=True) for demand in plain)}
-    return [demand for demand in state.class_waits if _as_asked(demand, spec) in classes]
+    return replace(_as_asked(demand, spec), tight=False) in plain
 
 
 def _as_asked(demand: Demand, spec: JobSpec) -> Demand:
-    """Return what jobs of a class asked for that keep the split of their checkpoints."""
+    """Return what a class asks for, but for checkpoints and learnt bounds."""
+    if has_learnt_floor(spec):
+        demand = replace(demand, max_level=spec.max_level)
+        return replace(demand, shapes=spec.shapes_accepted, keeps_split=False)
     if not demand.keeps_split:
         return demand
-    return replace(demand, shapes=spec.shapes, keeps_split=False)
+    return replace(demand, shapes=spec.shapes_accepted, keeps_split=False)
 
 
 def _look_back(start: ScanStart, frame: Frame, wanted: set[bytes]) -> None:

@@ -1,6 +1,10 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
-from shunter.app.replaying.formatting import allocation_in_words, discarded_in_words
+from shunter.app.replaying.formatting import (
+    allocation_in_words,
+    because_in_words,
+    discarded_in_words,
+)
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.rejections import rejection_in_words
 from shunter.app.replaying.waits import STOPPED
@@ -11,7 +15,7 @@ from shunter.app.replaying.why.running.shares import shares_before
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.timeline import Run, Segment, is_displacement
 from shunter.core.state import JobPhase
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
@@ -28,8 +32,8 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobRetried,
 )
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import HELD
+from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.causes import HELD, RESIZED
 from shunter.events.values.reasons import Reason
 
 SERVERS_NAMED = 4
@@ -59,11 +63,15 @@ def headline(found: Explanation) -> str:
 
 
 def _since_us(found: Explanation, run: Run) -> int:
-    """Return since when an attempt has been stopped, leaving or at work."""
+    """Return since when an attempt has been stopped, leaving, over or at work."""
     own = [each.event for each in found.story.own if each.seq > run.from_seq]
     if found.phase == STOPPED:
         return max(
             (each.at_us for each in own if isinstance(each, JobStopped)), default=run.from_us
+        )
+    if found.phase == JobPhase.ending:
+        return max(
+            (each.at_us for each in own if isinstance(each, AttemptEnded)), default=run.from_us
         )
     if found.phase == JobPhase.suspending:
         orders = (each.at_us for each in own if isinstance(each, AllocationChanged))
@@ -101,7 +109,7 @@ def is_preempted(run: Run) -> bool:
     event = None if run.ended_by is None else run.ended_by.event
     if not isinstance(event, AllocationChanged) or event.allocation.shares:
         return False
-    return not is_displacement(event)
+    return event.because != RESIZED and not is_displacement(event)
 
 
 def how_ended(found: Explanation, run: Run) -> str:
@@ -111,7 +119,12 @@ def how_ended(found: Explanation, run: Run) -> str:
     event = run.ended_by.event
     if isinstance(event, AllocationChanged):
         if event.allocation.shares:
-            return f"moved to {_where(event.allocation)}"
+            where = _where(event.allocation)
+            if run.allocation.gpus == event.allocation.gpus:
+                return f"moved to {where}"
+            return f"resized to {where}: {decision_in_words(found, run.ended_by)}"
+        if event.because == RESIZED:
+            return f"resized: {decision_in_words(found, run.ended_by)}"
         if event.because == HELD:
             return f"suspended: {decision_in_words(found, run.ended_by)}"
         if is_displacement(event):
@@ -193,10 +206,17 @@ def _placed(found: Explanation) -> list[str]:
             f"{decision_in_words(found, grant)}"
         )
     ]
+    lines += _rehomed(found, grant.seq)
     made_room = [own for own in found.story.victims if own.round == planned]
-    if made_room:
-        names = ", ".join(str(getattr(own.event, "job_id", "")) for own in made_room)
-        lines.append(f"{names} had to leave for it")
+    for what, is_moved in (("had to leave", False), ("had to move", True)):
+        names = [
+            own.event.job_id
+            for own in made_room
+            if isinstance(own.event, AllocationChanged)
+            and bool(own.event.allocation.shares) is is_moved
+        ]
+        if names:
+            lines.append(f"{', '.join(names)} {what} for it")
     told = found.leaves_because
     if told is not None:
         event = told.event
@@ -210,6 +230,21 @@ def _placed(found: Explanation) -> list[str]:
         where = _where(before.allocation)
         lines.append(f"attempt {before.attempt} on {where} was {how_ended(found, before)}")
     return lines
+
+
+def _rehomed(found: Explanation, granted_seq: int) -> list[str]:
+    """Return which other GPUs a job has its turns on since it was placed."""
+    told = [
+        (own.seq, own.event)
+        for own in found.story.own
+        if own.seq > granted_seq and isinstance(own.event, JobReshaped)
+    ]
+    moved = [each for each in told if each[1].allocation.sharing is Sharing.sliced][-1:]
+    return [
+        f"its turns are on {_where(event.allocation)} since {clock(event.at_us)} (e{seq}): "
+        f"{because_in_words(event.because)}"
+        for seq, event in moved
+    ]
 
 
 def _killed(found: Explanation) -> list[str]:
@@ -239,6 +274,8 @@ def _because(found: Explanation, now: Segment) -> list[str]:
         why = decision_in_words(found, after)
         if after.event.because == HELD:
             return [f"it was suspended at {clock(after.event.at_us)}: {why}", finds]
+        if after.event.because == RESIZED:
+            return [f"it left its GPUs at {clock(after.event.at_us)}: {why}", finds]
         if is_displacement(after.event):
             return [f"it was displaced at {clock(after.event.at_us)}: {why}", *_found(now, finds)]
         return [f"it was preempted at {clock(after.event.at_us)}: {why}", finds]
@@ -278,7 +315,9 @@ _LATER = (Reason.checkpoint_unreachable,)
 
 def _of_class(found: Explanation, told: Round) -> str:
     """Return that a reason is older than the wait, and whose it is."""
-    came = "it came" if told.seq < found.story.own[0].seq else "this wait began"
+    came = "it had this size"
+    if told.seq < found.waits[-1].after.seq:
+        came = "it came" if told.seq < found.story.own[0].seq else "this wait began"
     return (
         f"that is what all that ask for the same wait for since {clock(told.at_us)}, "
         f"before {came}: no round since then could have changed it"

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from shunter.app.replaying.why.job_events import JobEvents, Own, Told, last_grant
+from shunter.app.replaying.why.job_events import JobEvents, Own, Told
+from shunter.app.replaying.why.proposals import proposal_wait
+from shunter.app.replaying.why.running.grants import last_grant
 from shunter.app.replaying.why.scan_start import Round
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.arrays import ARRAY, turn_of
@@ -38,7 +40,7 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD
+from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD, RESIZED
 from shunter.events.values.reasons import Reason, Wait
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
@@ -213,7 +215,7 @@ class _Reasons:
     ) -> None:
         self._story = story
         self._waiting = waiting
-        self._told_us = [told.round.at_us for told in story.told]
+        self._told_us = [told.at_us for told in story.told]
         self._first_us = _first_round_us(story, waiting, rules)
         self._unblocked_us = _unblocked_us(story, blocked=blocked)
         self._initial = _initial(waiting)
@@ -223,6 +225,7 @@ class _Reasons:
         own = [each.event.at_us for each in self._story.own]
         met = [] if self._unblocked_us is None else [self._unblocked_us]
         met += [planned.at_us for planned in self._planned_since_displaced()[:1]]
+        met += [admission.at_us for admission in self._story.admissions]
         return [self._waiting.from_us, self._first_us, *self._told_us, *own, *met]
 
     def at(self, at_us: int) -> tuple[Wait, Round | None]:
@@ -241,7 +244,7 @@ class _Reasons:
             ended = last_grant([own for own in self._story.own if own.seq <= to_seq])
             by = None if ended is None else ended.round
             rounds = [planned for planned in rounds if planned.seq < to_seq and planned != by]
-            told = [each for each in told if each.round.seq < to_seq and each.round != by]
+            told = [each for each in told if each.seq < to_seq and each.round != by]
         planned = bool(rounds) and rounds[-1].seq > self._waiting.from_seq
         return self._reason(at_us, len(told), planned or at_us > self._first_us)
 
@@ -279,7 +282,13 @@ class _Reasons:
         if self._unblocked_us is None or at_us < self._unblocked_us:
             blockers = tuple(each.job_id for each in self._story.spec.depends_on)
             return Wait(Reason.dependency, blockers=blockers), None
-        return found
+        return found or self._proposed(at_us)
+
+    def _proposed(self, at_us: int) -> tuple[Wait, Round | None] | None:
+        """Return why it waits where its place is to be proposed."""
+        events = ((own.seq, own.event) for own in self._story.own)
+        wait = proposal_wait(events, self._story.admissions, self._waiting.from_seq, at_us)
+        return None if wait is None else (wait, None)
 
     def _planned_since_displaced(self) -> list[Round]:
         """Return the rounds since the GPUs promised to the job were others'."""
@@ -321,6 +330,10 @@ def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:
     event = waiting.after.event
     if isinstance(event, AllocationChanged):
         rule = event.because.rule
+        if _is_grant(waiting.after):  # it moves, and others have yet to leave where it goes
+            return _FIRST_RELEASE, None
+        if event.because == RESIZED:
+            return _FIRST_ROUND, None
         if event.because == HELD:  # and released since: while it is held, that is its reason
             return _FIRST_ROUND, None
         if is_displacement(event):

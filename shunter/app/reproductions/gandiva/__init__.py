@@ -1,4 +1,4 @@
-"""The comparison of Gandiva (OSDI 2018): early feedback, and equal shares of servers in turns.
+"""The comparison of Gandiva (OSDI 2018): early feedback, equal shares in turns, AutoML.
 
 figures ─▶ scenes ─▶ comparison ─▶ verdicts
 """

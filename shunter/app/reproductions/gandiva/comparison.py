@@ -1,4 +1,4 @@
-"""Gandiva's comparison as one run: early feedback at several loads, and shares in turns.
+"""Gandiva's comparison as one run: early feedback, shares in turns, AutoML, and what is tried.
 
 asked ─▶ runs ─▶ rows ─▶ verdicts ─▶ one document
 """
@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shunter.app.config.loading import LoadedConfig
+from shunter.app.reproductions.gandiva.automl import verdicts as automl_verdicts
+from shunter.app.reproductions.gandiva.automl.comparison import AutoMl, compare
 from shunter.app.reproductions.gandiva.figures import BATCH_S, CLAIMED_EARLIER, FIRST_BATCHES
+from shunter.app.reproductions.gandiva.introspection import comparison as introspection
+from shunter.app.reproductions.gandiva.introspection import verdicts as trial_verdicts
+from shunter.app.reproductions.gandiva.introspection.comparison import Trials
 from shunter.app.reproductions.gandiva.rows import FeedbackRow, ShareRow, SuspensionRow
 from shunter.app.reproductions.gandiva.scenes import (
     BASELINE,
@@ -38,14 +43,20 @@ FIRST_US: Final = round(FIRST_BATCHES * BATCH_S * 1_000_000)
 _KEPT: Final = ("jct_s", "wait_s", "makespan_s", "gpu_utilisation")
 
 
+PARTS: Final = ("feedback", "shares", "automl", "trials")
+"""The experiments: `shares` has what boundaries are worth, `trials` packs and moves."""
+
+
 @dataclass(frozen=True)
 class Asked:
-    """What to run; `jobs` and `loads` of None are those of the form."""
+    """What to run; `jobs`, `loads` and `searches` of None are those of the form."""
 
     seed: int = 0
     jobs: int | None = None
     loads: tuple[float, ...] | None = None
     full: bool = False
+    searches: int | None = None
+    parts: tuple[str, ...] = PARTS
 
     @property
     def form(self) -> Form:
@@ -55,8 +66,23 @@ class Asked:
     @property
     def scenes(self) -> list[Feedback]:
         """The arrivals at several loads."""
+        if "feedback" not in self.parts:
+            return []
         loads = dict.fromkeys(self.loads or LOADS)
         return [Feedback(self.form, load, self.jobs or self.form.jobs, self.seed) for load in loads]
+
+    def trials(self, workers: int, report: Report | None) -> Trials | None:
+        """Run what is tried of packs and moves; None: it was not asked for."""
+        if "trials" not in self.parts:
+            return None
+        return introspection.compare(self.form, self.seed, workers=workers, report=report)
+
+    def automl(self, workers: int, report: Report | None) -> AutoMl | None:
+        """Run the searches; None: they were not asked for."""
+        if "automl" not in self.parts:
+            return None
+        main, others = self.form.searches
+        return compare(self.seed, self.searches or main, others, workers=workers, report=report)
 
 
 @dataclass(frozen=True)
@@ -67,6 +93,8 @@ class Reproduction:
     feedback: tuple[FeedbackRow, ...]
     shares: tuple[ShareRow, ...]
     suspensions: tuple[SuspensionRow, ...]
+    automl: AutoMl | None
+    trials: Trials | None
 
 
 @dataclass(frozen=True)
@@ -94,8 +122,11 @@ def reproduce(asked: Asked, *, workers: int = 1, report: Report | None = None) -
     runs = [_Run(scene, policy) for scene in asked.scenes for policy in POLICIES]
     found = dict(zip(runs, run_all(_play, runs, workers, report), strict=True))
     feedback = tuple(_rows(found))
-    shares = tuple(_shares(six_config()))
-    suspensions = tuple(_suspensions())
+    has_shares = "shares" in asked.parts
+    shares = tuple(_shares(six_config())) if has_shares else ()
+    suspensions = tuple(_suspensions()) if has_shares else ()
+    automl = asked.automl(workers, report)
+    trials = asked.trials(workers, report)
     document = {
         "schema": SCHEMA,
         "evidence": "simulated",
@@ -104,13 +135,23 @@ def reproduce(asked: Asked, *, workers: int = 1, report: Report | None = None) -
         "gpus": asked.form.gpus,
         "seed": asked.seed,
         "claimed_earlier": CLAIMED_EARLIER,
-        "notes": list(LEGEND),
+        "notes": [
+            *(LEGEND if feedback else ()),
+            *(automl_verdicts.LEGEND if automl else ()),
+            *(trial_verdicts.LEGEND if trials else ()),
+        ],
         "feedback": [row.document() for row in feedback],
         "shares": [row.document() for row in shares],
         "suspensions": [row.document() for row in suspensions],
-        "sentences": verdicts(feedback, shares, suspensions),
+        "automl": None if automl is None else automl.document(),
+        "trials": None if trials is None else trials.document(),
+        "sentences": [
+            *verdicts(feedback, shares, suspensions),
+            *(automl_verdicts.verdicts(automl) if automl else ()),
+            *(trial_verdicts.verdicts(trials) if trials else ()),
+        ],
     }
-    return Reproduction(document, feedback, shares, suspensions)
+    return Reproduction(document, feedback, shares, suspensions, automl, trials)
 
 
 def _play(run: _Run) -> _Played:

@@ -38,6 +38,8 @@ class Form:
     name: Literal["full", "quick"]
     servers: int
     jobs: int
+    searches: tuple[int, int]
+    """How many AutoML searches run as described, and how many of these with something else."""
 
     @property
     def gpus(self) -> int:
@@ -45,10 +47,10 @@ class Form:
         return self.servers * GPUS_PER_SERVER
 
 
-FULL: Final = Form("full", 45, 3000)
+FULL: Final = Form("full", 45, 3000, (200, 40))
 """The 180 GPUs of the slides."""
 
-QUICK: Final = Form("quick", 12, 800)
+QUICK: Final = Form("quick", 12, 800, (20, 4))
 
 
 @dataclass(frozen=True)

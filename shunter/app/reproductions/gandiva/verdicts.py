@@ -24,12 +24,10 @@ _LOAD: Final = (
     "load: offered GPU time over the cluster's, in expectation and of the very jobs; which one the "
     "published figure has is not said"
 )
-_MISSING: Final = "not compared so far: packing (26 %), AutoML (5.25× and 5.66×), migration"
 LEGEND: Final = (
     _FIRST,
     "×: the mean under fifo over the row's, above 1 is sooner; all numbers are simulated",
     _LOAD,
-    _MISSING,
 )
 
 
@@ -40,8 +38,8 @@ def verdicts(
 ) -> list[str]:
     """Say where the claims are reached, and at what price."""
     return [
-        *_form(feedback),
-        *_earlier(feedback),
+        *(_form(feedback) if feedback else ()),
+        *(_earlier(feedback) if feedback else ()),
         *_price(feedback),
         *_equal(shares),
         *_cheaper(suspensions),

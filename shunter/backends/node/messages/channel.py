@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from shunter.backends.node.messages.shapes import (
     WrongMessageError,
     a_choice,
+    a_flag,
     a_number,
     a_record,
     a_text,
@@ -43,6 +44,10 @@ KINDS: dict[str, Shape[Message]] = {
     "acknowledged": a_record({}, {"step": STEP}),
     "saved": a_record({}, {"checkpoint": CHECKPOINT, "step": STEP, "bytes": a_whole()}),
     "failed": a_record({}, {"error": a_text(LINE_BYTES_MAX), "step": STEP}),
+    "turns": a_record(
+        {"rank": a_whole(0, RANK_MOST), "ranks": a_whole(1, RANK_MOST)}, {"moves": a_flag}
+    ),
+    "standing": a_record({"rank": a_whole(0, RANK_MOST), "turn": a_whole(1)}),
 }
 KIND: Shape[Message] = a_record({"what": a_choice(*KINDS)})
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from shunter.backends.node.messages.attempt_records import GPU_MASK
 from shunter.backends.node.messages.shapes import (
     WrongMessageError,
+    a_list,
+    a_number,
     a_record,
     a_text,
     a_whole,
@@ -21,6 +23,10 @@ from shunter.backends.node.messages.shapes import (
 if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import Command, Shape
 
+WEIGHT_LEAST, WEIGHT_MOST = 1e-6, 1e6
+PACK_MOST = 256
+SERVER_MOST = 1024
+TIMETABLE = a_list(a_whole(), 3)
 COMMAND: Shape[Command] = a_record(
     {"do": a_text(16)},
     {
@@ -29,6 +35,11 @@ COMMAND: Shape[Command] = a_record(
         "upto": a_whole(),
         "mask": GPU_MASK,
         "number": a_whole(),
+        "weight": a_number(WEIGHT_LEAST, WEIGHT_MOST),
+        "pack": a_text(PACK_MOST),
+        "timetable": TIMETABLE,
+        "server": a_text(SERVER_MOST),
+        "until": a_whole(),
     },
 )
 

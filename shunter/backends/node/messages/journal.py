@@ -22,6 +22,7 @@ from shunter.backends.node.messages.shapes import (
     CLOCK_MOST,
     WrongMessageError,
     a_choice,
+    a_flag,
     a_record,
     a_text,
     a_whole,
@@ -65,7 +66,9 @@ KINDS_NOTED: dict[str, Shape[Note]] = {
     "training": a_record({"at_ns": AT_NS}),
     "continued": a_record({"at_ns": AT_NS}),
     "refused": a_record({"at_ns": AT_NS, "count": a_whole(1), "cause": CAUSE}),
-    "turn_started": a_record({"at_ns": AT_NS, "mask": a_whole(1, 2**1024 - 1)}),
+    "turn_started": a_record(
+        {"at_ns": AT_NS, "mask": a_whole(1, 2**1024 - 1)}, {"can_move": a_flag}
+    ),
     "turn_ended": a_record({"at_ns": AT_NS}),
     OTHER: a_record({"at_ns": AT_NS}),  # a kind of another version
 }

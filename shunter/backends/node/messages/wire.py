@@ -66,27 +66,42 @@ class Shares(TypedDict):
 class Slicing(TypedDict):
     """How an attempt takes turns on the GPUs of its server; see `slicing`.
 
-    One that `is_fixed` can work on its own GPUs only.
+    One that `is_fixed` can work on its own GPUs only. At the end of a turn its next mini-batch
+    boundary is waited for up to `boundary_most_us`. `homes` are its own GPUs by server, of those of
+    the node. A gang over several servers has its turns by a `timetable`: period, first instant and
+    length, in microseconds since the epoch.
     """
 
     weight: float
     is_fixed: bool
     quantum_us: int
     wait_most_us: int | None
+    boundary_most_us: int
+    homes: NotRequired[list[tuple[str, int]]]
+    timetable: NotRequired[list[int] | None]
 
 
 class Slice(Slicing):
-    """An attempt that takes turns: its own GPUs, and if it is next."""
+    """An attempt that takes turns: its own GPUs, and if it is next.
+
+    Those of one `pack` have their turns together, on the same GPUs at once; empty or None: alone.
+    """
 
     home: int
     is_urgent: bool
+    pack: str | None
 
 
 class Turn(TypedDict):
-    """The last order about turns that was carried out: its number, and the GPUs."""
+    """The last order about turns that was carried out: its number, and the GPUs.
+
+    `ends` is the number of the order that ends the turn at the next boundary; 0: it goes on. Of a
+    gang over several servers it is when the turn was to end, which is the same on all of them.
+    """
 
     number: int
     mask: int
+    ends: int | None
 
 
 class Order(TypedDict):
@@ -127,6 +142,11 @@ class Command(TypedDict):
     upto: int | None
     mask: int | None
     number: int | None
+    weight: float | None
+    pack: str | None
+    timetable: list[int] | None
+    server: str | None
+    until: int | None
 
 
 class Message(TypedDict, total=False):
@@ -141,6 +161,9 @@ class Message(TypedDict, total=False):
     checkpoint: str | None
     bytes: int | None
     error: str | None
+    ranks: int | None
+    moves: bool | None
+    turn: int | None
 
 
 class Note(TypedDict, total=False):
@@ -157,6 +180,7 @@ class Note(TypedDict, total=False):
     count: int
     cause: str
     mask: int
+    can_move: bool
 
 
 class Started(TypedDict):

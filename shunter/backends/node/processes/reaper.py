@@ -8,6 +8,9 @@ were killed does anything live on, until `sweep` finds it. Only the standard lib
 or later, as in supervisor.py.
 """
 
+# Paths are strings, as in supervisor.py.
+# ruff: noqa: PTH110, PTH123, PTH208
+
 from __future__ import annotations
 
 import os
@@ -91,6 +94,45 @@ def descendants() -> list[int]:
     while todo:
         found += todo
         todo = [child for pid in todo for child in children.get(pid, [])]
+    return found
+
+
+def family(group: str | None) -> list[int]:
+    """Return all processes below this one or in a group, maybe ended ones too.
+
+    It looks at these only, not at all of the machine, and so may miss one that comes or goes just
+    now: who needs them all stops what it has found, and looks again until it finds no other.
+    """
+    found, todo = [], [os.getpid()]
+    try:
+        while todo:
+            todo = [child for pid in todo for child in _children(pid)]
+            found += todo
+    except FileNotFoundError:  # a kernel without these files
+        return remaining(group)
+    return sorted({*found, *(members(group) if group else ())})
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of all threads of a process; none if it is gone.
+
+    Raises:
+        FileNotFoundError: this kernel does not list them.
+    """
+    found: list[int] = []
+    try:
+        threads = sorted(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(child) for child in file.read().split()]
+        except FileNotFoundError:
+            if os.path.exists(f"/proc/{pid}/task/{thread}/stat"):
+                raise
+        except OSError:
+            continue
     return found
 
 

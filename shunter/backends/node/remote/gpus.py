@@ -29,12 +29,18 @@ QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
 
 def gpus(base: str, nonce: str) -> GpuReadings:
     """Return a reading of each GPU, by whom, and why not by others."""
+    found = read_gpus()
+    sys.stdout.write(f"\n{nonce} ")
+    return found
+
+
+def read_gpus() -> GpuReadings:
+    """Return the same in this process, which may take as long as the driver does."""
     found, code = nvml_gpus()
     by, said = "NVML", ""
     if not found:
         found, said = _by_program()
         by = "nvidia-smi" if found else ""
-    sys.stdout.write(f"\n{nonce} ")
     return {"gpus": found, "by": by, "code": code, "said": said}
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from shunter.backends.node.remote.gpus import gpus_command, gpus_told, said_by
 from shunter.backends.node.remote.ownership import NETWORKED, is_networked
-from shunter.backends.node.remote.wiring import links, numa_node, sockets
+from shunter.backends.node.remote.wiring import sockets, wiring_of
 from shunter.backends.node.shares.enforcement import means_of, memory_group
 
 if TYPE_CHECKING:
@@ -35,11 +35,7 @@ def host_inventory(base: str, group: str, nonce: str) -> Answer:
     said, silence = said_by(gpus_command())
     seen = gpus_told(said)
     lost = [gpu for gpu in seen["gpus"] if not gpu.get("uuid")]
-    gpus = [
-        {**gpu, "name": gpu["name"] or "GPU", "socket": numa_node(gpu["bus"])}
-        for gpu in seen["gpus"]
-        if gpu.get("uuid")
-    ]
+    gpus = [{**gpu, "name": gpu["name"] or "GPU"} for gpu in seen["gpus"] if gpu.get("uuid")]
     found = {
         "wall_s": time.time(),
         "host": platform.node(),
@@ -51,7 +47,7 @@ def host_inventory(base: str, group: str, nonce: str) -> Answer:
         "gpus_by": seen["by"],
         "gpu_code": seen["code"],
         "gpu_said": silence or seen.get("said", ""),
-        "links": links([gpu["bus"] for gpu in seen["gpus"] if gpu.get("uuid")]),
+        "wiring": wiring_of(seen["gpus"]),
         "cpus": sorted(os.sched_getaffinity(0)),
         "sockets": sockets(),
         "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1_000_000,

@@ -37,13 +37,13 @@ from shunter.backends.node.attempts import (
     raise_fence,
     raise_term,
     running,
-    send,
 )
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.messages.attempt_records import a_job, number_of
 from shunter.backends.node.messages.shapes import PROTOCOL, checked
 from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.processes.attempt_watch import UNREAD
+from shunter.backends.node.processes.unanswered import Unanswered
 from shunter.backends.node.ranks import is_free
 from shunter.backends.node.records import (
     boot_id,
@@ -99,7 +99,7 @@ class Session:
         self.enforcement: Enforcement | None = None
         self.notices = self.session = -1
         self.starting: dict[int, tuple[Question, Order]] = {}
-        self.switches = Switches()
+        self.switches, self.unanswered = Switches(), Unanswered()
         self.readings = Readings(gpus_command())
         self.poll = select.poll()
         self.poll.register(0, select.POLLIN)
@@ -133,6 +133,7 @@ class Session:
             wait_s = SWEEP_S if self.reports.again or self.switches.under_way else IDLE_S
             ready = [file for file, _ in self.poll.poll(1000 * wait_s)]
             _reap_supervisors()
+            self.unanswered.look()
             if self.root and (get(f"{self.root}/listener") or {}).get("nonce") != self.nonce:
                 return
             if self.reports.again and time.monotonic() >= swept_s + SWEEP_S:
@@ -262,7 +263,7 @@ class Session:
         for attempt in [number for number in known_of(self.root, job) if number <= last]:
             folder = folder_of(self.root, job, attempt)
             if is_held(f"{folder}/lock"):
-                send(folder, {"do": "fence", "term": self.term})
+                self.unanswered.send(folder, {"do": "fence", "term": self.term})
             known.append(self.reports.known(job, attempt))
         return {"fenced": known}
 
@@ -276,7 +277,7 @@ class Session:
     def send(self, question: Question) -> Answer:
         """Hand an order to a supervisor."""
         folder = folder_of(self.root, question["job"], question["attempt"])
-        return {"taken": send(folder, {**question["order"], "term": self.term})}
+        return {"taken": self.unanswered.send(folder, {**question["order"], "term": self.term})}
 
     def switch(self, question: Question) -> None:
         """Have some attempts stand still, then others go on; answered after that."""

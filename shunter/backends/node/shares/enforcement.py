@@ -103,6 +103,7 @@ class Enforcement:
         else:
             divided = group
         self._root, self._is_sized = root, is_sized
+        self._allowed: dict[Key, list[int]] = {}
         self.means = means_of(divided) if is_sized else Means("", divided)
         self._plain = f"shunter-{cluster}-" if cluster else "shunter-"
         # In version 1 all roots of a machine may have the same group above theirs.
@@ -144,6 +145,12 @@ class Enforcement:
                 change_group(group, shares["cpus_milli"], shares["memory_mb"])
             if not has_quota(group) and shares["cpus_milli"]:
                 cpus = self._rebound((job, attempt), shares, running)
+            elif shares["cpus"]:
+                begun = sorted({cpu for rank in started["ranks"] for cpu in rank["cpus"]})
+                self._allowed = {
+                    each: self._allowed[each] for each in running if each in self._allowed
+                }
+                self._follow((job, attempt), shares["cpus"], begun)
         except OSError as error:
             cause = error.strerror or str(error)
         has = held_to(group) if group else (0, 0)
@@ -162,6 +169,23 @@ class Enforcement:
                 if checked(job, a_job) is None or not is_held(f"{folder}/lock"):
                     close_group(f"{parent}/{name}")
 
+    def _follow(self, key: Key, cpus: Sequence[int], begun: Sequence[int]) -> None:
+        """Bind an attempt that has a quota to the CPUs it may use now.
+
+        Where they are the same, what a job has bound to some of them by itself stays.
+
+        Args:
+            key: the attempt.
+            cpus: those it may use.
+            begun: those it was started with.
+        Raises:
+            OSError: its processes cannot be bound.
+        """
+        wanted = [cpu for cpu in cpus if cpu in os.sched_getaffinity(0)]
+        if wanted and sorted(cpus) != self._allowed.get(key, begun):
+            _bind(self._root, key, wanted)
+            self._allowed[key] = sorted(cpus)
+
     def _rebound(self, key: Key, shares: Shares, running: Iterable[Key]) -> list[int]:
         """Bind an attempt to as many CPUs as its share; others may be moved for it.
 
@@ -176,7 +200,10 @@ class Enforcement:
         cpus = [cpu for cpu in shares["cpus"] if cpu in ours] or ours
         counts = {each: len(own) for each, own in bound.items()}
         counts[key] = -(-shares["cpus_milli"] // 1000)
-        given = spread(bound, counts, cpus)
+        # Who has CPUs of other sockets too is not moved to these.
+        stays = [each for each, own in bound.items() if each != key and not {*own} <= {*cpus}]
+        taken = [cpu for each in stays for cpu in bound.pop(each)]
+        given = spread(bound, counts, cpus, taken)
         for each, own in given.items():
             if each != key and own != bound[each]:
                 with suppress(OSError):
@@ -187,7 +214,10 @@ class Enforcement:
 
 
 def spread(
-    bound: Mapping[K, Sequence[int]], counts: Mapping[K, int], cpus: Sequence[int]
+    bound: Mapping[K, Sequence[int]],
+    counts: Mapping[K, int],
+    cpus: Sequence[int],
+    taken: Sequence[int] = (),
 ) -> dict[K, list[int]]:
     """Return so many CPUs for each, different ones as far as there are.
 
@@ -197,8 +227,9 @@ def spread(
         bound: the CPUs that each has.
         counts: how many each is to have; all there are, if that is more.
         cpus: what there is to choose from.
+        taken: those of others, who stay; one that several of them have stands there several times.
     """
-    tenants = dict.fromkeys(cpus, 0)
+    tenants = {cpu: taken.count(cpu) for cpu in cpus}
     given: dict[K, list[int]] = {}
     for key, own in bound.items():
         order = sorted((tenants[cpu], cpu not in own, cpu) for cpu in cpus)

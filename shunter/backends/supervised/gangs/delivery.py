@@ -12,7 +12,7 @@ from shunter.backends.agents.messages import Reshape, Send, SetAside
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.orders import Command, Do, Shares
 from shunter.backends.agents.transport import UnreachedError
-from shunter.backends.supervised.gangs.gang import NEVER, Gang, Part
+from shunter.backends.supervised.gangs.gang import NEVER, Gang, Part, PartTurns
 from shunter.backends.supervised.shares import shares_kept
 from shunter.errors import BackendError
 from shunter.events.facts.execution import ReshapeRefused
@@ -41,6 +41,9 @@ async def deliver(
         for name, shares in gang.shares_due().items():
             if agents[name].is_up:
                 await _reshape(gang, gang.parts[name], agents[name], shares, tell)
+        for name, turns in gang.turns_due().items():
+            if agents[name].is_up:
+                await _reslice(gang, gang.parts[name], agents[name], turns)
     except BackendError:
         return  # the next look, or the return of the agent, gives it again
     finally:
@@ -101,6 +104,21 @@ async def _reshape(
         wanted = tuple([each for each in gang.given.shares if each.node in agent.nodes])
         kept = shares_kept(wanted, part.has, answer)
         tell(gang, ReshapeRefused(0, job_id, attempt, wanted, kept, cause))
+
+
+async def _reslice(gang: Gang, part: Part, agent: NodeAgent, turns: PartTurns) -> None:
+    watch = gang.watch
+    command = Command(
+        do="slice",
+        weight=turns.weight,
+        mask=turns.home,
+        pack=turns.pack,
+        timetable=turns.timetable,
+    )
+    question = Send(job=watch.job_id, attempt=watch.attempt, order=command)
+    if (await agent.ask(question)).taken:
+        part.turns = turns
+        agent.look(watch.job_id, watch.attempt)  # it may be to have others meanwhile
 
 
 async def _send(gang: Gang, part: Part, agent: NodeAgent, order: Do) -> None:

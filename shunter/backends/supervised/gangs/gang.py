@@ -8,17 +8,18 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
 from msgspec.structs import replace
 
 from shunter.backends.agents.attempt_records import Known, Note, Started, State, Status
-from shunter.backends.agents.orders import Shares
+from shunter.backends.agents.orders import Order, Shares
 from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.supervised.watch import NOT_BEGUN, Standing, Watch
+from shunter.backends.supervised.watch import NOT_BEGUN, Standing, Told, Watch
 from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.events.facts.execution import AttemptLost, LaunchFailed
-from shunter.events.values.allocation import NOTHING, Allocation
+from shunter.events.values.allocation import NOTHING, Allocation, Sharing
 from shunter.events.values.ids import NodeName
 
 __all__ = [
@@ -50,6 +51,16 @@ NEVER = Known(
 LOST = Standing("lost")
 
 
+@dataclass(frozen=True, slots=True)
+class PartTurns:
+    """How a part takes turns: weight, GPUs of its own, pack and timetable."""
+
+    weight: float
+    home: int
+    pack: str
+    timetable: tuple[int, int, int] | None = None
+
+
 @dataclass(slots=True)
 class Part:
     """What is known of a gang on one host.
@@ -58,7 +69,8 @@ class Part:
     `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
     lost, and `ordered` is the strongest order its supervisor has taken; `stance` is what it took
     last of `stop` and `continue`; `shares` are those it was told last, `has` those that it took
-    last. `unread` are notes of its journal that were not told yet.
+    last; `turns` are how it was told last to take turns. `unread` are notes of its journal that
+    were not told yet, `nodes` the servers of the gang that it is on.
     """
 
     record: Known | None = None
@@ -71,6 +83,17 @@ class Part:
     stance: str = ""
     shares: Shares | None = None
     has: Shares | None = None
+    turns: PartTurns | None = None
+    nodes: tuple[NodeName, ...] = ()
+
+    @classmethod
+    def starting(cls, order: Order) -> Self:
+        """Return a part that is about to be started by an order."""
+        slicing = order.slicing
+        turns: PartTurns | None = None
+        if slicing is not None:
+            turns = PartTurns(slicing.weight, slicing.homes[0][1], "", slicing.timetable)
+        return cls(is_starting=True, shares=order.shares, has=order.shares, turns=turns)
 
     def learn(self, record: Known) -> None:
         """Note what its host tells of it."""
@@ -121,7 +144,9 @@ class Gang:
     continue, as long as it need not leave. `cause` says why it cannot begin: then it is
     fenced, and fails once that is certain; `doubt` why it was not known whether it did. `given` is
     what it is to have of its servers, and `shares` are what its processes under each agent are to
-    be held to by that, where they are to anything.
+    be held to by that, where they are to anything. `weight` is its part of the turns, if it is to
+    take another one than at its start, `pack` names those that it has them with. `timetable` is
+    when it has them, on several servers.
     """
 
     watch: Watch
@@ -135,6 +160,9 @@ class Gang:
     stance: str = ""
     shares: Mapping[NodeName, Shares] = field(default_factory=dict)
     given: Allocation = NOTHING
+    weight: float | None = None
+    pack: str = ""
+    timetable: tuple[int, int, int] | None = None
 
     @property
     def is_over(self) -> bool:
@@ -186,6 +214,32 @@ class Gang:
             for name, shares in self.shares.items()
             if name in self.parts and self.parts[name].can_be_held_to(shares)
         }
+
+    def turns_due(self) -> dict[NodeName, PartTurns]:
+        """Return how parts are yet to take turns, if they may stay."""
+        if not self.takes_turns or self._wanted():
+            return {}
+        due = {}
+        for name, part in self.parts.items():
+            weight = part.turns.weight if self.weight is None and part.turns else self.weight
+            there = [one.gpu_mask for one in self.given.shares if one.node in part.nodes]
+            home = there[0] if there else self.given.shares[0].gpu_mask
+            if weight is None or part.state != "running" or part.is_starting:
+                continue
+            wanted = PartTurns(weight, home, self.pack, self.timetable)
+            if part.turns != wanted:
+                due[name] = wanted
+        return due
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it shares its GPUs in turns."""
+        return self.given.sharing is Sharing.sliced
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether a part is yet to be given anything."""
+        return bool(self.due() or self.shares_due() or self.turns_due())
 
     def _wanted(self) -> str:
         """Return the strongest order to leave; nothing if it may stay."""
@@ -239,7 +293,7 @@ def told_of(gang: Gang, inbox: Inbox, drain: str = "") -> Iterator[Stamped]:
             inbox.once_durable(partial(part.reading.note_durable, part.reading.read))
 
 
-def news_of(gang: Gang) -> tuple[list[Note], int]:
+def news_of(gang: Gang) -> tuple[list[Told], int]:
     """Return the notes of all parts that were not told, and the facts before.
 
     What an earlier term has told can be counted once all parts are known, and not before.
@@ -247,10 +301,10 @@ def news_of(gang: Gang) -> tuple[list[Note], int]:
     parts = list(gang.parts.values())
     if any(part.reading.facts is None and not part.is_gone for part in parts):
         return [], 0
-    notes = [note for part in parts for note in part.unread]
+    notes = [Told(note, part.nodes) for part in parts for note in part.unread]
     for part in parts:
         part.unread = []
-    notes.sort(key=lambda note: int(note.at_ns))
+    notes.sort(key=lambda told: int(told.note.at_ns))
     return notes, sum(part.reading.facts or 0 for part in parts)
 
 

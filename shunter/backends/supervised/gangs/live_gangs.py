@@ -13,12 +13,17 @@ from anyio.abc import TaskGroup
 from shunter.backends.agents.attempt_records import Known
 from shunter.backends.agents.messages import Switch
 from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.orders import Shares
+from shunter.backends.agents.settings import Limits
 from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.inbox import Inbox
+from shunter.backends.supervised.attempt_locations import STRAYS_S
 from shunter.backends.supervised.gangs.delivery import deliver, end_unbelieved
 from shunter.backends.supervised.gangs.gang import LOST, Gang, told_of
 from shunter.backends.supervised.shares import refusal_in_words
-from shunter.core.effects import Effect, SetAside
+from shunter.backends.timetables import timetables
+from shunter.core.effects import Effect, Reshape, SetAside, ShareTurns, Weigh
+from shunter.core.performance.gang_slots import Tenant
 from shunter.errors import BackendError
 from shunter.events.facts.execution import ReshapeRefused
 from shunter.events.values.ids import JobId, NodeName
@@ -38,7 +43,7 @@ class LiveGangs(Mapping[JobId, Gang]):
         inbox: where what becomes of them is told.
         agents: all of them, by their names.
         tasks: where orders are delivered.
-        retry_s: how long until a host is asked again to end what was set aside.
+        limits: what attempts are held to.
         tell: told of gangs that keep other shares than they were to have.
         drain_of: returns why a server is about to go; nothing if it is not.
     """
@@ -48,14 +53,14 @@ class LiveGangs(Mapping[JobId, Gang]):
         inbox: Inbox,
         agents: Mapping[NodeName, NodeAgent],
         tasks: TaskGroup,
-        retry_s: float,
+        limits: Limits,
         tell: Callable[[str], None],
         drain_of: Callable[[NodeName], str],
     ) -> None:
         self._inbox = inbox
         self._agents = agents
         self._tasks = tasks
-        self._retry_s = retry_s
+        self._quantum_us = 0 if limits.slicing is None else limits.slicing.quantum_us
         self._tell = tell
         self._drain_of = drain_of
         self._gangs: dict[JobId, Gang] = {}
@@ -80,6 +85,10 @@ class LiveGangs(Mapping[JobId, Gang]):
     def add(self, gang: Gang) -> None:
         """Take in a gang that is about to begin, or may run already."""
         self._gangs[gang.watch.job_id] = gang
+        for name, part in gang.parts.items():
+            own = self._agents[name].nodes
+            part.nodes = tuple(node for node in gang.nodes if node in own)
+        self._retime()
 
     def watch(self, gang: Gang) -> None:
         """Look at a gang from now on; what was told of it before comes again."""
@@ -92,7 +101,37 @@ class LiveGangs(Mapping[JobId, Gang]):
     def ask(self, gang: Gang, effect: Effect) -> None:
         """Have all parts of a gang given an order."""
         gang.ask(effect)
+        self._retime()  # who stands still in place leaves its turns to others
         self.settle(gang)
+
+    def reshape(self, effect: Reshape, shares: Mapping[NodeName, Shares]) -> None:
+        """Have an attempt held to other shares, or take turns on other GPUs as its own."""
+        if gang := self.attempt(effect.job_id, effect.attempt):
+            gang.given, gang.shares = effect.allocation, shares
+            self._retime()
+            self.settle(gang)
+
+    def weigh(self, effect: Weigh) -> None:
+        """Have an attempt take turns of another weight."""
+        if gang := self.attempt(effect.job_id, effect.attempt):
+            gang.weight = effect.weight
+            self._retime()
+            self.settle(gang)
+
+    def share_turns(self, effect: ShareTurns) -> None:
+        """Have an attempt take its turns together with others, or alone again."""
+        gang = self.attempt(effect.job_id, effect.attempt)
+        if gang is None:
+            return
+        if effect.beside:
+            names = (effect.job_id, *effect.beside)
+            pack, gangs = f"{effect.job_id}.{effect.attempt}", [self._gangs.get(n) for n in names]
+        else:
+            pack, gangs = "", [each for each in self._gangs.values() if each.pack == gang.pack]
+        for each in gangs:
+            if each is not None and each.pack != pack:
+                each.pack = pack
+                self.settle(each)
 
     def set_aside(self, effect: SetAside) -> None:
         """Believe nothing more of an attempt, and end it wherever it may run."""
@@ -112,7 +151,7 @@ class LiveGangs(Mapping[JobId, Gang]):
         if watch.is_over:
             self._unwatch(gang)
             self._forget(gang)
-        elif (gang.due() or gang.shares_due()) and not gang.is_delivering:
+        elif gang.is_owed and not gang.is_delivering:
             gang.is_delivering = True
             self._tasks.start_soon(deliver, gang, self._agents, self._refused)
 
@@ -187,6 +226,7 @@ class LiveGangs(Mapping[JobId, Gang]):
                 tasks.start_soon(ask, name)
         for key, gang in there.items():
             gang.note_switch("stop" if key in stops else "continue", stands[key])
+        self._retime()
         if errors:
             raise errors[0]
         return stands
@@ -197,13 +237,40 @@ class LiveGangs(Mapping[JobId, Gang]):
         self._inbox.put(lambda at_us: replace(fact, at_us=at_us))
 
     async def _end_unbelieved(self, gang: Gang) -> None:
-        await end_unbelieved(gang, self._agents, self._retry_s)
+        await end_unbelieved(gang, self._agents, STRAYS_S)
         self._inbox.put_all(gang.watch.tell(LOST, [], self._inbox))
         self._forget(gang)
 
     def _forget(self, gang: Gang) -> None:
         if self._gangs.get(gang.watch.job_id) is gang:
             del self._gangs[gang.watch.job_id]
+            self._retime()
+
+    def _retime(self) -> None:
+        """Make the timetables of gangs anew, and have those told that changed.
+
+        One that was just found again has no weight until the scheduler tells it.
+        """
+        turning = {
+            name: gang
+            for name, gang in self._gangs.items()
+            if gang.takes_turns and gang.stance != "stop"
+        }
+        if not any(len(gang.given.shares) > 1 for gang in turning.values()):
+            return
+        tenants = {
+            name: Tenant(gang.given.shares, gang.weight)
+            for name, gang in turning.items()
+            if gang.weight is not None
+        }
+        changed = list[Gang]()
+        for name, timetable in timetables(tenants, self._quantum_us).items():
+            gang = self._gangs[name]
+            if gang.timetable != timetable:
+                gang.timetable = timetable.period_us, timetable.first_us, timetable.length_us
+                changed.append(gang)
+        for gang in changed:  # to settle one may be to forget it, and to make them anew
+            self.settle(gang)
 
     def _unwatch(self, gang: Gang) -> None:
         for name in gang.parts:

@@ -11,7 +11,14 @@ from typing import Any
 
 from shunter.core.interfaces import Observer, Observers, Rng
 from shunter.core.performance.throughputs import ThroughputTable
-from shunter.core.placement import Placement
+from shunter.core.placement import Placement, at_load, note_load
+from shunter.core.planning.making_room import (
+    RoomMaker,
+    RoomMemory,
+    earliest,
+    held_jobs,
+    with_room_observers,
+)
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.state import Job
 from shunter.core.view import View
@@ -21,7 +28,6 @@ from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,
     RoundPlanned,
-    Target,
     TargetsSet,
     WaitReasonChanged,
 )
@@ -36,13 +42,14 @@ from shunter.events.facts.jobs import (
     JobCancelRequested,
     JobHeld,
     JobReleased,
+    JobResized,
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, Ledger, Targets
+from shunter.policies.gavel.mechanism import Demands, Gang, Ledger, Targets
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter.policies.gavel.scheduling.changes import Told, changes_of, waits_of
 from shunter.policies.gavel.scheduling.choosing import Candidate, choose, is_starved
@@ -59,7 +66,9 @@ from shunter.policies.gavel.scheduling.policy_memory import (
     GavelMemory,
     fractions_of,
     gpu_type_of,
+    is_contended,
     seconds,
+    targets_of,
 )
 from shunter.policies.gavel.scheduling.rates import Rates
 from shunter.policies.gavel.scheduling.together import seat_together
@@ -67,8 +76,6 @@ from shunter.policies.gavel.scheduling.together import seat_together
 __all__ = ["GavelPolicy", "Timing"]
 
 _TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
-_WHOLE = 1.0 - 1e-6
-"""A target at which a job is to stay where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,11 @@ class GavelPolicy:
     remembers: bool = True
     estimates: bool = False
     said: str = field(default="", compare=False)
+    room: RoomMaker | None = None
+
+    def with_room(self, room: RoomMaker) -> "GavelPolicy":
+        """Return the policy with a maker of room."""
+        return replace(self, room=room)
 
     def knowing(self, table: ThroughputTable) -> "GavelPolicy":
         """Return the policy with a table of throughputs, its gaps filled if it estimates."""
@@ -145,6 +157,8 @@ class GavelPolicy:
             memory.know_pairs(fractions_of(view.targets))
             memory.ledger.reset(fractions_of(view.targets), seconds(view.now_us))
             memory.changed = memory.ledger.is_dirty = True
+        if self.room is not None:
+            memory.places = RoomMemory.of(view, self.room.every_us)
         return memory
 
     def observers(self, memory: GavelMemory) -> Observers:
@@ -172,15 +186,17 @@ class GavelPolicy:
 
         touched = (*_TOUCHED, *CLUSTER_CHANGES, JobSubmitted, QuotaChanged)
         told: dict[Any, Any] = dict.fromkeys(touched, changed)
-        told.update(dict.fromkeys(JOB_ENDS, _ended(memory)))
+        told.update(dict.fromkeys(JOB_ENDS, _ended(memory)) | {JobResized: memory.resized})
         told.update({AllocationChanged: _moved(memory), AllocationLearned: learned})
         told[ProfileSampled] = _sampled(memory, self._rates)
         told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
-        return {**told, WaitReasonChanged: waits}
+        told[WaitReasonChanged] = waits
+        return with_room_observers(told, self.room, memory.places)
 
     def advance(self, memory: GavelMemory, view: View) -> None:
         """Count time, learn who wants GPUs, and see whether new targets are due."""
         now_us = view.now_us
+        note_load(self.placement, memory.packing, view.pools)
         memory.settle_all(now_us)
         turn = now_us // self.timing.turn_us
         memory.turns, memory.turn = turn > memory.turn, turn
@@ -213,20 +229,25 @@ class GavelPolicy:
         """Choose and seat; say why."""
         candidates, nowhere = self._candidates(memory, view)
         choice = choose(memory.ledger, candidates, room_among(candidates, view))
-        seats = seat_together(choice, candidates, self.placement, view)
+        placement = at_load(self.placement, memory.packing)
+        seats = seat_together(choice, candidates, placement, view)
         told = Told(seats, choice, memory.ledger, _pairs_of(memory.ledger))
         changes = changes_of(seats, told, candidates, view)
-        changes = (*changes, *cpu_starts(self.placement, view, changes))
+        changes = (*changes, *cpu_starts(placement, view, changes))
         waiting = [each for each in candidates if each.on is None]
         waits = (
             *waits_of(told, waiting, memory.told, every=view.all_reasons),
             *_waits_nowhere(nowhere, self._rates(memory), memory, every=view.all_reasons),
         )
-        return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
+        plan = Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
+        if self.room is None or memory.places is None:
+            return plan
+        return self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
 
     def wake_at(self, memory: GavelMemory) -> int | None:
         """Return the end of the turn if others may run then, or when targets are due."""
-        ends_us = (memory.turn + 1) * self.timing.turn_us if memory.contended else None
+        turn_us = (memory.turn + 1) * self.timing.turn_us if memory.contended else None
+        ends_us = earliest(turn_us, memory.places)
         most_us = self.timing.most_us
         if not most_us or memory.asked_us is None or not memory.ledger.received_s:
             return ends_us
@@ -321,17 +342,6 @@ def guesses_in_words(count: int, what: str, error: float | None) -> str:
     return f"{count} {what} guessed{off}"
 
 
-def targets_of(fractions: Fractions) -> tuple[Target, ...]:
-    """Return fractions as they are recorded: to 1e-9, and only where there is any."""
-    found: list[Target] = []
-    for gang, row in fractions.items():
-        for name, part in row.items():
-            rounded = round(part, 9)
-            if rounded > 0:
-                found.append(Target(gang, name, rounded))
-    return tuple(found)
-
-
 def _pairs_of(ledger: Ledger) -> dict[JobId, list[Gang]]:
     """Return the pairs of each job that have targets."""
     found: dict[JobId, list[Gang]] = {}
@@ -340,18 +350,6 @@ def _pairs_of(ledger: Ledger) -> dict[JobId, list[Gang]]:
             for job_id in gang:
                 found.setdefault(job_id, []).append(gang)
     return found
-
-
-def is_contended(memory: GavelMemory) -> bool:
-    """Say whether anybody is not where it is to stay."""
-    ledger, posts = memory.ledger, memory.posts
-    for gang in ledger.received_s:
-        if len(gang) > 1:
-            continue  # its jobs are looked at one by one, wherever they are
-        post = posts.get(gang[0])
-        if post is None or ledger.target(post.gang, post.gpu_type) < _WHOLE:
-            return True
-    return False
 
 
 def _ended(memory: GavelMemory) -> Observer:

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from shunter.core.placement import Packing
+from shunter.core.planning.making_room import RoomMemory
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.facts.jobs import JobResized
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.fact import fact
@@ -23,13 +26,17 @@ __all__ = [
     "fractions_of",
     "gang_of",
     "gpu_type_of",
+    "is_contended",
     "seconds",
+    "targets_of",
 ]
 
 SOLVED: Final = "ok"
 """The status of targets that were computed; any other one says why they were not."""
 
 _PACKED = Sharing.packed
+_WHOLE = 1.0 - 1e-6
+"""A target at which a job is to stay where it is."""
 
 
 @fact
@@ -53,7 +60,8 @@ class GavelMemory:
     `stale` says that something has happened since the last plan, `changed` that it may be about
     who wants GPUs, or what GPUs there are. `told` are the recorded reasons of those that wait.
     `guessed` are rates of jobs from those of other jobs, and how far off such guesses are; `found`
-    are those last looked up.
+    are those last looked up. `packing` is what a placement that adapts to the load goes by,
+    `places` what a maker of room does.
     """
 
     ledger: Ledger = field(default_factory=lambda: Ledger([], 1.0))
@@ -73,6 +81,8 @@ class GavelMemory:
     problem: str = ""
     guessed: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
     guess_error: float | None = None
+    packing: Packing = field(default_factory=dict)
+    places: RoomMemory | None = None
     found: dict[JobId, dict[GpuType, float]] = field(
         default_factory=dict, compare=False, metadata=DERIVED
     )
@@ -137,6 +147,12 @@ class GavelMemory:
         else:
             self.posts[job.job_id] = CurrentPlacement(gpu_type, now_us, gang_of(job, view))
 
+    def resized(self, event: JobResized, view: View) -> None:
+        """Drop the rates of a job whose gang has another size from its next attempt on."""
+        self.measured.forget_rates(event.job_id)
+        self.found.pop(event.job_id, None)
+        self.stale = self.changed = True
+
     def forget(self, job_id: JobId, view: View, now_us: int) -> None:
         """Drop a job that has ended."""
         before = self._gang_at(job_id)
@@ -177,3 +193,26 @@ def fractions_of(targets: Iterable[Target]) -> Fractions:
 def seconds(time_us: int) -> float:
     """Return microseconds in seconds."""
     return time_us / 1_000_000
+
+
+def targets_of(fractions: Fractions) -> tuple[Target, ...]:
+    """Return fractions as they are recorded: to 1e-9, and only where there is any."""
+    found: list[Target] = []
+    for gang, row in fractions.items():
+        for name, part in row.items():
+            rounded = round(part, 9)
+            if rounded > 0:
+                found.append(Target(gang, name, rounded))
+    return tuple(found)
+
+
+def is_contended(memory: GavelMemory) -> bool:
+    """Say whether anybody is not where it is to stay."""
+    ledger, posts = memory.ledger, memory.posts
+    for gang in ledger.received_s:
+        if len(gang) > 1:
+            continue  # its jobs are looked at one by one, wherever they are
+        post = posts.get(gang[0])
+        if post is None or ledger.target(post.gang, post.gpu_type) < _WHOLE:
+            return True
+    return False

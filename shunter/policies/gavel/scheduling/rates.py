@@ -65,10 +65,14 @@ class Measured:
         self.kept_used[together] = self.kept[together]
         return True
 
-    def forget(self, job_id: JobId) -> None:
-        """Drop a job that has ended."""
+    def forget_rates(self, job_id: JobId) -> None:
+        """Drop how fast a job was."""
         for notes in (self.rates, self.used):
             notes.pop(job_id, None)
+
+    def forget(self, job_id: JobId) -> None:
+        """Drop a job that has ended."""
+        self.forget_rates(job_id)
         self.steps.pop(job_id, None)
 
 

@@ -17,7 +17,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.placement import Placement
+from shunter.core.placement import Placement, at_load
+from shunter.core.planning.making_room import (
+    RoomMaker,
+    RoomMemory,
+    earliest,
+    held_jobs,
+    with_room_observers,
+)
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift
@@ -43,6 +50,7 @@ from shunter.events.facts.jobs import (
     JobCancelRequested,
     JobHeld,
     JobReleased,
+    JobResized,
     JobSubmitted,
 )
 from shunter.events.values.ids import GpuType, JobId
@@ -59,7 +67,7 @@ from shunter.policies.params import Duration, PolicyParams
 __all__ = ["TwoLevel", "TwoLevelMemory", "TwoLevelParams", "TwoLevelPolicy"]
 
 _TOUCHED = (
-    *(JobHeld, JobReleased, JobCancelRequested),
+    *(JobHeld, JobReleased, JobResized, JobCancelRequested),
     *(GpusReleased, LaunchFailed, AttemptLost, AllocationLearned),
 )
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -71,6 +79,7 @@ class TwoLevelMemory:
 
     `counted` is the service of each job that stands in it already. `turn` is the number of the
     present turn, `turns` whether it has just begun; `stale` says that something has happened.
+    `places` is what a maker of room goes by.
     """
 
     inside: Ranking = field(default_factory=Ranking)
@@ -80,6 +89,7 @@ class TwoLevelMemory:
     turn: int = -1
     turns: bool = False
     stale: bool = True
+    places: RoomMemory | None = None
 
     def count(self, group: str, job: Job, now_us: int) -> None:
         """Count the service of a job up to now."""
@@ -118,6 +128,7 @@ class TwoLevelPolicy:
     name: str = "two_level"
     version: str = "1"
     remembers: bool = True
+    room: RoomMaker | None = None
 
     @property
     def oracle(self) -> bool:
@@ -128,10 +139,16 @@ class TwoLevelPolicy:
         """Return the policy with the index policy inside."""
         return replace(self, inside=inside)
 
+    def with_room(self, room: RoomMaker) -> "TwoLevelPolicy":
+        """Return the policy with a maker of room."""
+        return replace(self, room=room)
+
     def start(self, view: View) -> TwoLevelMemory:
         """Return the memory for a cluster as it is; nobody has had anything."""
         memory = TwoLevelMemory(self._index.start(view))
         memory.counted = {job.job_id: job.service_us(view.now_us) for job in view.jobs.values()}
+        if self.room is not None:
+            memory.places = RoomMemory.of(view, self.room.every_us)
         return memory
 
     def observers(self, memory: TwoLevelMemory) -> Observers:
@@ -177,7 +194,7 @@ class TwoLevelPolicy:
         also(AllocationChanged, moved)
         also(RoundPlanned, planned)
         also(WaitReasonChanged, waits)
-        return told
+        return with_room_observers(told, self.room, memory.places)
 
     def advance(self, memory: TwoLevelMemory, view: View) -> None:
         """Rank anew who has changed rank by itself, and count what groups have had."""
@@ -195,9 +212,10 @@ class TwoLevelPolicy:
         """Fill group by group; say why."""
         candidates, has = self._candidates(memory, view)
         choice = self._filled(memory, candidates, dict(has), view)
-        seats = seat_together(choice, candidates, self.placement, view)
+        placement = at_load(self.placement, memory.inside.packing)
+        seats = seat_together(choice, candidates, placement, view)
         changes = changes_of(seats, _Teller(has, self.by), candidates, view)
-        changes = (*changes, *cpu_starts(self.placement, view, changes))
+        changes = (*changes, *cpu_starts(placement, view, changes))
         free = max(choice.room.values(), default=0)
         waits = tuple(
             (job.job_id, Wait(reason, job.spec.gpus, free))
@@ -206,14 +224,17 @@ class TwoLevelPolicy:
             for reason in [seats.misfits.get(job.job_id, Reason.outranked)]
             if view.all_reasons or memory.told.get(job.job_id) is not reason
         )
-        return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
+        plan = Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
+        if self.room is None or memory.places is None:
+            return plan
+        return self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
 
     def wake_at(self, memory: TwoLevelMemory) -> int | None:
         """Return the end of the turn, or when a rank changes, if anybody waits."""
         if not memory.inside.waiting:
             return None
         ends_us = (memory.turn + 1) * self.turn_us
-        changes_us = self._index.wake_at(memory.inside)
+        changes_us = earliest(self._index.wake_at(memory.inside), memory.places)
         return ends_us if changes_us is None else min(ends_us, changes_us)
 
     def settled(self, memory: TwoLevelMemory) -> bool:

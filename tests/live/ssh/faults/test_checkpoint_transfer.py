@@ -86,7 +86,7 @@ async def test_checkpoint_cut_off_on_its_way_arrives_whole_at_the_next_try(bench
         assert isinstance(failed, LaunchFailed)
         assert failed.retryable
         assert not (job / "checkpoints" / "large").exists()
-        await waits_for(lambda: backend._hosts[NodeName("n1")].is_up, "the host")
+        await waits_for(lambda: backend.agents[NodeName("n1")].is_up, "the host")
         await order(backend, saving("n1", 3))
         await seen_until(backend, AttemptExited)
         said = await said_digest(backend, 3)

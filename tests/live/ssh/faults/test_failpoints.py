@@ -31,7 +31,7 @@ from tests.live.ssh.conftest import HOSTS
 from tests.live.ssh.farm import LACKING, Farm, farm_at
 from tests.live.ssh.site import cluster, worker
 
-pytestmark = [pytest.mark.live, pytest.mark.ssh]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.ssh]
 
 POINTS_LEAST = 40
 THOROUGH = bool(os.environ.get("SHUNTER_THOROUGH"))

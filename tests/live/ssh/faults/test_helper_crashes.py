@@ -25,7 +25,7 @@ from tests.live.ssh.farm import LACKING, Farm, farm_at
 from tests.live.ssh.faults.test_failpoints import Case, runs_of, wrongs
 from tests.live.ssh.site import cluster, worker
 
-pytestmark = [pytest.mark.live, pytest.mark.ssh]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.ssh]
 
 POINTS = {  # those the issue names, and what a rank is at then
     "attempt locked": "before its supervisor is",

@@ -109,3 +109,12 @@ def test_missing_tokens_say_how_to_make_them(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError) as caught:
         read_tokens(str(tmp_path / "none"))
     assert "--make-token" in str(caught.value)
+
+
+def test_proposers_are_those_of_the_config() -> None:
+    tokens = Tokens({LONG: "ana", "u" * 32: "bo"})
+    callers = Callers((), tokens, uid=0, proposers=("ana",))
+    assert callers.caller({}, bearer(LONG)).is_proposer
+    assert not callers.caller({}, bearer(LONG)).is_admin
+    assert not callers.caller({}, bearer("u" * 32)).is_proposer
+    assert not callers.caller(peer(0), {}).is_proposer, "admins need no such role"

@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 from shunter.app.api.documents.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
@@ -15,7 +17,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.jobs import JobFailed, JobFinished, JobRejected, JobSubmitted, Outcome
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 from shunter.events.values.reasons import Because, Reason
@@ -129,6 +131,17 @@ def test_moved_job_is_asked_to_leave_by_its_next_grant() -> None:
         ("a[0-1]", 5),
         ("b[0-1]", None),
     ]
+
+
+def test_attempt_in_turns_that_was_given_other_gpus_tells_those() -> None:
+    """It works on: its next turns are there."""
+    moved = Allocation((Share(NodeName("a"), 0b1100),), Sharing.sliced)
+    found = life(
+        AllocationChanged(1, JOB, replace(on("a"), sharing=Sharing.sliced), RULE),
+        AttemptStarted(2, JOB, 1),
+        JobReshaped(5, JOB, moved, Because("lower_height")),
+    )
+    assert [one.where for one in found.attempts] == ["a[2-3]"]
 
 
 def test_attempt_asked_to_leave_before_it_began_knows_when() -> None:

@@ -5,6 +5,7 @@ import pytest
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
 from shunter.app.api.submissions import SAME_FIELDS, array_of, submission_of
 from shunter.errors import UsageError
+from shunter.events.values.job_spec import Level
 
 
 def body(**fields: Any) -> SubmitBody:
@@ -45,3 +46,35 @@ def test_tasks_of_an_array_differ_in_index_name_and_key() -> None:
         ("sweep/4", "k/4"),
     ]
     assert found[2].environment == {"A": "1"}
+
+
+CURVE = {"gpus": 4, "shape_tolerance": (((4,), 1.0), ((2, 2), 0.72))}
+
+
+def test_contract_of_a_body_is_that_of_the_job() -> None:
+    said = {"interference": 0.1, "migratable": False, "tolerance": ((Level.rack, 0.8),)}
+    found = submission_of(body(**CURVE, **said, min_speed=0.7), "")
+    found.check()
+
+    assert found.spec.demand().shapes == ((4,), (2, 2))
+    assert found.spec.demand().max_level is Level.rack
+    assert found.spec.demand().apart is True
+    assert not found.spec.migratable
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"min_speed": 0.7}, "expected a curve that it is the floor of"),
+        ({"gpus": 4, "shape_tolerance": (((2, 2), 0.72),)}, "shape_tolerance: expected the packed"),
+        ({"tolerance": ((Level.rack, 0.5), (Level.domain, 0.6))}, "tolerance: domain has 0.6"),
+        (
+            {"tolerance": ((Level.rack, 0.5),), "min_speed": 0.5, "max_level": Level.server},
+            "expected one of them",
+        ),
+        ({**CURVE, "shapes": ((4,),)}, "expected no shapes beside it"),
+    ],
+)
+def test_contract_that_cannot_be_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        submission_of(body(**fields), "").check()

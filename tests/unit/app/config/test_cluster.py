@@ -51,7 +51,10 @@ def test_sockets_and_switches_divide_the_gpus_evenly() -> None:
 def test_levels_that_tell_nothing_are_left_out() -> None:
     assert _group().configuration("x").levels == ()
     one_each = _group(sockets=2, switches=2).configuration("x").levels
-    assert [groups.level for groups in one_each] == [Level.switch]
+    assert [(groups.level, groups.masks) for groups in one_each] == [
+        (Level.switch, (0b1111, 0b11110000)),
+        (Level.socket, (0b1111, 0b11110000)),
+    ]
 
 
 def test_links_are_masks() -> None:

@@ -44,7 +44,7 @@ def _refusal(setting: str, config_file: Path) -> str:
         ("policy.trigger=never", "expected 'round' or 'event', not 'never'"),
         (
             "policy.placement=best",
-            "expected 'consolidated', 'spread', 'first_fit' or 'skew', not 'best'",
+            "expected 'consolidated', 'spread', 'first_fit', 'skew' or 'topology', not 'best'",
         ),
         ("policy.guards.max_preemptions_per_job_hour=0", "expected 1 or more, not 0"),
         ("policy.guards.starvation_after=0", "expected more than 0, not 0"),

@@ -4,6 +4,7 @@ import asyncio
 import json
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,18 @@ from shunter.app.cost_fitting import (
 from shunter.app.cost_fitting.costs import LEAST_US
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
-from shunter.events.facts.execution import AttemptEnded, GpusReleased, LaunchFailed
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    GpusReleased,
+    LaunchFailed,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.facts.jobs import JobCancelled, Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.job_spec import SuspendMode
 from shunter.workloads import Trace
@@ -56,7 +64,7 @@ def attempt(number: int, launched_s: float, first_step: int = 0, **fields: Any) 
     """Return an attempt that was seen to start half a second after its launch."""
     launched_us = round(launched_s * S)
     fields = {"is_elsewhere": False, "gpu_type": V100, **fields}
-    shares = (Share(NodeName("n0"), 1),)
+    shares = (Share(NodeName("n0"), (1 << fields.pop("gpus", 1)) - 1),)
     return Attempt(
         number,
         shares,
@@ -127,6 +135,23 @@ def test_resuming_and_migrating_are_measured_from_their_own_launches() -> None:
     assert {k: us / S for k, us in fitted.launch_us.items()} == pytest.approx(
         {Launch.start: 3, Launch.resume: 2, Launch.migrate: 5}, abs=0.1
     )
+
+
+def test_gang_of_another_size_is_a_kind_of_its_own_and_does_more_work() -> None:
+    """60 steps on four GPUs take 2.4 s; on the one that was submitted they are 6 s of work."""
+    grown = job(
+        3,
+        suspended(0, 8, 40),
+        attempt(2, 20, 40, left_us=round(27.4 * S), is_elsewhere=True, gpus=4, batches_s=[0.04]),
+        model="small",
+        gpus_max=4,
+    )
+    found = observed(ALONE, MOVED, BIG, grown)
+    fitted = fit_costs(found)
+    assert fitted.batch_us[Kind("small", 4, V100)] / S == pytest.approx(0.04, rel=0.02)
+    assert work_us(grown, found, fitted) / S == pytest.approx(10, abs=0.3)
+    unknown = replace(fitted, batch_us={})
+    assert work_us(grown, found, unknown) / S == pytest.approx(4 + 2.4 * 4, abs=0.3)
 
 
 def test_a_cost_without_a_sample_is_left_out_and_said() -> None:
@@ -305,6 +330,66 @@ def test_costs_of_a_simulation_are_found_in_its_log(generated: Generated, tmp_pa
     }
     assert fitted.suspend_us == 10 * S
     assert all(fitted.launches.values())
+
+
+def test_others_turns_are_no_work_and_a_change_of_hands_has_a_cost(
+    generated: Generated, tmp_path: Path
+) -> None:
+    log = tmp_path / "run.db"
+    costs = {"start": "20s", "turn": "3s"}
+    slicing = {"quantum": "60s"}
+    config = generated(
+        policy__name="gandiva",
+        policy__slicing=slicing,
+        workload__generate__load=6,
+        simulation__costs=costs,
+        log__url=str(log),
+    )
+    simulate(config)
+    seen, _ = read(log)
+    fitted = fit_costs(seen)
+    assert fitted.launch_us == {Launch.start: 20 * S}
+    assert fitted.turn_us == pytest.approx(3 * S, rel=0.01)  # a first turn takes no change of hands
+    assert fitted.turns > 20
+    assert any(each.stopped_us for job in seen.jobs for each in job.attempts)
+    seen.is_simulated = False  # so that the work is that of its turns, not what a trace declared
+    for each in seen.jobs:
+        if each.outcome is Outcome.finished:
+            assert work_us(each, seen, fitted) == each.declared_us
+
+
+def test_start_up_ends_with_the_first_mini_batch_without_the_wait_for_a_turn() -> None:
+    events: list[Event] = [scheduler_started(), node_added()]
+    where = granted(0, n0=0b1)
+    sliced = Allocation(where.allocation.shares, Sharing.sliced)
+    shares = sliced.shares
+    events += [
+        job_submitted(0, 1, total_steps=101),
+        replace(where, allocation=sliced),
+        attempt_started(0, at=S),
+        TurnStarted(5 * S, job_id(0), 1, shares, began_us=4 * S),
+        TrainingStarted(7 * S, job_id(0), 1),
+        TurnEnded(9 * S, job_id(0), 1, ended_us=8 * S),
+        TurnStarted(20 * S, job_id(0), 1, shares, began_us=20 * S),
+        AttemptEnded(29 * S, job_id(0), 1, 0),
+        GpusReleased(29 * S, job_id(0), 1),
+        job_finished(0, at=29 * S),
+    ]
+
+    async def looked_at() -> Observed:
+        async with reading(events) as reader:
+            return await observe_log(reader)
+
+    seen = asyncio.run(looked_at())
+    (one,) = seen.jobs
+    (only,) = one.attempts
+    # It stood still from 1 to 4 and from 8 to 20, and began its first mini-batch before 7.
+    assert (only.stopped_us, only.stopped_at_first_us) == (15 * S, 3 * S)
+    fitted = fit_costs(seen)
+    batch_us = fitted.batch_us[Kind("", 1, V100, "j0")]
+    assert batch_us == pytest.approx(0.1 * S)
+    assert fitted.launch_us[Launch.start] == pytest.approx(4 * S - batch_us, abs=1)
+    assert work_us(one, seen, fitted) == pytest.approx(10 * S + batch_us, abs=1)
 
 
 @pytest.mark.parametrize("costs", [{}, COSTS])

@@ -71,11 +71,11 @@ class Decoded:
         (number,) = (int(uuid) for uuid, track in self.tracks.items() if track.name == name)
         return number
 
-    def values(self, name: str) -> list[tuple[int, int]]:
+    def values(self, name: str) -> list[tuple[int, float]]:
         """Return the instants and values of a counter."""
         number = self.of(name)
         return [
-            (at_us, event.counter_value)
+            (at_us, event.double_counter_value or event.counter_value)
             for at_us, event in self.events
             if event.track_uuid == number
         ]
@@ -155,7 +155,7 @@ def test_counters_are_those_of_the_log(run: Run) -> None:
                 used[since_us] += 1
                 used[until_us] -= 1
     if not any("(" in track.name for track in decoded.tracks.values()):
-        at, now, recounted = dict[int, int](), 0, []
+        at, now, recounted = dict[int, float](), 0, []
         for at_us, change in sorted(used.items()):
             now += change
             if change:
@@ -167,6 +167,38 @@ def test_counters_are_those_of_the_log(run: Run) -> None:
     assert waiting[-1][1] == running[-1][1] == decoded.values("GPUs in use")[-1][1] == 0
     assert max(value for _, value in waiting) <= there
     assert max(value for _, value in running) > 1
+
+
+def test_utilisation_is_the_used_part_of_the_gpus_that_are_up(run: Run) -> None:
+    result, decoded, events = run
+    assert decoded.tracks[decoded.of("utilisation of GPUs")].counter.unit_name == "%"
+    if any(event["kind"] == "NodeLost" for event in events):
+        return
+    gpus = result.document["cluster"]["gpus"]
+    shown = [(at_us, used * 100 / gpus) for at_us, used in decoded.values("GPUs in use")]
+    drawn = decoded.values("utilisation of GPUs")
+    assert [value for _, value in drawn][1:] == pytest.approx([value for _, value in shown][1:])
+
+
+def test_each_queue_has_its_length_where_there_are_several(tmp_path: Path) -> None:
+    rows = ["job_id,submit_s,duration_s,gpus,queue"]
+    rows += [f"j{i},{i},{300 + i},4,{'ab'[i % 2]}" for i in range(12)]
+    (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n")
+    url, drawn = str(tmp_path / "run.db"), tmp_path / "run.pftrace"
+    workload = {"trace": str(tmp_path / "jobs.csv")}
+    simulate(make_config({"cluster": {"nodes": NODES}, "workload": workload, "log": {"url": url}}))
+    done = CliRunner().invoke(app, ["log", "export", url, "--perfetto", str(drawn)])
+    assert done.exit_code == 0, done.output
+    decoded = Decoded(drawn)
+    in_all = dict(decoded.values("jobs that wait"))
+    by_queue = [dict(decoded.values(f"queue {name}: jobs that wait")) for name in "ab"]
+    now: list[float] = [0, 0]
+    for at_us in sorted({*in_all, *by_queue[0], *by_queue[1]}):
+        now = [each.get(at_us, last) for each, last in zip(by_queue, now, strict=True)]
+        if at_us >= max(min(each) for each in by_queue):
+            assert sum(now) == in_all.get(at_us, sum(now))
+    assert sum(now) == 0
+    assert max(max(each.values()) for each in by_queue) > 1
 
 
 @pytest.mark.parametrize(

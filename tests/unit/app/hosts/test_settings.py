@@ -113,3 +113,18 @@ def test_units_of_cpu_are_no_gpus() -> None:
 
     with pytest.raises(ConfigError, match=r"cpu1\.gpus: \[cluster\] gives it units of CPU"):
         settings(nodes=nodes, hosts={"cpu1": {"gpus": ["0", "1"]}})
+
+
+TWO_SOCKETS = {"name": "gpu[1-2]", "gpus": 2, "sockets": 2, "socket_cpus": [[4, 6], [5, 7]]}
+
+
+def test_cpus_of_a_host_are_those_of_its_sockets() -> None:
+    own = {"gpu2": {"cpus": [4, 5, 7]}}
+    one, other = settings(nodes=[TWO_SOCKETS], hosts=own).hosts
+    assert (one.cpus, one.sockets) == ((4, 5, 6, 7), ((0b01, (4, 6)), (0b10, (5, 7))))
+    assert (other.cpus, other.sockets) == ((4, 5, 7), ((0b01, (4,)), (0b10, (5, 7))))
+
+
+def test_cpu_of_a_host_that_is_on_no_socket_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"gpu2\.cpus names CPU 3, which is on no socket"):
+        settings(nodes=[TWO_SOCKETS], hosts={"gpu2": {"cpus": [3, 4]}})

@@ -4,16 +4,20 @@ import tomllib
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from shunter.app.cli.application import app
+from shunter.app.config.cluster_section import NodeGroup
+from shunter.app.config.loading import make_config
 from shunter.app.hosts import writing
-from shunter.app.hosts.checks import findings_of
+from shunter.app.hosts.checks import findings_of, map_findings
 from shunter.backends.ssh.host_inventory import HostInventory
 from shunter.backends.ssh.settings import SshAccess, SshHost
 from shunter.events.values.ids import NodeName
 from tests.factories import configuration
+from tests.unit.app.gpu_maps.test_found_map import wired
 
 SEEN: dict[str, Any] = {
     "python": [3, 11, 0],
@@ -22,7 +26,7 @@ SEEN: dict[str, Any] = {
     "gpus": [],
     "gpus_lost": [],
     "gpu_fault": "NVML sees none",
-    "links": [],
+    "wiring": {},
     "cpus": [0, 1],
     "memory_mb": 64_000,
     "free_mb": 900_000,
@@ -31,7 +35,7 @@ SEEN: dict[str, Any] = {
     "shared": [],
     "ends_sessions": False,
 }
-GPU = {"name": "NVIDIA A100", "uuid": "GPU-1", "index": 0, "socket": None}
+GPU = {"name": "NVIDIA A100", "uuid": "GPU-1", "index": 0}
 
 
 def written(
@@ -59,7 +63,7 @@ def written(
 def test_gpus_that_are_not_seen_are_those_of_the_command_line(
     gpus: int | None, seen: list[Any], count: int, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, notes = written(monkeypatch, gpus, gpus=seen, links=[["X"]] * len(seen))
+    config, notes = written(monkeypatch, gpus, gpus=seen)
     assert config["cluster"]["nodes"][0]["gpus"] == count
     assert notes == [f"gpu1: {told}"]
 
@@ -97,3 +101,36 @@ def test_init_wants_one_kind_of_cluster(words: list[str], told: str) -> None:
     refused = CliRunner().invoke(app, ["init", *words])
     assert refused.exit_code == 2
     assert told in refused.stderr
+
+
+def test_map_of_the_gpus_is_written_as_numbers_or_as_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = ([0, 0, 1, 1], [0, 1, 0, 1])
+    seen = [{**GPU, "index": at, "uuid": f"GPU-{at}"} for at in range(4)]
+    nodes = []
+    for switches in pairs:
+        told = wired(switches, switches, cpus=[(at, at + 2) for at in switches], joined=[[0, 1]])
+        wiring = msgspec.to_builtins(told)
+        config, _ = written(monkeypatch, None, gpus=seen, wiring=wiring, cpus=[0, 1, 2, 3])
+        nodes += config["cluster"]["nodes"]
+    even, mixed = nodes
+    assert (even["sockets"], even["switches"], even["nvlink"]) == (2, 2, [[0, 1]])
+    assert mixed["socket_gpus"] == mixed["switch_gpus"] == [[0, 2], [1, 3]]
+    assert even["socket_cpus"] == mixed["socket_cpus"] == [[0, 2], [1, 3]]
+    make_config({"cluster": {"nodes": nodes[:1]}, "workload": {"trace": "jobs.csv"}})
+
+
+def test_doctor_says_where_the_config_has_another_map_than_the_host() -> None:
+    told = msgspec.to_builtins(wired([0, 0, 1, 1], joined=[[0, 1]]))
+    seen = [{**GPU, "index": at, "uuid": f"GPU-{at}"} for at in range(4)]
+    host = replace(writing.parsed_host("gpu1", "python3"), gpus=("0", "1", "2", "3"))
+    one = HostInventory(host, {**SEEN, "gpus": seen, "wiring": told})
+    group = NodeGroup(name="gpu1", gpus=4, switch_gpus=((0, 3), (1, 2)))
+    (finding,) = map_findings(one, group, group.configuration("x"))
+    assert finding.state == "poor"
+    assert finding.what.startswith(
+        "switches are [[0, 3], [1, 2]] by the config, and [[0, 1], [2, 3]]"
+    )
+    assert finding.mend.startswith("the config counts")
+    assert list(map_findings(one, NodeGroup(name="gpu1", gpus=4), group.configuration("x"))) == []

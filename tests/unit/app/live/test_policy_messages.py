@@ -12,10 +12,23 @@ from shunter.app.policy_process.messages import (
     targets_of,
     wire_plan,
 )
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Rehome, Reshape, Start, Suspend
+from shunter.core.planning.plan import (
+    Change,
+    Judge,
+    Move,
+    Pack,
+    Plan,
+    Rehome,
+    Reshape,
+    Resize,
+    Start,
+    Suspend,
+    Try,
+)
 from shunter.events.facts.decisions import Size, SizesSet
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because
+from shunter.events.values.trials import Batch, ChangeKey, TrialKind, TrialReason
 from tests.factories import allocation
 
 
@@ -39,9 +52,14 @@ def test_changes_of_every_kind_come_back_as_they_were_sent() -> None:
         Pack: Pack(JobId("j1"), there, because),
         Reshape: Reshape(JobId("j1"), there, because),
         Rehome: Rehome(JobId("j1"), there, because),
+        Resize: Resize(JobId("j1"), there, because),
     }
     assert set(changes) == set(get_args(Change))
-    plan = Plan(tuple(changes.values()))
+    key = ChangeKey("pack", ("x", "y"), GpuType("v100"))
+    batches = (Batch(JobId("j1"), 5), Batch(JobId("j2"), 6))
+    tried = Try(JobId("j1"), TrialKind.pack, (JobId("j2"),), key, 1_000_000, batches)
+    judged = Judge(JobId("j3"), TrialReason.room, 0, ())
+    plan = Plan(tuple(changes.values()), trials=(tried, judged))
     assert plan_of(wire_plan(plan)) == plan
 
 

@@ -12,12 +12,25 @@ from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.replaying.why.scan_start import scan_start_of
+from shunter.core.intake.inputs import ResizeJob
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.errors import NotFoundError
 from shunter.events import Event, JobId, SchedulerStarted
 from shunter.events.codec import encode_record
 from shunter.events.log import Frame, LogReader, Snapshot, open_log, read_log
-from tests.factories import World, policy, quota, run, scheduler_started, servers, trace_job
+from tests.commanded import Commanded
+from tests.factories import (
+    World,
+    configuration,
+    node_name,
+    policy,
+    quota,
+    run,
+    scheduler_started,
+    servers,
+    trace_job,
+)
 from tests.replay.recording import rebuilt
 
 JOBS = tuple(
@@ -29,9 +42,20 @@ WORLD = World(servers=servers(4, 2), jobs=JOBS, queues=(quota("a", 3),), round_u
 EVERY = 9
 
 
-def two_terms() -> list[Event]:
+ELASTIC = replace(
+    WORLD,
+    jobs=tuple(replace(job, spec=replace(job.spec, gpus_min=1, gpus_max=5)) for job in JOBS),
+    speeds=SpeedModel({node_name(0): configuration(4), node_name(1): configuration(2)}),
+)
+RESIZES = [
+    ResizeJob(job.submit_us + 4, job.job_id, 1 + number % 5, "ana")
+    for number, job in enumerate(JOBS)
+]
+
+
+def two_terms(world: World = WORLD, orders: Sequence[ResizeJob] = ()) -> list[Event]:
     """Return the events of a run in whose middle another scheduler begins."""
-    events = run(WORLD, policy("las")).events
+    events = run(world, policy("las"), wrapped=lambda backend: Commanded(backend, orders)).events
     half = len(events) // 2
     at_us = events[half - 1].at_us
     return [*events[:half], scheduler_started(2, at_us, "las"), *events[half:]]
@@ -72,8 +96,11 @@ async def told(reader: LogReader, seq: int, at_us: int) -> list[object]:
     return found
 
 
-def test_what_is_told_does_not_depend_on_snapshots(tmp_path: Path) -> None:
-    events = two_terms()
+@pytest.mark.parametrize(("world", "orders"), [(WORLD, []), (ELASTIC, RESIZES)])
+def test_what_is_told_does_not_depend_on_snapshots(
+    tmp_path: Path, world: World, orders: list[ResizeJob]
+) -> None:
+    events = two_terms(world, orders)
 
     async def compare() -> int:
         await written(tmp_path / "plain.db", events, None)

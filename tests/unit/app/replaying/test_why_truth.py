@@ -13,13 +13,14 @@ from shunter.app.replaying.scores import (
 )
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
-from shunter.core.intake.inputs import ReleaseJob, SuspendJob
+from shunter.core.intake.inputs import ReleaseJob, ResizeJob, SuspendJob
+from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.ranking import Aged, Measure, RankedPolicy
 from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
 from shunter.policies.las import AttainedService
 from shunter.policies.tiresias import FeedbackQueues
-from tests.factories import World, run, servers, trace_job
+from tests.factories import World, configuration, node_name, run, servers, trace_job
 from tests.replay.recording import Recorded, reading, rebuilt, record
 
 PREEMPTED = World(
@@ -332,3 +333,38 @@ def test_an_aged_score_says_how_far_it_has_risen() -> None:
     assert (
         words == "has risen 1 level by waiting, has used 0 GPU-seconds, so it is in the first queue"
     )
+
+
+ELASTIC = trace_job(0, 1, lasts=500, gpus_max=9)
+SPEEDS = SpeedModel({node_name(0): configuration(4)})
+OTHERS = (trace_job(1, 2, lasts=300), trace_job(2, 1, at=30, lasts=50))
+
+
+def test_job_that_wants_more_gpus_waits_for_those_and_not_for_what_others_wait_for() -> None:
+    """j0 gives its GPU up at 10 and wants three of four; j2, of one GPU as j0 was, is behind it."""
+    world = World(servers=servers(4), jobs=(ELASTIC, *OTHERS), speeds=SPEEDS)
+    recorded = record(world, "fifo", ResizeJob(10, JobId("j0"), 3, "ana"))
+    for at_us in (20, 40, 200):
+        found = document_at(recorded, "j0", at_us)
+        assert found["reason"]["name"] == "no_capacity"
+        assert "it needs 3 GPUs, and 2 are free" in found["details"]
+        parts = found["timeline"][-1]["reasons"]
+        assert {part["reason"] for part in parts} == {"no_capacity"}
+    assert document_at(recorded, "j2", 40)["reason"]["name"] == "outranked"
+
+
+def test_what_was_said_of_another_size_is_not_said_of_this_one() -> None:
+    """j0 waits for three GPUs, and from 47 on for one: the round at 40 said that of j2 only."""
+    world = World(servers=servers(4), jobs=(ELASTIC, *OTHERS), speeds=SPEEDS, round_us=10)
+    resizes = ResizeJob(10, JobId("j0"), 3, "ana"), ResizeJob(47, JobId("j0"), 1, "ana")
+    recorded = record(world, "fifo", *resizes)
+    assert document_at(recorded, "j0", 46)["reason"]["name"] == "no_capacity"
+    found = document_at(recorded, "j0", 48)
+    assert found["reason"]["name"] == "outranked"
+    assert found["decision"]["of"] == "class"
+    assert found["decision"]["is_older"]
+    assert any("before it had this size" in line for line in found["details"])
+    four = ResizeJob(47, JobId("j0"), 4, "ana")
+    recorded = record(world, "fifo", resizes[0], four)
+    assert document_at(recorded, "j0", 48)["reason"]["name"] == "waiting_for_round"
+    assert document_at(recorded, "j0", 50)["reason"]["name"] == "no_capacity"

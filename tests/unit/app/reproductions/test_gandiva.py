@@ -21,7 +21,7 @@ RUN = {"jct_s": {"mean": 3600.0}, "wait_s": {"max": 0.0}}
 
 @pytest.fixture(scope="module")
 def small() -> Reproduction:
-    return reproduce(Asked(loads=(0.5, 20.0), jobs=90))
+    return reproduce(Asked(loads=(0.5, 20.0), jobs=90, parts=("feedback", "shares")))
 
 
 def row(earlier: float, load: float = 1.0, jct_s: float = 3600.0) -> FeedbackRow:
@@ -113,6 +113,7 @@ def test_full_form_is_the_slides_cluster() -> None:
 
 def test_command_prints_its_tables_and_one_document() -> None:
     command = ["reproduce", "gandiva", "--load", "2", "--jobs", "20", "-j", "1"]
+    command += ["--part", "feedback", "--part", "shares"]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0, told.output
     assert "six jobs on four GPUs" in told.output

@@ -12,6 +12,7 @@ import msgspec
 from shunter import clock
 from shunter.backends.agents import answers
 from shunter.backends.agents.messages import PROTOCOL
+from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
 from shunter.events.values.ids import NodeName
 
@@ -26,6 +27,7 @@ class MemoryServer:
     name: NodeName
     gpus: tuple[str, ...] = ()
     cpus: tuple[int, ...] = (0,)
+    sockets: tuple[Socket, ...] = ()
 
 
 class MemoryHost:

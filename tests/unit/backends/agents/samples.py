@@ -36,7 +36,9 @@ ORDER = orders.Order(
     checkpoints="/b/jobs/j1/checkpoints",
 )
 SHARES = orders.Shares(cpus_milli=1500, memory_mb=512, cpus=(0, 1))
-SLICING = orders.Slicing(weight=2.0, is_fixed=True, quantum_us=60_000_000, wait_most_us=None)
+SLICING = orders.Slicing(
+    weight=2.0, is_fixed=True, quantum_us=60_000_000, wait_most_us=None, boundary_most_us=9
+)
 QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Claim(asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup="/g"),
     messages.Claim(
@@ -52,6 +54,7 @@ QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Fence(job="j1", attempt=2),
     messages.SetAside(job="j1", attempt=2, is_stray=True),
     messages.Send(job="j1", attempt=2, order=orders.Command(do="suspend")),
+    messages.Send(job="j1", attempt=2, order=orders.Command(do="slice", weight=2.0, mask=5)),
     messages.Inventory(job="j1"),
     messages.Inventory(wanted=(("j1", 2),)),
     messages.Inventory(wanted=()),

@@ -1,11 +1,14 @@
 """Whose turn it is on the GPUs of a server: fair by weight, whole gangs, nothing idle."""
 
 from collections import Counter
+from itertools import pairwise
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.node.rotation import Member, Rotation
+from shunter.backends.node.rotation.member import Member
+from shunter.backends.node.rotation.rule import Rotation
 
 QUANTUM_US = 60
 
@@ -159,3 +162,50 @@ def test_no_gpu_has_two_turns_and_none_idles_that_somebody_could_use(
         turns.switch(turns.next_turns(now_us), now_us)
     if len(turns.members) == len(homes):
         assert set(had) == set(turns.members)  # nobody starves
+
+
+def test_who_had_a_gpu_for_itself_waits_no_more_than_a_quantum_for_who_joins() -> None:
+    """Two work on GPUs of their own only; the first had its for an hour."""
+    turns = Rotation(QUANTUM_US)
+    turns.join(Member("a", 1, 1.0, is_fixed=True), 0)
+    turns.join(Member("b", 2, 1.0, is_fixed=True), 0)
+    turns.join(Member("c", 2, 1.0, is_fixed=True), 0)
+    turns.fill(0)
+    now_us = 60 * QUANTUM_US
+    turns.switch(turns.next_turns(now_us), now_us)
+    turns.join(Member("d", 1, 1.0, is_fixed=True), now_us)
+    assert turns.members["d"].used_us == turns.members["a"].used_us
+    turns.members["a"].used_us += 1000 * QUANTUM_US  # as if it had joined after an hour
+    turns.join(Member("e", 1, 1.0, is_fixed=True), now_us)
+    had = after(turns, 12)
+    assert had["a"] >= 3 * QUANTUM_US, "it has its part of the next turns"
+
+
+def test_urgent_one_goes_first_and_who_is_packed_with_it_only_for_as_long() -> None:
+    turns = rotation(1, 1, 1)
+    turns.pack("b", "c", 0)
+    turns.job("b").is_urgent = True
+    turns.members["c"].used_us = 10.0 * QUANTUM_US
+    assert turns.next_turns(QUANTUM_US) == {"c": 1}
+    turns.switch({"c": 1}, QUANTUM_US)
+    turns.part("b", 2 * QUANTUM_US)
+    turns.leave("b", 2 * QUANTUM_US)
+    assert turns.next_turns(2 * QUANTUM_US) == {"a": 1}, "it had its time, and that counts"
+
+
+def test_turns_stay_a_quantum_long_where_boundaries_come_late() -> None:
+    """Two on a GPU, whose last mini-batches take up to a third of a quantum: they alternate.
+
+    Only once what they have had differs by more than half a quantum one has two in a row.
+    """
+    turns, chance, now_us, ended = rotation(1, 1), Random(7), 0, list[str]()
+    for _ in range(60):
+        ended.append(on(turns))
+        ends_us = turns.ends_us
+        assert ends_us is not None
+        following = turns.next_turns(ends_us)
+        now_us = ends_us + chance.randrange(QUANTUM_US // 3)
+        turns.switch(following, now_us)
+    assert sum(first == second for first, second in pairwise(ended)) <= 6
+    used = [member.used_us for member in turns.members.values()]
+    assert abs(used[0] - used[1]) <= 1.5 * QUANTUM_US

@@ -7,8 +7,9 @@ from msgspec import structs
 from shunter.backends.agents.attempt_records import Known, Note, Status
 from shunter.backends.agents.orders import Shares
 from shunter.backends.inbox import Inbox
-from shunter.backends.supervised.gangs.gang import Gang, Part, merged, told_of
+from shunter.backends.supervised.gangs.gang import Gang, Part, PartTurns, merged, told_of
 from shunter.backends.supervised.watch import Watch
+from shunter.core.effects import Terminate
 from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,
@@ -16,6 +17,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     TrainingStarted,
 )
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id
 
@@ -206,3 +208,18 @@ def test_who_left_unasked_says_who_ended_it(cause: str, drain: str, asked: str, 
         JobSuspended(7, job_id(0), 1, cause=told),
         GpusReleased(7, job_id(0), 1),
     ]
+
+
+def test_turns_are_given_anew_until_a_supervisor_has_taken_them() -> None:
+    sliced = gang(record())
+    sliced.given = Allocation((Share(NodeName("n0"), 1),), Sharing.sliced)
+    assert not sliced.turns_due(), "of its weight nothing is known yet"
+    sliced.weight = 1.0
+    assert sliced.turns_due() == {"n0": PartTurns(1.0, 1, "")}
+    sliced.parts[NodeName("n0")].turns = PartTurns(1.0, 1, "")
+    assert not sliced.is_owed
+    sliced.weight = 2.0
+    sliced.given = Allocation((Share(NodeName("n0"), 4),), Sharing.sliced)
+    assert sliced.turns_due() == {"n0": PartTurns(2.0, 4, "")}
+    sliced.ask(Terminate(job_id(0), 1))
+    assert not sliced.turns_due(), "it is to leave"

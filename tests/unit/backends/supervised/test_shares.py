@@ -1,17 +1,31 @@
 """What agents are told of shares, and what people are."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shunter.backends.agents.answers import ReshapeAnswer
 from shunter.backends.agents.orders import Shares
+from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import Transport
 from shunter.backends.local import LocalNode, LocalSettings
 from shunter.backends.local.transport import LocalTransport
-from shunter.backends.supervised.shares import NOTICES_MOST, ShareNotices, shares_kept, shares_of
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import NodeName
+from shunter.backends.supervised.orders import Where, orders_for
+from shunter.backends.supervised.shares import (
+    NOTICES_MOST,
+    ShareNotices,
+    cpus_for,
+    cpus_near,
+    shares_kept,
+    shares_of,
+)
+from shunter.core.effects import Launch
+from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
 
 N0, N1, GONE = map(NodeName, ("n0", "n1", "gone"))
 
@@ -27,6 +41,50 @@ def test_agent_of_several_servers_is_told_of_all_that_its_part_of_a_gang_has() -
     allocation = Allocation((Share(N0, 1, 500, 100), Share(N1, 1, 700, 50), Share(GONE, 1, 9, 9)))
     held = shares_of(allocation, one_machine())
     assert held == {NodeName("local"): Shares(cpus_milli=1200, memory_mb=150, cpus=(0, 1, 2))}
+
+
+ON_TWO = LocalNode(
+    N0, ("0", "1", "2", "3"), (0, 1, 2, 3), (Socket(0b0011, (0, 1)), Socket(0b1100, (2, 3)))
+)
+
+
+@given(
+    mask=st.integers(0, 15), cpus_milli=st.integers(0, 4000), sharing=st.sampled_from([*Sharing])
+)
+def test_share_may_use_the_cpus_beside_its_gpus_or_all_if_these_are_too_few(
+    mask: int, cpus_milli: int, sharing: Sharing
+) -> None:
+    share = Share(N0, mask, cpus_milli)
+    allocation = Allocation((share,), sharing)
+    beside = tuple(cpu for cpu in range(4) if mask & (0b0011 if cpu < 2 else 0b1100))
+    if not beside or sharing is Sharing.sliced:
+        beside = (0, 1, 2, 3)
+    assert cpus_near(ON_TWO, allocation, share) == beside
+    enough = len(beside) * 1000 >= cpus_milli
+    assert cpus_for(ON_TWO, allocation, share) == (beside if enough else (0, 1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("mask", "cpus_milli", "tenants", "cpus", "is_pinned"),
+    [
+        (0b0100, 0, {}, (2, 3), False),
+        (0b0100, 1000, {2: 1}, (3,), True),
+        (0b0100, 1000, {2: 2, 3: 2}, (2,), True),
+        (0b0011, 3000, {2: 1}, (0, 1, 3), True),
+        (0b0110, 1000, {0: 1, 1: 1}, (2,), True),
+    ],
+    ids=["asks for none", "the quieter", "not far away", "further ones", "of both sockets"],
+)
+def test_rank_is_bound_to_cpus_beside_its_gpus(
+    mask: int, cpus_milli: int, tenants: dict[int, int], cpus: tuple[int, ...], *, is_pinned: bool
+) -> None:
+    settings = LocalSettings("/attempts", (ON_TWO,), 1)
+    where = Where(LocalTransport(settings), "/attempts", Counter(tenants))
+    share = Share(N0, mask, cpus_milli)
+    effect = Launch(JobId("j1"), 1, Allocation((share,)), JobSpec(command=("true",)))
+    (order,) = orders_for(effect, settings, settings.owner, {N0: where}, {}, 29500).values()
+    (rank,) = order.ranks
+    assert (rank.cpus, rank.pinned) == (cpus, is_pinned)
 
 
 def test_who_was_given_neither_is_held_to_nothing() -> None:

@@ -13,7 +13,7 @@ from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox
 from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id
-from shunter.backends.supervised.watch import Standing, Watch
+from shunter.backends.supervised.watch import Standing, Told, Watch
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import (
     AttemptLost,
@@ -60,7 +60,7 @@ def told(folder: Path, watch: Watch, inbox: Inbox) -> list[Input]:
     probed, _ = watched.look()
     told = {**probed, **watched.journal(with_notes=True), "job": "j0", "attempt": 1}
     known = msgspec.convert(told, Known)
-    notes = reading.take(known)
+    notes = list(map(Told, reading.take(known)))
     before = reading.facts or 0
     standing = Standing(known.state, known.started, known.status, known.is_all)
     return [stamped(AT_US) for stamped in watch.tell(standing, notes, inbox, before)]

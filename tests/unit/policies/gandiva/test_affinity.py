@@ -13,6 +13,7 @@ from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.causes import HEIGHT_MOST
 from shunter.events.values.configuration_set import CPU_UNITS, LevelGroups
 from shunter.events.values.job_spec import JobSpec, Level
 from shunter.events.values.reasons import Because, Reason
@@ -153,3 +154,59 @@ def test_units_of_cpu_are_given_to_nobody() -> None:
     here = {"cpus_milli": 8_000}
     assert isinstance(placed_one((4,), job_spec(1), **here), Choice)
     assert placed_one((4,), job_spec(1), device=CPU_UNITS, **here) == Reason.no_capacity
+
+
+def rehomed(*, homes_are_fixed: bool, can_move: bool) -> list[str]:
+    """Return who gets the second GPU of a server on which two jobs share the first."""
+    state = State()
+    for event in servers(2):
+        apply(state, event)
+    for number in range(2):
+        apply(state, job_submitted(number, 1))
+        allocation = Allocation((Share(node_name(0), 1),), Sharing.sliced)
+        apply(state, AllocationChanged(0, job_id(number), allocation, Because("test")))
+        state.jobs[job_id(number)].moves = int(can_move)
+    view = View(state, NO_GUARDS, oracle=False, all_reasons=False, homes_are_fixed=homes_are_fixed)
+    view.open()
+    with Draft(view) as draft:
+        placer = Placer(view, draft, {}, None)
+        return [job.job_id for job, _ in placer.rehomed(view.jobs.values())]
+
+
+@pytest.mark.parametrize("can_move", [False, True])
+def test_free_gpus_go_to_who_can_work_on_them(can_move: bool) -> None:
+    """In a simulation to all, live to those that have said that they can."""
+    assert rehomed(homes_are_fixed=False, can_move=can_move) == ["j1"]
+    assert rehomed(homes_are_fixed=True, can_move=can_move) == (["j1"] if can_move else [])
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gangs", "height_most", "detail"),
+    [((2,), (1, 1, 1), 1, HEIGHT_MOST), ((2,), (1, 2), 1, ""), ((2,), (1, 4), None, "")],
+)
+def test_a_wait_for_the_height_of_servers_is_told_apart(
+    gpus: tuple[int, ...], gangs: tuple[int, ...], height_most: int | None, detail: str
+) -> None:
+    state = State()
+    for event in servers(*gpus):
+        apply(state, event)
+    for number, gang in enumerate(gangs):
+        apply(state, job_submitted(number, gang))
+    view = View(state, NO_GUARDS, oracle=False, all_reasons=False)
+    view.open()
+    with Draft(view) as draft:
+        placer = Placer(view, draft, {}, height_most)
+        assert [placer.place(job) for job in view.jobs.values()][-1] is Reason.no_capacity
+        assert placer.detail == detail
+
+
+def test_gangs_wider_than_every_server_take_turns_over_several() -> None:
+    choices = placed((4, 4, 2), (8, 8, 8, 1), height_most=2)
+    assert rules(choices) == [3, 4, None, 2]
+    assert all(where(choice) == [("n0", 15), ("n1", 15)] for choice in choices[:2])
+    assert [isinstance(one, Choice) and one.allocation.sharing for one in choices[:2]] == [
+        Sharing.sliced,
+        Sharing.sliced,
+    ]
+    assert rules(placed((4, 4, 2), (8, 8, 8, 8))) == [3, 4, 4, 4]
+    assert rules(placed((4, 4), (4, 2, 4, 1)))[:3] == [2, 2, 4]  # it fits on one, and stays there

@@ -21,6 +21,18 @@ class SubmitOptions:
         typer.Argument(metavar="[-- CMD… | SCRIPT …]", help="A command, or a script to run."),
     ] = None
     gpus: Annotated[int, typer.Option("-g", "--gpus", min=0, help="GPUs of the whole job.")] = 1
+    gpus_min: Annotated[
+        int | None,
+        typer.Option(
+            "--gpus-min", metavar="N", min=1, help="Its gang may be made as small as this: elastic."
+        ),
+    ] = None
+    gpus_max: Annotated[
+        int | None,
+        typer.Option(
+            "--gpus-max", metavar="N", min=1, help="Its gang may be made as large as this: elastic."
+        ),
+    ] = None
     cpus: Annotated[
         float | None,
         typer.Option("-c", "--cpus", min=0, help="CPUs of the whole job; at least 1 without GPUs."),
@@ -51,6 +63,32 @@ class SubmitOptions:
             "the best first.",
         ),
     ] = None
+    tolerance: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerance",
+            metavar="LEVEL|SHAPE:SPEED",
+            help="Its speed where its GPUs are so far apart or split so, of that with all near, "
+            "such as rack:0.8 or 2+2:0.72; may be repeated.",
+        ),
+    ] = None
+    min_speed: Annotated[
+        float | None,
+        typer.Option(
+            "--min-speed",
+            metavar="PART",
+            help="The lowest speed it accepts, of these or as learnt.",
+        ),
+    ] = None
+    interference: Annotated[
+        float | None,
+        typer.Option(
+            "--interference", metavar="PART", help="What it loses beside a neighbour on a switch."
+        ),
+    ] = None
+    not_migratable: Annotated[
+        bool, typer.Option("--not-migratable", help="It is not moved while it runs.")
+    ] = False
     split_may_change: Annotated[
         bool,
         typer.Option(
@@ -123,9 +161,10 @@ class SubmitOptions:
         str | None,
         typer.Option("--dedupe-key", metavar="KEY", help="Submits once, however often it is run."),
     ] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check it, and submit nothing.")] = (
-        False
-    )
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Submit nothing: would it start now, if not why, and when."),
+    ] = False
     wait: Annotated[
         bool,
         typer.Option(

@@ -79,6 +79,25 @@ def shape_of(text: str) -> list[int]:
     return [int(count) for count in text.split("+")]
 
 
+def point_of(text: str) -> tuple[str | list[int], float]:
+    """Return level or split, and the speed there, of `rack:0.8` or `2+2:0.72`.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    place, _, speed = text.strip().partition(":")
+    try:
+        value = float(speed)
+    except ValueError:
+        value = 0.0
+    if not place or not 0 < value <= 1:
+        raise UsageError(
+            f"{text!r} is no point of a curve: write LEVEL:SPEED or SHAPE:SPEED, such as rack:0.8 "
+            "or 2+2:0.72, with a speed above 0 up to 1"
+        )
+    return (shape_of(place) if place[0].isdigit() else place), value
+
+
 def dependency_of(text: str) -> tuple[str, str]:
     """Return (job, "ok" or "any") of `j12`, `j12:ok` or `j12:any`.
 

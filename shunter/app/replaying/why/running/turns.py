@@ -1,16 +1,13 @@
 """The turns that a job had on GPUs which it shares with others, and whether it has one now."""
 
-from collections.abc import Sequence
-
 from shunter.app.counting import counted
 from shunter.app.replaying.instants import clock, span
+from shunter.app.replaying.waits import stands_still
 from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.why.job_events import Own
-from shunter.app.replaying.why.timeline import Run
-from shunter.events.facts.execution import AttemptEnded, JobSuspended, TurnEnded, TurnStarted
+from shunter.app.replaying.why.running.attempt_turns import AttemptTurns
+from shunter.core.state import JobPhase
 from shunter.events.values.allocation import Sharing
 
-_ENDS = (TurnEnded, JobSuspended, AttemptEnded)
 _NAMED = 3
 
 
@@ -20,63 +17,63 @@ def turns_of(found: Explanation) -> dict[str, object] | None:
     if run is None or run.allocation.sharing is not Sharing.sliced:
         return None
     to_us = found.story.at_us if run.to_us is None else run.to_us
-    turns = _turns(found.story.own, run)
-    last = turns[-1] if turns else None
-    on_us = sum((to_us if end_us is None else end_us) - begin_us for begin_us, end_us in turns)
-    of_us = to_us - run.from_us
-    is_on = run.to_us is None and last is not None and last[1] is None
+    allocation = run.allocation
+    is_spread = len(allocation.shares) > 1
+    turns = AttemptTurns(changed_us=run.from_us, gang=allocation.gpus if is_spread else 0)
+    for own in found.story.own:
+        if own.seq > run.from_seq and own.event.at_us <= to_us:
+            turns.take(own.event)
+    on_us, of_us = turns.on_us(to_us), to_us - run.from_us
+    is_on = run.to_us is None and turns.is_on
     others = _others(found)
-    words = _so_far(len(turns), on_us, of_us)
+    words = _so_far(turns.count, on_us, of_us) + _skew_in_words(turns.skews_us)
+    where = " and ".join(share.node for share in allocation.shares)
     if run.to_us is None:
-        now = f"it {'has' if is_on else 'waits for'} its turn on {run.allocation.shares[0].node}"
-        since_us = run.from_us if last is None else last[0] if last[1] is None else last[1]
+        now = f"it {'has' if is_on else 'waits for'} its turn on {where}"
+        since_us = run.from_us if not turns.count else turns.changed_us or 0
         beside = f", beside {_named(others)}" if others else ", alone"
-        words = f"{now} since {clock(since_us)}{beside}; {words}"
+        since = f" since {clock(since_us)}"
+        if found.phase != JobPhase.running:
+            now, since = f"it is {found.phase} on {where}, out of turns", ""
+        words = f"{now}{since}{beside}; {words}"
     return {
-        "turns": len(turns),
+        "turns": turns.count,
         "on_s": on_us / 1e6,
         "of_s": of_us / 1e6,
         "is_on": is_on,
         "others": others,
+        "skew_most_s": max(turns.skews_us) / 1e6 if turns.skews_us else None,
         "words": words,
     }
 
 
-def _turns(own: Sequence[Own], run: Run) -> list[tuple[int, int | None]]:
-    """Return when each turn of an attempt began and ended; None: with the attempt."""
-    turns: list[tuple[int, int | None]] = []
-    for each in own:
-        event = each.event
-        is_over = run.to_us is not None and event.at_us > run.to_us
-        if each.seq <= run.from_seq or is_over:
-            continue
-        if isinstance(event, TurnStarted) and event.attempt == run.attempt:
-            turns.append((event.at_us, None))
-        elif isinstance(event, _ENDS) and turns and turns[-1][1] is None:
-            turns[-1] = (turns[-1][0], event.at_us)
-    if turns and turns[-1][1] is None and run.to_us is not None:
-        turns[-1] = (turns[-1][0], run.to_us)
-    return turns
-
-
 def _others(found: Explanation) -> list[str]:
-    """Return who else takes turns on the server of a running job, by submission."""
+    """Return who else takes turns on a job's servers, by submission."""
     run, state = found.last_run, found.state
     if run is None or run.to_us is not None or state is None:
         return []
-    node = run.allocation.shares[0].node
+    nodes = {share.node for share in run.allocation.shares}
     return [
         job.job_id
         for job in state.jobs.values()
         if job.job_id != found.story.job_id
-        and job.held.sharing is Sharing.sliced
-        and job.held.shares[0].node == node
+        and job.takes_turns
+        and not stands_still(job)
+        and not nodes.isdisjoint([share.node for share in job.held.shares])
     ]
 
 
 def _so_far(count: int, on_us: int, of_us: int) -> str:
     part = f" ({100 * on_us / of_us:.0f} %)" if of_us else ""
     return f"{counted(count, 'turn')}, {span(on_us)} of {span(of_us)}{part}"
+
+
+def _skew_in_words(skews_us: list[int]) -> str:
+    """Return how far apart the servers of a gang began its turns."""
+    if not skews_us:
+        return ""
+    mean_ms, most_ms = sum(skews_us) / len(skews_us) / 1e3, max(skews_us) / 1e3
+    return f"; its servers began them {mean_ms:.3g} ms apart in the mean, {most_ms:.3g} at most"
 
 
 def _named(others: list[str]) -> str:

@@ -28,6 +28,7 @@ def row(number: int, reason: str | None = None) -> dict[str, object]:
         "rank": 1 if reason else None,
         "reason": why if reason else None,
         "launch_wait": "",
+        "turns": None,
     }
 
 
@@ -100,3 +101,25 @@ def test_queue_says_what_sized_jobs_have(capsys: pytest.CaptureFixture[str]) -> 
         printed = capsys.readouterr().out
         assert ("WITH" in printed) is has_column
         assert ("2.5 CPUs, 12,000 MB" in printed) is has_column
+
+
+def test_queue_says_who_has_a_turn_and_which_part_of_the_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The columns are there where somebody takes turns; a job with GPUs of its own has none."""
+    turns = {"is_on": True, "fair_share": 4 / 6, "used": 0.65, "held_s": 600.0}
+    jobs = [
+        {**row(1), "turns": turns},
+        {**row(2), "turns": {**turns, "is_on": False, "used": None}},
+        row(3),
+    ]
+    for shown, has_columns in ((jobs, True), ([row(3)], False)):
+        _print({"now": NOW.isoformat(), "total": 3, "states": {}, "jobs": shown}, explain=False)
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert (lines[0][-4:-1] == ["TURN", "FAIR-SHARE", "USED"]) is has_columns
+        if has_columns:
+            assert [line[-4:-1] for line in lines[1:3]] == [
+                ["now", "0.667", "0.650"],
+                ["waits", "0.667", "–"],
+            ]
+            assert lines[3][-4:] == ["–"] * 4

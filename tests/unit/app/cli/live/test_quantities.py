@@ -6,6 +6,7 @@ from shunter.app.cli.live.submitting.quantities import (
     array_of,
     dependency_of,
     memory_mb,
+    point_of,
     seconds,
     since_s,
 )
@@ -97,3 +98,21 @@ def test_what_cannot_be_read_is_shown(read: Callable[[str], object], text: str) 
 def test_since_is_a_duration_or_left_to_the_daemon() -> None:
     assert since_s("10m") == 600
     assert since_s("2026-11-19T18:00:00+00:00") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("rack:0.8", ("rack", 0.8)), ("2+2:0.72", ([2, 2], 0.72)), ("4:1", ([4], 1.0))],
+)
+def test_point_of_a_curve_is_of_a_level_or_a_split(
+    text: str, expected: tuple[str | list[int], float]
+) -> None:
+    assert point_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["rack", "rack:", ":0.5", "rack:fast", "rack:1.2", "2+2:0", "2x2:1"]
+)
+def test_what_is_no_point_of_a_curve_says_how_one_is_written(text: str) -> None:
+    with pytest.raises(UsageError, match=r"2\+2"):
+        point_of(text)

@@ -74,10 +74,13 @@ def test_service_is_the_time_on_turn_and_all_gpus_are_in_use(tmp_path: Path) -> 
         ),
         (
             {
-                "backend": {"kind": "local", "local": {"root": "r"}},
+                "backend": {
+                    "kind": "slurm",
+                    "slurm": {"root": "/r", "partition": "gpu", "mode": "per-job"},
+                },
                 "policy": {"name": "gandiva", "slicing": {}},
             },
-            "policy.slicing: jobs take turns in simulations only, so far",
+            "policy.slicing: Slurm gives no GPU to two jobs",
         ),
         (
             {"simulation": {"lease": {"progress": "whole_steps"}}, "policy": {"slicing": {}}},

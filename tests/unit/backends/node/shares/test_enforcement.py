@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from shunter.backends.node.messages.wire import Shares
 from shunter.backends.node.records import boot_id, folder_of, put
+from shunter.backends.node.shares import enforcement
 from shunter.backends.node.shares.cgroups import QUOTA
 from shunter.backends.node.shares.division import divisible_v1
 from shunter.backends.node.shares.enforcement import Enforcement, Means, spread
@@ -49,6 +50,47 @@ def test_cpus_are_used_evenly(bound: dict[int, list[int]], data: st.DataObject) 
     assert all(len(own) == min(counts[key], 4) for key, own in given_out.items())
     assert all(len(set(own)) == len(own) for own in given_out.values())
     assert max(tenants) - min(tenants) <= 1
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), st.lists(st.sampled_from(CPUS), unique=True), max_size=4),
+    st.lists(st.sampled_from(CPUS), max_size=6),
+)
+def test_cpus_of_who_stays_are_taken_last(bound: dict[int, list[int]], taken: list[int]) -> None:
+    """One each: what others have counts as if it had been given out before."""
+    given_out = spread(bound, dict.fromkeys(bound, 1), CPUS, taken)
+    loads = [taken.count(cpu) for cpu in CPUS]
+    for own in given_out.values():
+        assert loads[own[0]] == min(loads)
+        loads[own[0]] += 1
+
+
+def test_attempt_with_a_quota_follows_to_the_cpus_it_may_use_now(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder stands for its group. What it bound to some of its CPUs by itself stays."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    started = {"boot": boot_id(), "started_ns": 1, "pid": os.getpid(), "placement": []}
+    ranks = [{"cpus": cpus, "pinned": False}]
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / QUOTA).write_text("-1")
+    told = {**started, "ranks": ranks, "port": None, "gpus": [], "cgroup": str(group)}
+    put(f"{folder_of(root, *KEY)}/started", told)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+        try:
+            monkeypatch.setattr(enforcement, "pids_of", lambda *_: [child.pid])
+            held = affinity_only(root)
+            for allowed, has in ((cpus[1:], cpus[1:]), (cpus, cpus)):
+                held.change(*KEY, sized(700, allowed), [KEY])
+                assert sorted(os.sched_getaffinity(child.pid)) == has
+            os.sched_setaffinity(child.pid, cpus[:1])
+            held.change(*KEY, sized(700, cpus), [KEY])
+            assert sorted(os.sched_getaffinity(child.pid)) == cpus[:1]
+        finally:
+            child.kill()
 
 
 def test_words_say_what_holds_what(tmp_path: Path) -> None:

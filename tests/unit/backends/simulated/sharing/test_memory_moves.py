@@ -3,8 +3,8 @@
 import pytest
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.memory_moves import MemoryMoves
-from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.turning.memory_moves import MemoryMoves
+from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.performance.model_factors import FactorTable, MemoryCycle, ModelFactors
 from shunter.core.performance.speed_model import SpeedModel
 from tests.factories import trace_job
@@ -16,13 +16,15 @@ TABLE = FactorTable({"m": ModelFactors(memory_cycle=CYCLE), "bare": ModelFactors
 MB_EACH_US = 1_000_000
 
 
-def copying(first: str, second: str, *, at_boundary: bool) -> Hand:
+def copying(
+    first: str, second: str, *, at_boundary: bool, boundary_most_us: int | None = None
+) -> Hand:
     """Return a world of two jobs of 40 in steps of 8, that copy one MB in a microsecond."""
     jobs = [
         trace_job(number, lasts=40, total_steps=5, model=model)
         for number, model in enumerate((first, second))
     ]
-    slicing = Slicing(10, 0, None, MB_EACH_US, at_boundary)
+    slicing = Slicing(10, 0, None, MB_EACH_US, at_boundary, boundary_most_us)
     hand = Hand(SimulatedBackend(jobs, slicing=slicing, speeds=SpeedModel(NODES, factors=TABLE)))
     hand.until(0)
     hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
@@ -37,12 +39,22 @@ def test_memory_grows_and_falls_in_lines() -> None:
 def test_turns_that_end_at_boundaries_copy_the_least() -> None:
     """The first turn ends at 16, after two steps, and 2 MB go.
 
-    At 28 j1 had 10, less than the 16 of j0, and goes on; at 38 it had 20 and ends its third step at
-    42. Then 2 MB go and 2 come.
+    At 28 j1 had 12, less than the 16 of j0, but by no more than half a quantum: it ends its second
+    step at 34. Then 2 MB go and 2 come.
     """
     seen = copying("m", "m", at_boundary=True).goes_on()
-    assert turns(seen, "j0")[:3] == [(0, "+"), (16, "-"), (46, "+")]
-    assert turns(seen, "j1")[:2] == [(18, "+"), (42, "-")]
+    assert turns(seen, "j0")[:3] == [(0, "+"), (16, "-"), (38, "+")]
+    assert turns(seen, "j1")[:2] == [(18, "+"), (34, "-")]
+
+
+def test_turns_that_wait_long_enough_for_a_boundary_copy_the_least() -> None:
+    """Steps take 8: who waits for 8 always comes to an end of one, who waits for 0 hardly ever."""
+    wanted = turns(copying("m", "m", at_boundary=True).goes_on(), "j0")
+    enough = copying("m", "m", at_boundary=True, boundary_most_us=8)
+    assert turns(enough.goes_on(), "j0") == wanted
+    anywhere = turns(copying("m", "m", at_boundary=False).goes_on(), "j0")
+    at_once = copying("m", "m", at_boundary=True, boundary_most_us=0)
+    assert turns(at_once.goes_on(), "j0") == anywhere
 
 
 def test_turns_that_end_anywhere_copy_what_is_held_there() -> None:

@@ -1,7 +1,7 @@
 """Jobs that take turns on the GPUs of a server, on the virtual clock: by hand."""
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.effects import Continue, Reshape, Stop, Weigh
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.core.performance.speed_model import SpeedModel
@@ -15,6 +15,7 @@ from shunter.events.facts.execution import (
     TurnStarted,
 )
 from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.ids import JobId
 from tests.factories import allocation, configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,
@@ -87,8 +88,24 @@ def test_three_jobs_on_two_gpus_have_two_turns_of_three() -> None:
     assert {one.shares[0].gpu_mask for one in started if one.job_id == J2} == {1, 2}
 
 
+def test_jobs_that_keep_their_homes_have_turns_there_but_for_those_that_move() -> None:
+    """As above, but n0's first GPU is that of two jobs, as long as neither moves."""
+    for moving, last_us in ((frozenset[JobId](), 80), (frozenset({J2}), 70)):
+        slicing = Slicing(10, keeps_homes=True, moving=moving)
+        hand = world(40, 40, 40, slicing=slicing)
+        hand.orders(
+            launch(0, where=FIRST), launch(1, where=turning(n0=2)), launch(2, where=turning(n0=1))
+        )
+        seen = hand.goes_on()
+        assert max(ends(seen).values()) == last_us
+        started = [one for one in seen if isinstance(one, TurnStarted)]
+        masks = {one.shares[0].gpu_mask for one in started if one.job_id == J2}
+        assert masks == ({1, 2} if moving else {1})
+        assert {one.job_id for one in started if one.can_move} == moving
+
+
 def test_turn_goes_on_to_the_end_of_a_mini_batch() -> None:
-    """Steps of 7: the first turn ends at 14, not at 10, and is made up for by the other job."""
+    """Steps of 7: the first turn ends at 14, not at 10, the other one's of steps of 2 at 24."""
     jobs = [
         trace_job(0, lasts=28, total_steps=4),
         trace_job(1, lasts=28, total_steps=14),
@@ -98,7 +115,7 @@ def test_turn_goes_on_to_the_end_of_a_mini_batch() -> None:
     hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
     seen = hand.goes_on()
     assert turns(seen, "j0")[:2] == [(0, "+"), (14, "-")]
-    assert turns(seen, "j1")[:2] == [(14, "+"), (34, "-")]
+    assert turns(seen, "j1")[:2] == [(14, "+"), (24, "-")]
 
 
 def test_change_of_hands_takes_its_time() -> None:
@@ -206,3 +223,15 @@ def test_job_of_another_weight_has_other_turns_from_then_on() -> None:
     on_us[running] += 340
     assert on_us[J0] + on_us[J1] == 340
     assert abs(on_us[J0] - (20 + 200)) <= 10
+
+
+def test_turn_waits_for_a_boundary_no_longer_than_it_may() -> None:
+    """Steps of 7 again: with 2 at most the turn ends at 12, in the middle of the second one."""
+    jobs = [trace_job(number, lasts=28, total_steps=4) for number in range(2)]
+    slicing = Slicing(10, boundary_most_us=2)
+    hand = Hand(SimulatedBackend(jobs, slicing=slicing, speeds=SpeedModel(NODES)))
+    hand.until(0)
+    hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
+    seen = hand.goes_on()
+    assert turns(seen, "j0")[:2] == [(0, "+"), (12, "-")]
+    assert turns(seen, "j1")[:2] == [(12, "+"), (24, "-")]

@@ -1,0 +1,59 @@
+"""What is simulated for callers: when jobs start and end, and what would make one start."""
+
+from starlette.responses import Response
+
+from shunter.app.api.documents.dates import with_dates
+from shunter.app.api.handlers.jobs import ME, known
+from shunter.app.api.handlers.queries import AtQuery, ForecastQuery
+from shunter.app.api.models.model import SCHEMA_VERSION
+from shunter.app.api.models.submission import SubmitBody
+from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.app.api.submissions import refuse_impossible, submission_of
+from shunter.app.predictions.messages import StartsIf
+from shunter.app.replaying.lookup import place_of
+from shunter.errors import UsageError
+from shunter.events.log import LogReader
+from shunter.events.values.ids import JobId
+
+
+async def of_queue(call: Call[ForecastQuery, NoBody]) -> Response:
+    """Answer with when jobs start and end; of others' jobs for admins only."""
+    by = call.caller
+    user = by.user if call.query.user == ME else call.query.user
+    return json_answer(await call.services.forecasts.of_queue(by, user))
+
+
+async def of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
+    """Answer with when a job would start and end; of an array, its first task."""
+    site, by = call.services.site, call.caller
+    submitted = site.imagined(submission_of(call.body, ""), by)
+    refuse_impossible(site, submitted)
+    return json_answer(await call.services.forecasts.of_submission(by, submitted))
+
+
+async def of_changes(call: Call[AtQuery, NoBody]) -> Response:
+    """Answer with what would make a job start, now or at a past point.
+
+    Raises:
+        UsageError: it has ended, and a past point is asked about.
+    """
+    job_id, services, site = JobId(call.path["job_id"]), call.services, call.services.site
+    known(services, job_id)
+    job = site.state.jobs.get(job_id)
+    if job is None and call.query.at is None:
+        return json_answer({"schema_version": SCHEMA_VERSION, "counterfactuals": None})
+    if job is None:
+        raise UsageError(
+            f"{job_id} has ended: what would have made it start is asked of the log, with "
+            f"`shunter why {job_id} --log LOG --counterfactuals`"
+        )
+    await services.durable(site.state.seq)
+
+    async def read(reader: LogReader) -> tuple[int, int]:
+        return await place_of(reader, call.query.at, site.origin.isoformat(), site.now_us())
+
+    seq, at_us = await services.past.read(read)
+    asked = StartsIf(site.config.log.url, job_id, seq, at_us)
+    found = await services.forecasts.of_changes(call.caller, asked, job.spec.user)
+    document = {"schema_version": SCHEMA_VERSION, "counterfactuals": found}
+    return json_answer(with_dates(document, services.dated))

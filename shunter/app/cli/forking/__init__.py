@@ -1,0 +1,3 @@
+"""Commands that simulate a log on."""
+
+__all__: list[str] = []

@@ -1,0 +1,87 @@
+"""When jobs start and end, as people read it: how long from now, P50 and P90, and how that held."""
+
+from typing import TYPE_CHECKING
+
+from shunter.app.cli import output
+from shunter.app.cli.live.tables import print_rows
+
+if TYPE_CHECKING:
+    from shunter.client.requests import Answer
+
+COLUMNS: tuple[output.Column | str, ...] = (
+    *("JOB", "NAME", "USER", output.Column("GPUS", is_number=True), "STATE"),
+    *(output.Column(name, is_number=True) for name in ("START P50", "P90", "END P50", "P90")),
+)
+FEW = 30
+"""With fewer past jobs their share says little, and that is said."""
+
+
+def of_log(address: str) -> "Answer":
+    """Return when the jobs of a log start and end that have not ended in it.
+
+    Raises:
+        ShunterError: the log cannot be read, or nothing be foreseen from it.
+    """
+    import asyncio
+
+    from shunter.app.predictions.answer import answer
+    from shunter.app.predictions.messages import Question
+
+    return asyncio.run(answer(Question(address))).document
+
+
+def print_forecast(found: "Answer", *, as_json: bool) -> None:
+    """Print a forecast."""
+    if as_json:
+        output.print_json(found)
+        return
+    now_us = found["now_us"]
+    rows = [
+        [
+            *(job["id"], job["name"], job["user"], str(job["gpus"]), job["state"]),
+            *_cells(job["start"], now_us),
+            *_cells(job["end"], now_us),
+        ]
+        for job in found["jobs"]
+    ]
+    print_rows(COLUMNS, rows)
+    for line in trust(found):
+        output.print_line(line)
+
+
+def in_words(found: "Answer") -> list[str]:
+    """Return when the only job of a forecast starts and ends, in a line each."""
+    (job,), now_us = found["jobs"], found["now_us"]
+    lines = []
+    for what in ("start", "end"):
+        p50, p90 = _cells(job[what], now_us)
+        lines.append(f"  {what}s in {p50} (P50), {p90} (P90)")
+    return lines
+
+
+def trust(found: "Answer") -> list[str]:
+    """Return how past forecasts held, and what this one takes for granted."""
+    from shunter.app.cli.units import number, percent
+
+    accuracy, jobs = found["accuracy"], found["accuracy"]["jobs"]
+    lines = [f"simulated {found['samples']} times from e{found['seq']} on, {found['now']}"]
+    if jobs:
+        few = ", which are few" if jobs < FEW else ""
+        lines.append(
+            f"accuracy: {percent(accuracy['share_by_p90'])} of {number(jobs)} past jobs that "
+            f"waited started within their P90{few} (foretold again at {accuracy['moments']} past "
+            "moments, from what was known then)"
+        )
+    else:
+        lines.append("accuracy: not known, as no past job had to wait")
+    return [*lines, *(f"assumed: {each}" for each in found["assumptions"])]
+
+
+def _cells(band: "Answer | None", now_us: int) -> list[str]:
+    """Return P50 and P90 as time from now; `-`: it has begun, `?`: not foreseen."""
+    from shunter.app.cli.units import duration
+
+    if band is None:
+        return ["-", "-"]
+    found = (band["p50_us"], band["p90_us"])
+    return ["?" if us is None else duration(max(0, us - now_us) / 1e6) for us in found]

@@ -1,0 +1,23 @@
+"""What the accelerators of a server are, and how they lie in it."""
+
+from shunter.app.config.accelerators.devices import GPU, VISIBLE, DeviceKind
+from shunter.app.config.accelerators.gpu_map import (
+    CpuGroups,
+    GpuGroups,
+    Parts,
+    check_cpus,
+    levels_of,
+    masks_of,
+)
+
+__all__ = [
+    "GPU",
+    "VISIBLE",
+    "CpuGroups",
+    "DeviceKind",
+    "GpuGroups",
+    "Parts",
+    "check_cpus",
+    "levels_of",
+    "masks_of",
+]

@@ -1,0 +1,3 @@
+"""Tables of `[policy]` that are large enough to stand alone."""
+
+__all__ = ()

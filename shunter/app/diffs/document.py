@@ -1,0 +1,156 @@
+"""The comparison of two logs, and as one JSON-able document."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.app.diffs.evidence import Evidence, Side, evidence_of
+from shunter.app.diffs.outcomes import Outcomes, outcomes_of
+from shunter.app.diffs.parting import Parting, first_parting
+from shunter.app.diffs.steps import Fact
+from shunter.app.replaying.divergence import Difference, first_difference
+from shunter.app.replaying.folding import Advance
+from shunter.app.replaying.formatting import fact_in_words
+from shunter.app.replaying.instants import clock
+from shunter.app.replaying.recorded_terms import Rebuild
+from shunter.app.run_history.history import RunHistory, run_history
+from shunter.events.log import LogReader
+from shunter.events.schema import to_object
+
+__all__ = ["LogDiff", "Progress", "diff_logs"]
+
+SCHEMA = 1
+Progress = Callable[[str], AbstractContextManager[Advance | None]]
+"""Shows how far a part of the work is, by its name."""
+
+
+@dataclass(frozen=True)
+class LogDiff:
+    """Two logs compared; no `evidence`: no decision differs."""
+
+    parting: Parting
+    evidence: Evidence | None
+    outcomes: Outcomes
+
+    @property
+    def differs(self) -> bool:
+        """Whether an input, a decision or its reasons differ."""
+        found = self.parting
+        return any((found.parted, found.other_input, found.other_reason))
+
+    def document(self, most: int) -> dict[str, Any]:
+        """Return all of it; of jobs only the so many that gained and lost most."""
+        a, b = self.outcomes.a, self.outcomes.b
+        return {
+            "schema": SCHEMA,
+            "logs": {"a": _log(a), "b": _log(b)},
+            "identical": a.digest == b.digest,
+            "differs": self.differs,
+            "alike": {
+                "decisions": self.parting.decisions_alike,
+                "inputs": self.parting.inputs_alike,
+            },
+            "first_decision": self._first_decision(),
+            "first_input": self._first_input(),
+            "first_reason": self._first_reason(),
+            "first_starts": dict(self.outcomes.places),
+            "jobs": self.outcomes.jobs(most),
+            "measures": self.outcomes.measures(),
+        }
+
+    def _first_decision(self) -> dict[str, object] | None:
+        parted, evidence = self.parting.parted, self.evidence
+        if parted is None or evidence is None:
+            return None
+        difference = None
+        if parted.a is not None and parted.b is not None:
+            difference = _difference(first_difference(parted.a.event, parted.b.event))
+        return {
+            "at_us": parted.at_us,
+            "time": clock(parted.at_us),
+            "why": evidence.why(self.parting),
+            "a": _fact(parted.a),
+            "b": _fact(parted.b),
+            "field": difference,
+            "only_a": [_fact(fact) for fact in parted.only_a],
+            "only_b": [_fact(fact) for fact in parted.only_b],
+            "config": {key: {"a": one, "b": two} for key, (one, two) in evidence.keys.items()},
+            "seen": {"a": _side(evidence.a), "b": _side(evidence.b)},
+        }
+
+    def _first_input(self) -> dict[str, object] | None:
+        other = self.parting.other_input
+        if other is None:
+            return None
+        return {"at_us": other.at_us, "time": clock(other.at_us), **_pair(other.a, other.b)}
+
+    def _first_reason(self) -> dict[str, object] | None:
+        other = self.parting.other_reason
+        if other is None:
+            return None
+        return {"at_us": other.at_us, "time": clock(other.at_us), **_pair(other.a, other.b)}
+
+
+async def diff_logs(a: LogReader, b: LogReader, rebuild: Rebuild, progress: Progress) -> LogDiff:
+    """Compare two logs.
+
+    Args:
+        a: one log.
+        b: the other, which is told of as what changed.
+        rebuild: makes the policy of a term.
+        progress: shows how far each part is.
+    Raises:
+        LogDamagedError: the bytes of one are not what was written.
+        IllegalEventError: an event does not fit those before it.
+    """
+    with progress("looking for the first difference") as advance:
+        parting = await first_parting(a, b, advance)
+    evidence = None
+    if parting.parted is not None:
+        evidence = await evidence_of(a, b, parting.parted, rebuild)
+    with progress("summing up A") as advance:
+        one = await run_history(a, advance=advance)
+    with progress("summing up B") as advance:
+        two = await run_history(b, advance=advance)
+    return LogDiff(parting, evidence, outcomes_of(one, two))
+
+
+def _log(run: RunHistory) -> dict[str, object]:
+    document = run.document()
+    return {
+        **document.pop("log"),  # type: ignore[dict-item]  # it is a table
+        **{name: document[name] for name in ("evidence", "policy", "seed", "jobs")},
+    }
+
+
+def _pair(a: Fact | None, b: Fact | None) -> dict[str, object]:
+    return {"a": _fact(a), "b": _fact(b)}
+
+
+def _fact(fact: Fact | None) -> dict[str, object] | None:
+    if fact is None:
+        return None
+    return {
+        "seq": fact.seq,
+        "round_seq": fact.round_seq,
+        "event": to_object(fact.event),
+        "words": fact_in_words(fact.event),
+    }
+
+
+def _difference(found: Difference) -> dict[str, str]:
+    return {"name": found.field, "a": found.recorded, "b": found.replayed}
+
+
+def _side(side: Side) -> dict[str, object]:
+    started = side.started
+    return {
+        "seq": side.seq,
+        "policy": None if started is None else started.policy,
+        "policy_version": None if started is None else started.policy_version,
+        "code": None if started is None else started.version,
+        "sources": dict(side.sources),
+        "problem": side.problem,
+        **({} if side.seen is None else side.seen.document()),
+    }

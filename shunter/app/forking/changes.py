@@ -1,0 +1,178 @@
+"""What a person wants otherwise in a fork: another policy or parameter, servers, users left out."""
+
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from shunter.app.config.cluster_section import ClusterSection, NodeGroup
+from shunter.app.config.keys import parse_path
+from shunter.app.config.layers import parse_value
+from shunter.app.config.policies import find_policy
+from shunter.app.config.policy import PolicySection
+from shunter.app.config.resolved import recorded_runtime
+from shunter.app.forking.fork import Change
+from shunter.core.cluster import Health
+from shunter.core.state import State
+from shunter.errors import ConfigError, UsageError
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import NodeName, UserName
+
+__all__ = ["Wishes", "change_of", "other_start"]
+
+_EXAMPLE = "such as name=gpu9,gpus=8,type=v100"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is to be otherwise, as it was written; nothing by default.
+
+    `settings` are KEY=VALUE, of `policy` or of a policy's parameters (`gavel.objective=…`).
+    """
+
+    policy: str | None = None
+    settings: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is to be otherwise."""
+        return self != Wishes()
+
+
+def change_of(
+    wishes: Wishes, started: SchedulerStarted, state: State, known_users: Container[str]
+) -> Change:
+    """Return the change of a fork.
+
+    Args:
+        wishes: what is to be otherwise.
+        started: who decided in the log.
+        state: at the moment of the fork.
+        known_users: who has jobs then, or submits some later.
+    Raises:
+        ConfigError: a setting or a server is wrong, or there is no such policy.
+        UsageError: a server or user is not there, or a server is there already.
+    """
+    known = state.cluster.servers
+    there = [name for name, server in known.items() if server.health is not Health.removed]
+    added = [each for text in wishes.added for each in _servers(text)]
+    for name, _ in added:
+        if name in there:
+            raise UsageError(f"--add-node: there is a server {name} already")
+    removed = [name for text in wishes.removed for name in _names(text)]
+    for name in removed:
+        if name not in there:
+            raise UsageError(
+                f"--remove-node: there is no server {name}; `shunter nodes` lists them"
+            )
+    users = tuple(UserName(user) for user in wishes.without)
+    for user in users:
+        if user not in known_users:
+            raise UsageError(f"--without-user: nobody named {user} has or submits jobs there")
+    other = other_start(started, wishes)
+    if other is None:
+        return Change(added=added, removed=removed, without=users)
+    runtime = recorded_runtime(other.config)
+    policy = runtime.policy
+    other = replace(other, policy=policy.name, policy_version=policy.version)
+    if getattr(policy, "needs_slicing", False) and not runtime.rules.takes_turns:
+        raise ConfigError(
+            f"policy {policy.name} shares GPUs in turns: say how, with "
+            "--set policy.slicing.quantum=60s"
+        )
+    run = policy, runtime.rules
+    return Change(other, run, added=added, removed=removed, without=users)
+
+
+def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted | None:
+    """Return what would have started another policy, or other parameters.
+
+    None: nobody wants either.
+
+    Raises:
+        ConfigError: a setting is wrong, or there is no such policy.
+    """
+    policy, settings = wishes.policy, wishes.settings
+    if policy is None and not settings:
+        return None
+    document = json.loads(started.config)
+    section = document["policy"]
+    if policy is not None and policy != section["name"]:
+        find_policy(policy)
+        section["name"], section["params"] = policy, {}
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text}: expected KEY=VALUE, such as policy.round=300s")
+        path = [str(part) for part in parse_path(key.strip())]
+        if path[0] != "policy":
+            path = ["policy", "params", *path]
+        _put(document, path, parse_value(value), key.strip())
+    section["params"].setdefault(section["name"], {})
+    chosen = section["params"][section["name"]]
+    section["params"] = {section["name"]: chosen}
+    _check(section, chosen)
+    config = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return replace(started, config=config)
+
+
+def _check(section: Mapping[str, object], params: object) -> None:
+    """Raise ConfigError with one line for each key that is wrong."""
+    name = str(section["name"])
+    for model, document, place in (
+        (PolicySection, section, "policy"),
+        (find_policy(name).Params, params, name),
+    ):
+        try:
+            model.model_validate_json(json.dumps(document))
+        except ValidationError as error:
+            lines = [
+                f"--set {'.'.join(map(str, (place, *each['loc'])))}: {each['msg']}"
+                for each in error.errors()
+            ]
+            raise ConfigError("\n".join(lines)) from error
+
+
+def _put(tree: dict[str, object], path: Sequence[str], value: object, key: str) -> None:
+    for part in path[:-1]:
+        inner = tree.get(part)
+        if inner is None:
+            inner = tree[part] = {}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {key}: {part} is a value and has no keys")
+        tree = inner
+    tree[path[-1]] = value
+
+
+def _servers(text: str) -> Iterable[tuple[NodeName, ConfigurationSet]]:
+    """Return the servers of a text such as `name=gpu[5-8],gpus=8,type=v100`."""
+    table: dict[str, object] = {}
+    depth, part, parts = 0, "", list[str]()
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and not depth:
+            parts.append(part)
+            part = ""
+        else:
+            part += letter
+    for each in (*parts, part):
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise ConfigError(f"--add-node {text}: expected KEY=VALUE,…, {_EXAMPLE}")
+        table[key.strip()] = parse_value(value)
+    try:
+        group = NodeGroup.model_validate_json(json.dumps(table))
+        return ClusterSection(nodes=(group,)).servers()
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(map(str, wrong["loc"])) or "it"
+        raise ConfigError(f"--add-node {text}: {where}: {wrong['msg']}; {_EXAMPLE}") from error
+
+
+def _names(text: str) -> Sequence[NodeName]:
+    """Return the servers that a hostlist names."""
+    return [name for name, _ in _servers(f"name={text},gpus=1")]

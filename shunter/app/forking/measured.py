@@ -1,0 +1,68 @@
+"""The simulated world of a live log: what starts and suspensions cost there, as was measured.
+
+A live scheduler counts as work what an attempt does from its start on, its preparation included. A
+simulated one has that in the cost of the start. So the whole work of a job is what it did without
+its start-ups, and that much more as the attempts that it had begun by the moment were counted for.
+"""
+
+from dataclasses import dataclass, replace
+
+from shunter.app.config.simulation import CostsSection
+from shunter.app.cost_fitting import Fitted, Observed, fit_costs, observe_log, work_us
+from shunter.app.forking.future import Future
+from shunter.app.simulated_world import WorldParts
+from shunter.backends.simulated.resuming import TotalWork
+from shunter.core.state import State
+from shunter.events.log import LogReader
+from shunter.events.values.ids import JobId
+
+__all__ = ["Measured", "measure", "measured_parts"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a live log shows of its jobs, and the costs fitted to that."""
+
+    observed: Observed
+    fitted: Fitted
+
+    def parts(self, recorded: WorldParts) -> WorldParts:
+        """Return the parts of the world that a log records, with the costs that it shows."""
+        return replace(measured_parts(recorded, self.fitted), moving=_moving(self.observed))
+
+    def correct(self, future: Future, state: State) -> None:
+        """Correct the work of the jobs of what came after a moment, once, by the state then."""
+        for job in self.observed.jobs:
+            known, attempts = future.work.get(job.job_id), len(job.attempts)
+            if known is None or not attempts or not job.has_run:
+                continue
+            # What is measured of attempts does not know in which of their time others had the turn.
+            pure_us = min(known.total_us, work_us(job, self.observed, self.fitted))
+            begun = state.jobs[job.job_id].attempt if job.job_id in state.jobs else 0
+            extra_us = max(0, known.total_us - pure_us) * min(begun, attempts) // attempts
+            future.work[job.job_id] = TotalWork(pure_us + extra_us, known.exit_code)
+
+
+async def measure(reader: LogReader) -> Measured:
+    """Return what a live log shows, all of which is read."""
+    observed = await observe_log(reader)
+    return Measured(observed, fit_costs(observed))
+
+
+def measured_parts(parts: WorldParts, fitted: Fitted) -> WorldParts:
+    """Return the parts of a world with costs that were fitted to a log."""
+    costs = {str(launch): us for launch, us in fitted.launch_us.items()}
+    if fitted.suspend_us is not None:
+        costs["suspend"] = fitted.suspend_us
+    if fitted.turn_us is not None:
+        costs["turn"] = fitted.turn_us
+    section = CostsSection.usual().model_copy(update=costs)
+    simulation = parts.simulation.model_copy(update={"costs": section})
+    return replace(parts, simulation=simulation)
+
+
+def _moving(observed: Observed) -> frozenset[JobId]:
+    """Return the jobs that said that they take their GPUs anew with each turn."""
+    return frozenset(
+        job.job_id for job in observed.jobs if any(each.can_move for each in job.attempts)
+    )

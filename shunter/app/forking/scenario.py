@@ -1,0 +1,251 @@
+"""One simulated answer to "what if": a log, a moment, what is otherwise, and a seed.
+
+A scenario is plain data, so that several can be played in processes of their own. Where a log is
+one of a simulation whose world the state does not tell all of, the run is made again from its
+beginning; anywhere else the world goes on from the state alone.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from shunter.app.forking.assumptions import assumptions_of
+from shunter.app.forking.changes import Wishes, change_of, other_start
+from shunter.app.forking.fork import Change, MakeWorld, Standing, fork_at, standing_at
+from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
+from shunter.app.forking.future import Future, read_future
+from shunter.app.forking.measured import measure
+from shunter.app.forking.remaining import WorkEstimates
+from shunter.app.forking.rerun import rerun_to
+from shunter.app.replaying.lookup import first_start, place_of
+from shunter.app.replaying.recorded_terms import origin_of
+from shunter.app.runs.setup import rebuild
+from shunter.app.simulated_world import WorldParts, recorded_parts, simulated_world
+from shunter.app.worlds import world_around
+from shunter.backends.simulated.failures import RecordedFailures
+from shunter.backends.simulated.lease import RoundEnds
+from shunter.backends.simulated.resuming import Resumed
+from shunter.core.interfaces import Backend
+from shunter.core.metrics import JobLedger, JobResult
+from shunter.core.state import State
+from shunter.errors import UsageError
+from shunter.events.log import LogReader, read_log
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import JobId, NodeName
+from shunter.workloads.trace import TraceJob
+
+__all__ = ["Played", "Scenario", "Staged", "needs_rerun", "play", "recorded_world"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A fork of a log, `at` an event or instant (None: its end).
+
+    `seed` draws what is not known and is the chance of the policy; None: as it was in the log.
+    """
+
+    address: str
+    at: str | None = None
+    wishes: Wishes = field(default_factory=Wishes)
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a scenario.
+
+    `stories` are the jobs that ended in the fork, `recorded` those that ended after the moment in
+    the log. `unfinished` had not ended when nothing could happen any more. `assumptions` are
+    sentences. `policy` is who decided in the fork, `before` who did in the log. `is_certain` says
+    that another seed would have given the same, unless by the chance of a policy.
+    """
+
+    seq: int
+    at_us: int
+    policy: str
+    before: str
+    is_oracle: bool
+    is_simulated: bool
+    is_certain: bool
+    stories: Mapping[JobId, JobResult]
+    recorded: Mapping[JobId, JobResult]
+    unfinished: int
+    assumptions: Sequence[str]
+
+
+def play(scenario: Scenario) -> Played:
+    """Play a scenario to its end.
+
+    Raises:
+        UsageError: there is no such moment, or no such server.
+        ConfigError: the log cannot be simulated, or a wish is wrong.
+        PlanError: the policy failed.
+        LogError: the log cannot be read.
+    """
+    return asyncio.run(_play(scenario))
+
+
+async def _play(scenario: Scenario) -> Played:
+    ledger = JobLedger()
+    async with read_log(scenario.address) as reader:
+        staged = await _staged(reader, scenario)
+        future = staged.future
+        standing = await staged.standing(reader, ledger)
+    at_us, seq = standing.state.now_us, standing.state.seq
+    fork = fork_at(standing, staged.change, [ledger.observers()])
+    await fork.run()
+    started = staged.point.started
+    assumptions = assumptions_of(
+        started,
+        staged.parts,
+        future,
+        drawn=len(staged.estimates.drawn),
+        is_rerun=staged.is_rerun,
+        removes=bool(staged.change.removed),
+    )
+    return Played(
+        seq,
+        at_us,
+        fork.core.policy.name,
+        started.policy,
+        fork.core.policy.oracle,
+        started.simulated,
+        not staged.estimates.drawn,
+        _ended_after(ledger, at_us),
+        _ended_after(future.ledger, at_us),
+        len(fork.core.state.jobs),
+        assumptions,
+    )
+
+
+async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
+    origin = origin_of(await first_start(reader))
+    asked, _ = await place_of(reader, scenario.at, origin)
+    point = await fork_point(reader, await end_of_instant(reader, asked), rebuild)
+    started, state = point.started, point.state()
+    parts = recorded_parts(started.config)
+    is_rerun = needs_rerun(point, parts, scenario.wishes)
+    is_exact = parts.simulation.lease.lease(parts.round_us).is_exact
+    future = await read_future(
+        reader,
+        State() if is_rerun else point.state(),
+        is_simulated=started.simulated,
+        is_exact=is_exact,
+    )
+    users = {job.spec.user for job in state.jobs.values()}
+    users |= {each.spec.user for each in future.submissions}
+    change = change_of(scenario.wishes, started, state, users)
+    change = replace(change, seed=scenario.seed)
+    if not started.simulated:
+        measured = await measure(reader)
+        measured.correct(future, state)
+        parts = measured.parts(parts)
+    seed = point.rules.seed if scenario.seed is None else scenario.seed
+    estimates = WorkEstimates(future.ended, seed)
+    return Staged(point, state, parts, change, future, estimates, is_rerun)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a fork is made of; `state` is that of the moment, only looked at."""
+
+    point: ForkPoint
+    state: State
+    parts: WorldParts
+    change: Change
+    future: Future
+    estimates: WorkEstimates
+    is_rerun: bool
+
+    async def standing(self, reader: LogReader, ledger: JobLedger) -> Standing:
+        """Return the state and the world to go on from."""
+        work_of, change = self.estimates.work_of, self.change
+        if not self.is_rerun:
+            return standing_at(self.point, self._make_world(), self.future, work_of, change)
+        return await rerun_to(
+            reader,
+            self.point.seq,
+            rebuild,
+            self._make_world(),
+            self.future,
+            work_of,
+            change,
+            [ledger.observers()],
+        )
+
+    def _make_world(self) -> MakeWorld:
+        change, started, parts = self.change, self.point.started, self.parts
+        if change.started is not None:
+            parts = replace(parts, slicing=recorded_parts(change.started.config).slicing)
+        losses = RecordedFailures(tuple(self.future.node_changes))
+        return recorded_world(
+            self.point,
+            self.state,
+            parts,
+            further=change.added,
+            losses=None if started.simulated else losses,
+        )
+
+
+def recorded_world(
+    point: ForkPoint,
+    state: State,
+    parts: WorldParts,
+    *,
+    further: Sequence[tuple[NodeName, ConfigurationSet]] = (),
+    losses: RecordedFailures | None = None,
+) -> MakeWorld:
+    """Return what makes the world of a log, with the servers and jobs of a moment.
+
+    Args:
+        point: the moment.
+        state: that of the moment, only looked at.
+        parts: what the world is made of.
+        further: servers that join it.
+        losses: of servers; None: those that `parts` foresee.
+    """
+    servers = [(name, server.configuration) for name, server in state.cluster.servers.items()]
+
+    def make(jobs: Sequence[TraceJob], resumed: Resumed | None) -> Backend:
+        specs = [*(job.spec for job in jobs), *(job.spec for job in state.jobs.values())]
+        backend = simulated_world(
+            parts, servers, jobs, specs=specs, resumed=resumed, further=further, losses=losses
+        )
+        name = parts.simulation.world
+        if not name:
+            return backend
+        where = [where for _, where in servers]
+        return world_around(name, backend, parts.round_us, point.policy, where)
+
+    return make
+
+
+def needs_rerun(point: ForkPoint, parts: WorldParts, wishes: Wishes) -> bool:
+    """Say whether the world of a log knows more than the state tells.
+
+    Raises:
+        UsageError: it does, and other jobs are to take turns there than did.
+    """
+    if not point.started.simulated:
+        return False
+    simulation = parts.simulation
+    breaks = simulation.failures.mtbf or simulation.failures.rack_mtbf
+    if point.rules.instant and not breaks and not simulation.world:
+        return False
+    other = other_start(point.started, wishes)
+    if other is None or recorded_parts(other.config).slicing == parts.slicing:
+        return True
+    if simulation.lease.round_ends is RoundEnds.last_gang or simulation.world:
+        raise UsageError(
+            "in the world of this log no jobs take turns: leave policy.slicing as it is"
+        )
+    return False
+
+
+def _ended_after(ledger: JobLedger, at_us: int) -> dict[JobId, JobResult]:
+    """Return the stories of the jobs that ended after an instant."""
+    return {
+        story.job_id: story
+        for story in ledger.stories()
+        if story.end_us is not None and story.end_us > at_us
+    }

@@ -1,0 +1,3 @@
+"""Jobs of the simulated world that share GPUs in turns."""
+
+__all__: list[str] = []

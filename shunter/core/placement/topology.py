@@ -1,0 +1,218 @@
+"""Nearest first: the nearest level that a gang's contract accepts; jobs apart or packed by load.
+
+A gang is on one switch if one has room for it, else on one socket, one server, one rack, one
+domain, or anywhere; beyond a server on as few servers as can be there. It waits only where no
+level that its contract accepts has room (Xiao, SOSP-SRC 2017).
+
+Which of equally near places it gets depends on the load. While few GPUs of the pool are in use,
+jobs are spread: on the switch, socket and server with the most GPUs free, so with the fewest
+neighbours. While many are, they are packed: on the switch and the server with the fewest that
+suffice, so that whole switches and servers remain for gangs. Between the two thresholds the pool
+stays as it was: the text names no threshold, and 0.7 and 0.5 are ours. A job that says whether
+neighbours slow it down is put apart, or packed, whatever the load.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+from shunter.core.cluster import Pool
+from shunter.core.cluster.nearness import Area
+from shunter.core.placement.consolidated import Consolidated, largest_first
+from shunter.core.placement.fitting import Need, first_with
+from shunter.core.placement.gpus import pick_emptiest, pick_gpus
+from shunter.core.placement.shapes import split_spots
+from shunter.core.placement.strategy import Placement, Spot
+from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, LEVEL_ORDER, Demand, Level
+
+__all__ = ["PACK_ABOVE", "SPREAD_BELOW", "Mode", "Packing", "Topology", "at_load", "note_load"]
+
+PACK_ABOVE: Final = 0.7
+SPREAD_BELOW: Final = 0.5
+Packing = dict[str, bool]
+"""By pool, whether jobs are packed in it since its load passed a threshold last."""
+
+_WITHOUT_GPUS: Final = Consolidated()
+
+
+class Mode(StrEnum):
+    """Which of equally near places a job gets."""
+
+    adaptive = "adaptive"
+    spread = "spread"
+    pack = "pack"
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The nearest level that has room.
+
+    `packed_pools` are the pools in which jobs are packed now, if that depends on the load: from a
+    load above `pack_above` on, a part of the GPUs that are up, until one below `spread_below`.
+    """
+
+    mode: Mode = Mode.adaptive
+    pack_above: float = PACK_ABOVE
+    spread_below: float = SPREAD_BELOW
+    packed_pools: frozenset[str] = frozenset()
+    name: str = "topology"
+    classing = None
+
+    def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return servers and GPU counts that meet the demand, or None."""
+        if not demand.gpus:
+            return _WITHOUT_GPUS.spots(pool, demand)
+        if demand.gpus > pool.gpus_free:
+            return None
+        if demand.shapes:
+            return self._shaped(pool, demand)
+        spots = self._in_one_server(pool, demand)
+        if spots is not None or demand.gpus < 2 or demand.max_level in IN_SERVER:
+            return spots
+        found = (largest_first(pool, demand, area) for area in _areas(pool, demand))
+        return next((spots for spots in found if spots), None)
+
+    def pick(self, pool: Pool, position: int, count: int, demand: Demand) -> int:
+        """Return the mask of the GPUs that a demand takes on a server."""
+        where, free = pool.servers[position].configuration, pool.free[position]
+        pick = pick_gpus if self._packs(pool, demand) else pick_emptiest
+        return pick(where, free, count, demand.max_level)
+
+    def _packs(self, pool: Pool, demand: Demand) -> bool:
+        if demand.apart is not None:
+            return not demand.apart
+        return self.mode is Mode.pack or pool.gpu_type in self.packed_pools
+
+    def _in_one_server(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return the server with the nearest room for the whole gang."""
+        gpus, near = demand.gpus, pool.nearness
+        tables = [*near.tables, pool.buckets]
+        packs, tried = self._packs(pool, demand), len(tables)
+        if demand.max_level in BELOW_SERVER:
+            bound = LEVEL_ORDER[demand.max_level]
+            tried = 1 + sum(LEVEL_ORDER[level] < bound for level in near.levels)
+        if not demand.cpus_milli and not demand.memory_mb:
+            for at in range(tried):
+                bits = _first(tables, at, gpus, packs=packs)
+                if bits:
+                    return [((bits & -bits).bit_length() - 1, gpus)]
+            return None
+        need = Need(demand.resources, None)
+        for at in range(tried):
+            for bits in _in_order(tables, at, gpus, -1, packs=packs):
+                position = first_with(pool, bits, need)
+                if position >= 0:
+                    return [(position, gpus)]
+        return None
+
+    def _shaped(self, pool: Pool, demand: Demand) -> list[Spot] | None:
+        """Return the first acceptable split that fits, as near together as it does."""
+        for shape in demand.shapes:
+            if len(shape) == 1:
+                spots = self._in_one_server(pool, demand)
+            else:
+                found = (split_spots(pool, demand, shape, area) for area in _areas(pool, demand))
+                spots = next((spots for spots in found if spots), None)
+            if spots is not None:
+                return spots
+        return None
+
+
+def note_load(placement: Placement, packing: Packing, pools: Mapping[str, Pool]) -> None:
+    """Note which pools have come to be loaded, or to be so no more.
+
+    Args:
+        placement: where gangs go; only one that adapts to the load asks for it.
+        packing: what is remembered, and brought up to date.
+        pools: the servers; their load is the part in use of the GPUs that are up.
+    """
+    if not isinstance(placement, Topology) or placement.mode is not Mode.adaptive:
+        return
+    for name, pool in pools.items():
+        used = pool.gpus_up - pool.gpus_free
+        if used > placement.pack_above * pool.gpus_up:
+            packing[name] = True
+        elif used < placement.spread_below * pool.gpus_up:
+            packing[name] = False
+
+
+def at_load(placement: Placement, packing: Packing) -> Placement:
+    """Return a placement as it places under the load that is remembered."""
+    if not isinstance(placement, Topology) or placement.mode is not Mode.adaptive:
+        return placement
+    return _packed_in(placement, frozenset([name for name, packs in packing.items() if packs]))
+
+
+@lru_cache(maxsize=256)
+def _packed_in(placement: Topology, pools: frozenset[str]) -> Topology:
+    return replace(placement, packed_pools=pools)
+
+
+def _first(tables: list[list[int]], at: int, gpus: int, *, packs: bool) -> int:
+    """Return the first set of servers that `_in_order` yields; 0: none.
+
+    Whoever has so many GPUs free in a group has them in the groups around it: so no choice is
+    taken back.
+    """
+    bits = -1
+    for table in tables[at:]:
+        rows = table[gpus:]
+        for row in rows if packs else reversed(rows):
+            both = bits & row
+            if both:
+                bits = both
+                break
+        else:
+            return 0
+    return bits
+
+
+def _in_order(
+    tables: list[list[int]], at: int, gpus: int, within: int, *, packs: bool
+) -> Iterator[int]:
+    """Yield servers with so many GPUs free in a group of a level, by how many it has.
+
+    Among equals the levels around it count. The fewest come first, or if not `packs` the most.
+    """
+    is_last = at + 1 == len(tables)
+    rows = tables[at][gpus:]
+    for row in rows if packs else reversed(rows):
+        bits = row & within
+        if bits and is_last:
+            yield bits
+        elif bits:
+            yield from _in_order(tables, at + 1, gpus, bits, packs=packs)
+
+
+def _areas(pool: Pool, demand: Demand) -> Iterator[int]:
+    """Yield the sets of servers over which a gang may be spread, the nearest first.
+
+    A gang whose splits are bounded below the server may be anywhere: each part is bounded.
+    """
+    level, gpus, near = demand.max_level, demand.gpus, pool.nearness
+    widest = len(LEVEL_ORDER) if level is None or level in IN_SERVER else LEVEL_ORDER[level]
+    if widest >= LEVEL_ORDER[Level.rack]:
+        yield from _on_fewest(pool, near.racks, gpus)
+    if widest >= LEVEL_ORDER[Level.domain]:
+        yield from _on_fewest(pool, near.domains, gpus)
+    if widest >= LEVEL_ORDER[Level.cluster]:
+        yield -1
+
+
+def _on_fewest(pool: Pool, areas: Mapping[str, Area], gpus: int) -> Iterator[int]:
+    """Yield the areas with enough GPUs free, by on how few servers they are."""
+    if not areas:
+        return
+    most = next(each for each in range(len(pool.buckets) - 1, -1, -1) if pool.buckets[each])
+    bound = -(-gpus // most) if most else 0
+    later: list[tuple[int, int, int]] = []
+    for number, area in enumerate(areas.values()):
+        servers = area.fewest(gpus)
+        if servers == bound:
+            yield area.bits
+        elif servers:
+            later.append((servers, number, area.bits))
+    for _, _, bits in sorted(later):
+        yield bits

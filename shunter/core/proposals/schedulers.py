@@ -1,0 +1,219 @@
+"""The schedulers of single jobs: from what the order would start to what they propose.
+
+The plan of an index policy says who starts, who leaves for that, and where all of them would find a
+place at once. In the decentralised scheme only the first two are taken from it. Who may start is
+admitted; the scheduler of each admitted job then looks for places of its own, in a view of an
+earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
+rejected. After so many rejections the place that the order found for a job is kept for it: nobody
+else's proposal may have that, so that its next one is approved.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from shunter.core.interfaces import Rng
+from shunter.core.placement import Placement
+from shunter.core.planning.draft import Draft
+from shunter.core.planning.plan import (
+    EMPTY_PLAN,
+    Change,
+    Plan,
+    Proposal,
+    Reservation,
+    Start,
+    Suspend,
+)
+from shunter.core.proposals.memory import ProposalMemory
+from shunter.core.proposals.scheme import Decentralised
+from shunter.core.view import View
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.resources import Resources
+
+__all__ = ["decentralised_plan"]
+
+Reserved = Mapping[JobId, tuple[Share, ...]]
+
+
+def decentralised_plan(
+    plan: Plan,
+    scheme: Decentralised,
+    memory: ProposalMemory,
+    view: View,
+    placement: Placement,
+    rng: Rng,
+) -> Plan:
+    """Return a plan in which job schedulers propose what the order would start.
+
+    Args:
+        plan: that of the order, with places for all its starts.
+        scheme: how job schedulers propose.
+        memory: what they remember.
+        view: the state as it is.
+        placement: how each of them looks for places.
+        rng: where the age of their views comes from, and which place they prefer.
+    """
+    starts = [change for change in plan.changes if type(change) is Start and change.allocation.gpus]
+    names = {start.job_id for start in starts}
+    others = tuple([change for change in plan.changes if change.job_id not in names])
+    admitted = view.proposals.admitted
+    new = tuple([start.job_id for start in starts if start.job_id not in admitted])
+    gone = tuple([job_id for job_id in admitted if job_id not in names])
+    with Draft(view) as draft:
+        reserved = dict(_reserved(starts, others, scheme, draft, view))
+        proposals: tuple[Proposal, ...] = ()
+        if scheme.built_in:
+            schedulers = _Schedulers(scheme, memory, view, placement, rng, draft, reserved)
+            proposals = tuple(schedulers.propose(starts, others))
+    if not (others or new or gone or reserved or proposals) and plan == EMPTY_PLAN:
+        return EMPTY_PLAN
+    since_us = {job_id: view.reservations[job_id] for job_id in view.proposals.reserved}
+    promises = [
+        Reservation(job_id, since_us.get(job_id, view.now_us), _gpus(shares), shares)
+        for job_id, shares in reserved.items()
+    ]
+    return replace(
+        plan,
+        changes=others,
+        reservations=(*plan.reservations, *promises),
+        proposals=proposals,
+        admitted=new,
+        dismissed=gone,
+    )
+
+
+class _Schedulers:
+    """The schedulers of the admitted jobs, in the order of the policy."""
+
+    def __init__(
+        self,
+        scheme: Decentralised,
+        memory: ProposalMemory,
+        view: View,
+        placement: Placement,
+        rng: Rng,
+        draft: Draft,
+        reserved: Reserved,
+    ) -> None:
+        self._scheme = scheme
+        self._memory = memory
+        self._view = view
+        self._placement = placement
+        self._rng = rng
+        self._draft = draft
+        self._reserved = reserved
+
+    def propose(self, starts: Sequence[Start], others: Sequence[Change]) -> Iterator[Proposal]:
+        """Yield what they propose whose turn it is, each in its own view.
+
+        Without staleness a view has all that was proposed before: as if there were one lock.
+        """
+        draft, stale = self._draft, self._scheme.staleness_us > 0
+        if not stale:
+            _leave(others, draft, self._view)
+            for shares in self._reserved.values():
+                _take(shares, draft)
+        for start in starts:
+            kept = self._reserved.get(start.job_id)
+            if kept is not None:
+                yield Proposal(start.job_id, self._view.seq, (Allocation(kept),), start.because)
+                continue
+            if not self._memory.is_due(start.job_id, self._view.now_us):
+                continue
+            version, found = self._found(start, stale=stale)
+            if found:
+                yield Proposal(start.job_id, version, tuple(found), start.because)
+                if not stale:
+                    _take(found[0].shares, draft)
+
+    def _found(self, start: Start, *, stale: bool) -> tuple[int, list[Allocation]]:
+        """Return the version of a job's view, and the places found in it, the best first."""
+        draft, view, rng = self._draft, self._view, self._rng
+        mark, version = draft.mark, view.seq
+        if stale:
+            at_us = view.now_us - rng.below(self._scheme.staleness_us + 1)
+            version = view.seq if (seen := self._memory.look_back(draft, at_us)) is None else seen
+            for shares in self._reserved.values():
+                _take(shares, draft)
+        pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
+        demand = _sized(view.jobs[start.job_id].waits_as, start.allocation)
+        found: list[Allocation] = []
+        while len(found) < self._scheme.candidates:
+            place = draft.place(self._placement, pool, demand)
+            if not isinstance(place, tuple):
+                break
+            found.append(Allocation(place))
+        draft.rollback(mark)
+        if stale:  # whoever looks at the same instant finds the same places
+            for last in range(len(found) - 1, 0, -1):
+                other = rng.below(last + 1)
+                found[last], found[other] = found[other], found[last]
+        return version, found
+
+
+def _sized(demand: Demand, found: Allocation) -> Demand:
+    """Return a demand with the CPUs and memory that the order gives the job."""
+    beside = sum([share.beside for share in found.shares], Resources())
+    if (beside.cpus_milli, beside.memory_mb) == (demand.cpus_milli, demand.memory_mb):
+        return demand
+    return replace(demand, cpus_milli=beside.cpus_milli, memory_mb=beside.memory_mb)
+
+
+def _reserved(
+    starts: Sequence[Start],
+    others: Sequence[Change],
+    scheme: Decentralised,
+    draft: Draft,
+    view: View,
+) -> Iterator[tuple[JobId, tuple[Share, ...]]]:
+    """Yield what is kept for jobs that were rejected too often, each with free GPUs."""
+    book, mark = view.proposals, draft.mark
+    wanting = [
+        start for start in starts if book.rejected_in_a_row(start.job_id) >= scheme.reserve_after
+    ]
+    if not wanting:
+        return
+    _leave(others, draft, view)
+    found: list[tuple[JobId, tuple[Share, ...]]] = []
+    for kept_first in (True, False):  # what is kept already stays so
+        for start in wanting:
+            job_id = start.job_id
+            if (job_id in book.reserved) is not kept_first:
+                continue
+            if kept_first and _is_over(job_id, scheme, view):
+                continue
+            shares = book.reserved.get(job_id, start.allocation.shares)
+            if not _are_free(shares, draft):
+                shares = start.allocation.shares
+            if _are_free(shares, draft):
+                _take(shares, draft)
+                found.append((job_id, shares))
+    draft.rollback(mark)
+    yield from found
+
+
+def _is_over(job_id: JobId, scheme: Decentralised, view: View) -> bool:
+    """Say whether nobody came for what was kept for a job, for as long as it is kept."""
+    since_us = view.reservations.get(job_id, view.now_us)
+    return not scheme.built_in and view.now_us >= since_us + scheme.reserve_for_us
+
+
+def _are_free(shares: Sequence[Share], draft: Draft) -> bool:
+    return all(draft.has(share) for share in shares)
+
+
+def _leave(others: Sequence[Change], draft: Draft, view: View) -> None:
+    """Let those leave in a draft who do so in this plan."""
+    for change in others:
+        if type(change) is Suspend:
+            draft.free(view.jobs[change.job_id])
+
+
+def _take(shares: Sequence[Share], draft: Draft) -> None:
+    for share in shares:
+        draft.take(share)
+
+
+def _gpus(shares: Sequence[Share]) -> int:
+    return sum([share.gpus for share in shares])

@@ -1,0 +1,165 @@
+"""The map of GPUs is found on servers over real sshds; their nvidia-smi is a script of ours.
+
+What it prints has the form of the real one's. sysfs knows no such devices here, so it alone tells.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.live import Site, Submission
+from shunter.events.facts.cluster import NodeAdded, NodeRemoved
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import AttemptStarted
+from shunter.events.kinds import Event
+from shunter.events.log import read_log
+from shunter.events.values.configuration_set import LevelGroups
+from shunter.events.values.ids import NodeName
+from shunter.events.values.job_spec import JobSpec, Level
+from tests.live.site.sites import NOBODY, at_work, events_until, outcome, verified
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.farm import FarmHost
+from tests.live.ssh.site import cluster
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+N0 = NodeName("n0")
+CPUS = sorted(os.sched_getaffinity(0))
+BUSES = ("ffff:41:00.0", "ffff:42:00.0", "ffff:81:00.0", "ffff:82:00.0")
+SAYS = "import os; print(sorted(os.sched_getaffinity(0)), os.environ['CUDA_VISIBLE_DEVICES'])"
+SLEEPS = "import time; time.sleep(600)"
+
+
+def table(*groups: tuple[int, int]) -> str:
+    """Return what `nvidia-smi topo -m` prints of two switches, the second on the other socket."""
+    on = {gpu: at for at, group in enumerate(groups) for gpu in group}
+    heads = "".join(f"\tGPU{gpu}" for gpu in range(4))
+    lines = [f"\x1b[4m{heads}\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m"]
+    for one in range(4):
+        words = [
+            " X " if one == two else "PIX" if on[one] == on[two] else "SYS" for two in range(4)
+        ]
+        near = CPUS[-1] if on[one] else CPUS[0]
+        lines.append("\t".join([f"GPU{one}", *words, str(near), str(on[one]), "", "N/A"]))
+    return "\n".join([*lines, "", "Legend:", "", "  X    = Self", ""])
+
+
+def drives(host: FarmHost, topology: str) -> None:
+    """Have a host find an nvidia-smi that tells of four GPUs."""
+    programs = host.folder / "bin"
+    programs.mkdir(exist_ok=True)
+    (programs / "topology").write_text(topology)
+    rows = "\n".join(
+        f"{at}, GPU-{at}, NVIDIA A100-SXM4-80GB, 0000{bus}, 7, 9, 81920"
+        for at, bus in enumerate(BUSES)
+    )
+    (programs / "gpus").write_text(rows + "\n")
+    told = f"then cat {programs}/topology; else cat {programs}/gpus; fi"
+    text = f'#!/bin/sh\nif [ "$1" = topo ]; {told}\n'
+    (programs / "nvidia-smi").write_text(text)
+    (programs / "nvidia-smi").chmod(0o755)
+    host.noisy(f"PATH={programs}:$PATH\n")
+
+
+def one_server(bench: Bench, **given: object) -> LoadedConfig:
+    """Return the config of a server of four GPUs, of whose map it says only what is given."""
+    changed = {
+        "cluster.nodes": [{"name": "n0", "gpus": 4, **given}],
+        "policy.placement": "topology",
+    }
+    return cluster(bench.farm, bench.folder, nodes=("n0",)).replaced(changed, "test")
+
+
+def job(program: str, gpus: int = 2) -> Submission:
+    command = (sys.executable, "-I", "-S", "-c", program)
+    return Submission(JobSpec(gpus, command=command, max_level=Level.switch))
+
+
+async def events(path: Path) -> list[Event]:
+    async with read_log(str(path)) as reader:
+        return [event async for event in reader.events()]
+
+
+def levels(*masks: int) -> tuple[LevelGroups, ...]:
+    return (LevelGroups(Level.switch, masks),)
+
+
+def found_levels(*masks: int) -> tuple[LevelGroups, ...]:
+    """Return those of a server whose switches are each on a socket of their own."""
+    return (*levels(*masks), LevelGroups(Level.socket, masks))
+
+
+async def bound_of(site: Site, program: str = SAYS) -> str:
+    """Run a job to its end; return what it printed."""
+    name = await site.submit(job(program), NOBODY)
+    assert await outcome(site, name) == "finished"
+    return (await site.read_output(name, 1, "stdout.0", 0, 1000))[0].decode().strip()
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs, one for each socket")
+async def test_map_is_found_and_changes_while_its_server_is_idle(bench: Bench) -> None:
+    """Found; changed while a job runs, which it outlives; changed once idle; then not told."""
+    host, log = bench.farm["n0"], bench.folder / "log.db"
+    drives(host, table((0, 1), (2, 3)))
+    async with at_work(one_server(bench)) as site:
+        assert (site.maps[N0].by, site.maps[N0].notes) == ("nvidia-smi", ())
+        assert await bound_of(site) == f"[{CPUS[0]}] 0,1"
+        runs = await site.submit(job(SLEEPS), NOBODY)
+        await events_until(site, lambda seen: sum(isinstance(e, AttemptStarted) for e in seen) > 1)
+
+    drives(host, table((0, 2), (1, 3)))
+    async with at_work(one_server(bench)) as site:
+        assert site.maps[N0].by == "log"
+        assert site.maps[N0].notes[0].startswith("it has another map than before")
+        await site.tell(site.commands.cancel(runs, NOBODY))
+        assert await outcome(site, runs) == "cancelled"
+
+    async with at_work(one_server(bench)) as site:
+        assert (site.maps[N0].by, site.maps[N0].notes) == ("nvidia-smi", ())
+        assert await bound_of(site) == f"[{CPUS[0]}] 0,2"
+
+    drives(host, "Failed to initialize NVML: Driver/library version mismatch\n")
+    async with at_work(one_server(bench)) as site:
+        assert site.maps[N0].by == "log"
+        assert "is not known" in site.maps[N0].notes[0]
+
+    seen = await events(log)
+    added = [each.configuration.levels for each in seen if isinstance(each, NodeAdded)]
+    assert added == [found_levels(0b0011, 0b1100), found_levels(0b0101, 0b1010)]
+    assert sum(isinstance(each, NodeRemoved) for each in seen) == 1
+    masks = [
+        s.gpu_mask for e in seen if isinstance(e, AllocationChanged) for s in e.allocation.shares
+    ]
+    assert set(masks) <= {0b0011, 0b1100, 0b0101, 0b1010}
+    assert (await verified(bench.folder)).divergence is None
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs, one for each socket")
+async def test_map_of_the_config_counts_and_what_contradicts_it_is_said(bench: Bench) -> None:
+    drives(bench.farm["n0"], table((0, 1), (2, 3)))
+    given = {"switch_gpus": [[0, 3], [1, 2]]}
+    async with at_work(one_server(bench, **given)) as site:
+        assert site.maps[N0].by == "config"
+        (note,) = site.maps[N0].notes
+        assert await bound_of(site) == f"{CPUS[:1] + CPUS[-1:]} 1,2"
+    (added,) = [
+        e.configuration for e in await events(bench.folder / "log.db") if isinstance(e, NodeAdded)
+    ]
+    assert added.levels == levels(0b0110, 0b1001)
+    assert note.startswith(
+        "switches are [[0, 3], [1, 2]] by the config, and [[0, 1], [2, 3]] by the server "
+        "(nvidia-smi): "
+    )
+
+
+async def test_server_that_is_silent_or_tells_nonsense_is_a_flat_one(bench: Bench) -> None:
+    drives(bench.farm["n0"], table((0, 1), (2, 3))[:60])
+    async with at_work(one_server(bench)) as site:
+        assert site.maps[N0].by == ""
+        (note,) = site.maps[N0].notes
+    assert "it tells of 0 GPUs, and there are 4" in note
+    (added,) = [e for e in await events(bench.folder / "log.db") if isinstance(e, NodeAdded)]
+    assert (added.configuration.levels, added.configuration.name) == ((), "gpux4")

@@ -1,0 +1,89 @@
+"""Moves of running jobs that a policy tries over SSH: what they measure says if they stay."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+import shunter
+from shunter.app.live import Site
+from shunter.events.facts.decisions import AllocationChanged, TrialKept, TrialStarted
+from shunter.events.facts.execution import AttemptStarted, TurnStarted
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
+from shunter.events.values.trials import TrialReason
+from tests.live.site.sites import NOBODY, at_work, events_until, of, program, verified
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.site import cluster
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
+
+BATCH_S = 0.05
+QUANTUM_S = 2.0
+PROBE_S = 4.0
+TRAINING = """
+import sys, time
+sys.path.insert(0, {package!r})
+from shunter import train
+run = train.start()
+while True:
+    time.sleep({batch_s})
+    run.step()
+"""
+MIGRATION = {"goals": ["lower_height"], "probe": PROBE_S, "cost": 0.2}
+
+
+async def submitted(site: Site) -> JobId:
+    """Submit a job of one GPU that trains for ever; return its id once it has had a turn."""
+    package = str(Path(shunter.__file__).parents[1])
+    source = TRAINING.format(package=package, batch_s=BATCH_S)
+    job_id = await site.submit(program(source, gpus=1), NOBODY)
+    await events_until(site, lambda seen: job_id in turned(seen))
+    return job_id
+
+
+def turned(seen: list[Event]) -> set[JobId]:
+    return {each.job_id for each in of(seen, TurnStarted)}
+
+
+async def test_who_takes_turns_is_moved_to_a_gpu_that_becomes_free_and_stays(bench: Bench) -> None:
+    policy = {
+        "name": "gandiva",
+        "slicing": {"quantum": QUANTUM_S},
+        "params": {"gandiva": {"migration": MIGRATION}},
+    }
+    config = cluster(bench.farm, bench.folder, policy=policy, sample=0.5)
+    async with at_work(config) as site:
+        jobs = [await submitted(site) for _ in range(4)]  # on three GPUs
+        nodes = {job_id: site.state.jobs[job_id].allocation.shares[0].node for job_id in jobs}
+        sharing = [job_id for job_id in jobs if nodes[job_id] == nodes[jobs[-1]]]
+        alone = next(job_id for job_id in jobs if job_id not in sharing)
+        await anyio.sleep(3 * QUANTUM_S)  # all are measured
+        await site.tell(site.commands.cancel(alone, NOBODY))
+        seen = await events_until(site, lambda seen: bool(of(seen, TrialKept)))
+    (started,), (kept,) = of(seen, TrialStarted), of(seen, TrialKept)
+    moves = [each for each in of(seen, AllocationChanged) if each.because.rule == "lower_height"]
+    assert len(sharing) == 2
+    ((moved, to),) = [(each.job_id, each.allocation.shares[0].node) for each in moves]
+    assert (moved in sharing, to) == (True, nodes[alone])
+    assert (started.job_id, started.trial, started.baseline) == (moved, "migrate", 0.5)
+    assert [each.attempt for each in of(seen, AttemptStarted) if each.job_id == moved] == [1, 2]
+    # What it measured alone on its turn, before and after: a mini-batch is a sleep.
+    (before,), (after,) = started.batches, kept.batches
+    assert before.batch_us == pytest.approx(BATCH_S * 1e6, rel=0.5)
+    assert after.batch_us == mean_of(seen, moved, kept.at_us)
+    assert kept.measured == pytest.approx(before.batch_us / after.batch_us, abs=1e-5)
+    assert (kept.job_id, kept.reason) == (moved, TrialReason.gained)
+    assert (await verified(bench.folder)).divergence is None
+
+
+def mean_of(seen: list[Event], job_id: JobId, until_us: int) -> int:
+    """Return the mean of the samples of a second attempt, but for the first two, as verdicts do."""
+    batches_us = [
+        round(each.batch_s * 1e6)
+        for each in of(seen, ProfileSampled)
+        if each.job_id == job_id and each.attempt == 2 and each.at_us <= until_us
+        if each.batch_s is not None
+    ]
+    return sum(batches_us[2:]) // len(batches_us[2:])

@@ -1,0 +1,75 @@
+"""Two jobs that are tried beside each other, and what becomes of the pair: wherever they run."""
+
+from pathlib import Path
+from typing import Any
+
+import shunter
+from shunter.app.live import Site
+from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
+from shunter.events.facts.execution import TurnStarted
+from shunter.events.kinds import Event
+from tests.live.site.sites import NOBODY, events_until, of, program
+from tests.live.turns.ledger import IS_HELD
+
+POLICY: dict[str, Any] = {
+    "name": "gandiva",
+    "slicing": {"quantum": 1.0},
+    "trigger": "event",
+    "params": {"gandiva": {"packing": {"probe": 2.0}}},
+}
+BESIDE = (
+    IS_HELD
+    + """
+import pathlib, sys, time
+sys.path.insert(0, {package!r})
+from shunter import train
+here = pathlib.Path({here!r})
+here.mkdir(exist_ok=True)
+mine = open(here / {name!r}, "w")
+run = train.start()
+while True:
+    fcntl.lockf(mine, fcntl.LOCK_EX)
+    beside = any(is_held(each) for each in here.iterdir() if each.name != {name!r})
+    time.sleep({packed_s} if beside else 0.05)
+    fcntl.lockf(mine, fcntl.LOCK_UN)
+    run.step()
+"""
+)
+
+
+def training(root: Path, name: str, packed_s: float, gpus: int = 1) -> Any:
+    """Return a submission whose mini-batches take longer while another job is in one.
+
+    What a job does beside others on a GPU is said by locks here: there is no GPU.
+    """
+    package = str(Path(shunter.__file__).parents[1])
+    source = BESIDE.format(
+        package=package, here=str(root / "at-work"), name=name, packed_s=packed_s
+    )
+    return program(source, gpus=gpus, model=name)
+
+
+def ends(seen: list[Event]) -> list[TrialKept | TrialReverted]:
+    """Return how trials ended."""
+    return [*of(seen, TrialKept), *of(seen, TrialReverted)]
+
+
+async def tries_a_pair(site: Site, root: Path, *, gains: bool, gpus: int = 1) -> None:
+    """Submit two jobs that want the same GPUs, and hold that they are kept together if that gains.
+
+    Their mini-batches take 50 ms alone, and beside each other 60, or else 200.
+    """
+    packed_s = 0.06 if gains else 0.2
+    one, other = [await site.submit(training(root, name, packed_s, gpus), NOBODY) for name in "xy"]
+    seen = await events_until(site, lambda seen: bool(ends(seen)))
+    packed = site.state.jobs[one].packed_with
+    if not gains:
+        count = len(of(seen, TurnStarted))
+        later = await events_until(site, lambda seen: len(of(seen, TurnStarted)) >= count + 4)
+        assert len(of(later, TrialStarted)) == 1, "a known loser was tried again"
+    (started,), (ended,) = of(seen, TrialStarted), ends(seen)
+    assert {started.job_id, *started.partners} == {one, other}
+    print(f"of {gpus} GPUs, measured {ended.measured} by {ended.batches}: {ended.reason}")
+    assert isinstance(ended, TrialKept) == gains
+    assert packed == ((other,) if gains else ())
+    assert (ended.measured > 1) == gains

@@ -1,0 +1,103 @@
+"""Every counterfactual that is stated is true: the run is made again with the change in it."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+
+from shunter.app.forking.counterfactuals import Counterfactual, counterfactuals
+from shunter.app.forking.fork import Change, MakeWorld
+from shunter.app.forking.fork_point import ForkPoint, fork_point
+from shunter.app.replaying.folding import fold_events
+from shunter.backends.simulated import Costs
+from shunter.backends.simulated.failures import NO_FAILURES
+from shunter.backends.simulated.samples import NO_SAMPLES
+from shunter.core.intake.inputs import CancelJob, ChangePriority, Command, ResizeJob
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.state import JobPhase, State
+from shunter.events import JobId
+from tests.factories import World
+from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by, world_of
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, reading
+from tests.replay.test_any_run import POLICIES, played
+
+CHECKED_MOST = 2
+
+
+def orders_of(claim: Counterfactual, job_id: JobId, at_us: int) -> list[Command] | None:
+    """Return what people would have to order; None: it is nothing that they could."""
+    if claim.kind in ("end", "ends"):
+        return [CancelJob(at_us, other) for other in claim.jobs]
+    if claim.kind == "priority":
+        return [ChangePriority(at_us, job_id, int(claim.words.rpartition(" ")[2]))]
+    return None
+
+
+def world_with(world: World, change: Change) -> MakeWorld:
+    """Return what makes the world; a gang of another size has a speed of its own."""
+    if any(isinstance(order, ResizeJob) for order in change.orders):
+        nodes = {each.node: each.configuration for each in world.servers}
+        world = replace(world, speeds=SpeedModel({**nodes, **dict(change.added)}))
+    return lambda jobs, resumed: world_of(world, jobs, resumed)
+
+
+def has_gpus(recorded: Recorded, job_id: JobId, from_us: int, to_us: int) -> bool:
+    """Say whether a job is given GPUs at any time between two instants, or has them all along."""
+    state = State()
+    for event in recorded.events:
+        if event.at_us > to_us:
+            break
+        fold_events(state, [event])
+        if event.at_us >= from_us and _is_given(state, job_id):
+            return True
+    return _is_given(state, job_id)
+
+
+def _is_given(state: State, job_id: JobId) -> bool:
+    return job_id in state.jobs and bool(state.jobs[job_id].allocation.shares)
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "gandiva"])
+@settings(max_examples=20)
+@given(scene=scenes(), share=MOMENTS)
+def test_each_that_is_stated_starts_the_job(name: str, scene: Scene, share: float) -> None:
+    plain = replace(
+        scene.world, costs=Costs(), failures=NO_FAILURES, speeds=None, samples=NO_SAMPLES
+    )
+    scene = replace(scene, world=plain)
+    world, recorded = played_by(scene, name)
+    places = last_of_instants(recorded.events)
+    seq = places[int(share * (len(places) - 1))]
+
+    async def told() -> tuple[ForkPoint, dict[JobId, tuple[Counterfactual, ...]]]:
+        async with reading(recorded.events) as reader:
+            point = await fork_point(reader, seq, recorded.rebuild)
+        waiting = [job for job in point.state().jobs.values() if job.phase is JobPhase.waiting]
+        return point, {
+            job.job_id: (
+                await counterfactuals(
+                    point,
+                    partial(world_with, world),
+                    job.job_id,
+                    (),
+                )
+            ).found
+            for job in waiting[:CHECKED_MOST]
+        }
+
+    point, found = asyncio.run(told())
+
+    # What comes later might be ahead of the job, and is no part of what is claimed.
+    there = tuple(job for job in world.jobs if job.submit_us <= point.at_us)
+    before = [each for each in scene.commands if each.at_us <= point.at_us]
+    scene = replace(scene, world=replace(scene.world, jobs=there))
+    for job_id, claims in found.items():
+        for claim in claims:
+            orders = orders_of(claim, job_id, point.at_us)
+            if orders is not None:
+                commands = [*before, *orders]
+                _, again = played(replace(scene, commands=tuple(commands)), name)
+                assert has_gpus(again, job_id, point.at_us, claim.starts_us), claim

@@ -1,0 +1,271 @@
+"""What each reason of `why` claims, as a question to the brute force: one function a reason.
+
+A reason that a round told is held against the state right after that round, its numbers and
+blockers against the state of the instant that was asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.core.state import Job, JobPhase
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
+from shunter.events.facts.execution import AttemptLost, JobSuspended
+from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand, SuspendMode
+from tests.replay.truth.brute_force import (
+    HOUR_US,
+    RANKS,
+    SERVED,
+    Truth,
+    decision_around,
+    gpus_of,
+)
+from tests.replay.truth.mixed_runs import MIN_RUNTIME_S, PREEMPTIONS_MOST
+
+__all__ = ["CLAIMS", "Claim", "check"]
+
+GRACE_US = 480_000_000
+"""The longest time after a start from which a minimum runtime may count: eight minutes."""
+
+
+@dataclass
+class Claim:
+    """What was said of a job, the state of then, and the state after the round that told it."""
+
+    said: dict[str, Any]
+    events: Sequence[Event]
+    now: Truth
+
+    @property
+    def job(self) -> Job:
+        return self.now.jobs[JobId(self.said["job"]["id"])]
+
+    @property
+    def demand(self) -> Demand:
+        return self.job.demand
+
+    @property
+    def decision(self) -> tuple[int, int] | None:
+        """The first and the last event of the decision that told the reason."""
+        told = self.said["decision"]
+        return None if told is None else decision_around(self.events, told["seq"])
+
+    @property
+    def then(self) -> Truth:
+        """What was true right after the round that told the reason; now, if none did."""
+        decision = self.decision
+        if decision is None:
+            return self.now
+        at_us = self.events[decision[0] - 1].at_us
+        return Truth(self.events[: decision[1]], self.now.name, at_us)
+
+    @property
+    def leavers(self) -> list[Job]:
+        """The jobs that held GPUs after that round."""
+        return self.then.holders()
+
+
+def check(claim: Claim) -> None:
+    """Check all that was said of a waiting job: its reason, the numbers, who blocks."""
+    reason = claim.said["reason"]["name"]
+    assert reason in CLAIMS, f"nothing here says when {reason} is true"
+    CLAIMS[reason](claim)
+    _numbers(claim, reason)
+    _blockers(claim, reason)
+    if claim.now.name in RANKS and claim.said["rank"] is not None:
+        _rank(claim)
+
+
+def _no_capacity(claim: Claim) -> None:
+    assert claim.then.most_free(claim.demand.gpu_types) < claim.demand.gpus
+
+
+def _outranked(claim: Claim) -> None:
+    """It had to leave for those named; or others hold or get what it needs, or go first."""
+    then, decision = claim.then, claim.said["decision"]
+    if decision is not None and decision["of"] == "job":
+        assert claim.decision is not None
+        begin, end = claim.decision
+        got = {
+            event.job_id
+            for event in claim.events[begin - 1 : end]
+            if isinstance(event, AllocationChanged) and event.allocation.shares
+        }
+        assert set(decision["beneficiaries"]) <= got
+        return
+    holds = then.most_free(claim.demand.gpu_types) < claim.demand.gpus
+    others = [each for each in then.waiting() if each.job_id != claim.job.job_id]
+    assert holds or not then.fits(claim.demand) or others
+
+
+def _has_no_place(claim: Claim) -> None:
+    """There are enough GPUs, free or with others, and none of all ways to place it is free."""
+    then = claim.then
+    assert not then.fits(claim.demand)
+    assert then.most_in_service(claim.demand.gpu_types) >= claim.demand.gpus
+
+
+def _short_beside(claim: Claim) -> None:
+    """No place has the CPUs; without them there would be one, at least where others left."""
+    then = claim.then
+    assert claim.demand.cpus_milli
+    assert not then.fits(claim.demand)
+    assert then.fits(claim.demand, claim.leavers, with_beside=False)
+
+
+def _quota(claim: Claim) -> None:
+    queue = claim.job.spec.queue
+    quota = claim.then.state.queues[queue].quota_gpus
+    assert quota is not None
+    assert claim.then.queue_gpus(queue) + claim.demand.gpus > quota
+
+
+def _guarded(claim: Claim) -> None:
+    then = claim.then
+    assert not then.fits(claim.demand)
+    assert any(
+        _is_young(each, then.at_us) or _is_harassed(each, then.at_us) for each in claim.leavers
+    )
+
+
+def _is_young(job: Job, at_us: int) -> bool:
+    began_us = job.attempt_began_us
+    return began_us is None or at_us - began_us < MIN_RUNTIME_S * 1_000_000 + GRACE_US
+
+
+def _is_harassed(job: Job, at_us: int) -> bool:
+    recent = [each for each in job.preempted_at_us if each > at_us - HOUR_US]
+    return len(recent) >= PREEMPTIONS_MOST or job.spec.suspend_mode is SuspendMode.never
+
+
+def _not_looked_at(claim: Claim) -> None:
+    """No round was planned since it began to wait for one."""
+    since_us = claim.said["reason"]["since_us"]
+    rounds = [
+        event.at_us
+        for event in claim.now.events
+        if isinstance(event, RoundPlanned) and event.at_us > since_us
+    ]
+    assert not rounds
+
+
+def _depends(claim: Claim) -> None:
+    pending = [each.job_id for each in claim.job.spec.depends_on if each.job_id in claim.now.jobs]
+    assert pending
+    assert [each["id"] for each in claim.said["evidence"]["blockers"]] == pending
+
+
+def _granted(claim: Claim) -> None:
+    """It was given GPUs on which others still are: those are the blockers, and all of them."""
+    job, evidence = claim.job, claim.said["evidence"]
+    assert job.phase is JobPhase.granted
+    given = gpus_of(job.allocation)
+    on_them = {
+        each.job_id: gpus_of(each.held) & given
+        for each in claim.now.jobs.values()
+        if each.job_id != job.job_id and gpus_of(each.held) & given
+    }
+    assert {each["id"] for each in evidence["blockers"]} == set(on_them)
+    assert evidence["needed"] == len(given)
+    assert evidence["free"] == len(given) - len(set().union(*on_them.values()))
+
+
+def _lost(claim: Claim) -> None:
+    """Its last attempt was lost and nobody looked since; or too few GPUs are in service."""
+    if claim.said["reason"]["detail"]:
+        own = [
+            event
+            for event in claim.now.events
+            if isinstance(event, AttemptLost | JobSuspended) and event.job_id == claim.job.job_id
+        ]
+        assert isinstance(own[-1], AttemptLost)
+        assert own[-1].cause == claim.said["reason"]["detail"]
+        return
+    assert claim.then.most_in_service(claim.demand.gpu_types) < claim.demand.gpus
+
+
+def _no_type(claim: Claim) -> None:
+    assert not claim.then.most_in_service(claim.demand.gpu_types)
+
+
+def _divided(claim: Claim) -> None:
+    """Others have their turn: it got as much of the type as it should, or not yet."""
+    decision, detail = claim.said["decision"], claim.said["reason"]["detail"]
+    assert not claim.job.allocation.shares
+    assert claim.leavers or decision is None or decision["of"] == "job"
+    if detail:
+        _, gpu_type, target, received = detail.split(":")
+        assert gpu_type in {each.configuration.gpu_type for each in claim.now.servers()}
+        is_met = float(received) >= float(target)
+        assert is_met == (claim.said["reason"]["name"] == "share_met")
+
+
+CLAIMS: dict[str, Callable[[Claim], None]] = {
+    "cpu_or_memory_short": _short_beside,
+    "dependency": _depends,
+    "fragmented": _has_no_place,
+    "gpu_type_unavailable": _no_type,
+    "guard_min_runtime": _guarded,
+    "guard_preemption_limit": _guarded,
+    "locality_not_met": _has_no_place,
+    "no_capacity": _no_capacity,
+    "node_lost": _lost,
+    "outranked": _outranked,
+    "quota": _quota,
+    "share_met": _divided,
+    "time_sliced": _divided,
+    "waiting_for_release": _granted,
+    "waiting_for_round": _not_looked_at,
+}
+"""What must be true for each reason that a simulation without people gives."""
+
+NOT_OF_GPUS = ("dependency", "waiting_for_release")
+
+
+def _numbers(claim: Claim, reason: str) -> None:
+    """Check what it needs, finds free, may take from others, and misses."""
+    evidence, now, demand = claim.said["evidence"], claim.now, claim.demand
+    if reason in NOT_OF_GPUS:
+        return
+    assert evidence["needed"] == demand.gpus
+    if reason == "quota":
+        queue = now.state.queues[claim.job.spec.queue]
+        assert queue.quota_gpus is not None
+        left = max(0, queue.quota_gpus - now.queue_gpus(queue.name))
+        assert evidence["free"] == left
+    else:
+        found = {len(gpus) for gpus in now.free(demand.gpu_types).values()}
+        assert evidence["free"] in found
+        if not evidence["behind"]:
+            assert evidence["free"] == max(found)
+    assert evidence["missing"] == max(0, demand.gpus - evidence["free"] - evidence["behind"])
+
+
+def _blockers(claim: Claim, reason: str) -> None:
+    """Check that each is there, as it is told, and that the job cannot make it leave."""
+    now, job = claim.now, claim.job
+    for told in claim.said["evidence"]["blockers"]:
+        other = now.jobs[JobId(told["id"])]
+        has = other.allocation if other.allocation.shares else other.held
+        assert (told["phase"], told["gpus"]) == (other.phase, has.gpus)
+        assert told["user"] == other.spec.user
+        assert told["attained_gpu_s"] == other.service_us(now.state.now_us) / 1e6
+        if reason in NOT_OF_GPUS:
+            continue
+        assert other.allocation.shares or other in now.waiting()
+        if reason == "quota":
+            assert other.spec.queue == job.spec.queue or other in now.waiting()
+        if now.name in RANKS:
+            is_served = now.name in SERVED and other in now.holders()
+            assert is_served or now.key(other) < now.key(job)
+
+
+def _rank(claim: Claim) -> None:
+    """Check the place in the queue, and who stands before it."""
+    now, told = claim.now, claim.said["rank"]
+    queue = sorted(now.waiting(), key=now.key)
+    place = queue.index(claim.job)
+    assert (told["position"], told["waiting"]) == (place + 1, len(queue))
+    assert told["ahead"] == [each.job_id for each in queue[:place][:3]]

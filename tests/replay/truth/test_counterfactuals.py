@@ -1,0 +1,132 @@
+"""Every counterfactual that is stated of a log of any policy, executed in a fork: it is true.
+
+The change is made here from what was said, its words and the jobs it names, and not from what was
+tried to find it. With it the job starts at the instant that was told, and without it not by then.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from shunter.app.forking.counterfactuals import (
+    Counterfactual,
+    counterfactuals,
+    recorded_world_with,
+)
+from shunter.app.forking.fork import Change, fork_at, standing_at
+from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
+from shunter.app.forking.remaining import WorkEstimates
+from shunter.app.runs.setup import rebuild
+from shunter.app.simulated_world import recorded_parts
+from shunter.backends.simulated.resuming import TotalWork
+from shunter.core.intake.inputs import CancelJob, ChangePriority, Input, ResizeJob
+from shunter.core.state import Job, JobPhase
+from shunter.events.facts.cluster import QuotaChanged
+from shunter.events.log import LogReader, read_log
+from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
+from tests.factories import needs_highs
+from tests.replay.truth.mixed_runs import POLICIES, simulated
+
+PAIRS = 20 if os.environ.get("SHUNTER_THOROUGH") else 3
+SERVERS = re.compile(r"(\d+) servers? more with (\d+) GPUs? of type (\w+) joined")
+
+
+def change_of(claim: Counterfactual, job: Job, point: ForkPoint) -> Change:
+    """Return the change that a claim is about, from its words."""
+    state, at_us = point.state(), point.at_us
+    numbers = [int(number) for number in re.findall(r"\b\d+\b", claim.words)]
+    orders: Sequence[Input] = ()
+    if claim.kind in ("end", "ends"):
+        assert all(other in claim.words for other in claim.jobs[:3])
+        orders = [CancelJob(at_us, other, "test") for other in claim.jobs]
+    elif claim.kind == "priority":
+        orders = [ChangePriority(at_us, job.job_id, numbers[-1], "test")]
+    elif claim.kind == "size":
+        orders = [ResizeJob(at_us, job.job_id, numbers[-1], "test")]
+    elif claim.kind == "quota":
+        queue = state.queues[job.spec.queue]
+        fact = QuotaChanged(at_us, queue.name, numbers[-1], queue.weight, queue.users)
+        return Change(facts=(fact,))
+    else:
+        found = SERVERS.fullmatch(claim.words)
+        assert found is not None, claim.words
+        count, gpus, gpu_type = int(found[1]), int(found[2]), found[3]
+        return Change(
+            added=[(NodeName(f"more-{n}"), _like(point, gpus, gpu_type)) for n in range(count)]
+        )
+    return Change(orders=orders)
+
+
+def _like(point: ForkPoint, gpus: int, gpu_type: str) -> ConfigurationSet:
+    """Return what a server of so many GPUs of a type is made of."""
+    servers = point.state().cluster.servers.values()
+    there = (server.configuration for server in servers)
+    return next(each for each in there if (each.gpus, each.gpu_type) == (gpus, gpu_type))
+
+
+async def start_of(point: ForkPoint, job_id: JobId, change: Change, until_us: int) -> int | None:
+    """Return when a job has GPUs in a fork with a change; None: not up to a round after then."""
+    durations_us = point.state().durations_us
+    estimates = WorkEstimates((), point.rules.seed)
+
+    def work_of(name: JobId, spec: JobSpec, job: Job | None, now_us: int) -> TotalWork:
+        known_us = durations_us.get(name)
+        return (
+            estimates.work_of(name, spec, job, now_us) if known_us is None else TotalWork(known_us)
+        )
+
+    make_world = recorded_world_with(recorded_parts(point.started.config))(change)
+    fork = fork_at(standing_at(point, make_world, None, work_of, Change()), change)
+    state = fork.core.state
+
+    def has_gpus() -> bool:
+        return job_id in state.jobs and bool(state.jobs[job_id].allocation.shares)
+
+    await fork.run(until_us + point.rules.round_us, is_enough=has_gpus)
+    return state.now_us if has_gpus() else None
+
+
+async def checked(reader: LogReader) -> int:
+    """Execute all that is stated of some random waiting jobs; return how many statements."""
+    rng, count, claims = Random(3), 0, 0
+    head = await reader.head()
+    while count < PAIRS or (not claims and count < 10 * PAIRS):  # of some jobs nothing can be said
+        seq = await end_of_instant(reader, rng.randrange(10, head.seq))
+        point = await fork_point(reader, seq, rebuild)
+        jobs = point.state().jobs.values()
+        waiting = [job for job in jobs if job.phase is JobPhase.waiting]
+        if not waiting:
+            continue
+        job, count = rng.choice(waiting), count + 1
+        worlds = recorded_world_with(recorded_parts(point.started.config))
+        told = await counterfactuals(point, worlds, job.job_id, ())
+        if told.starts_us is not None:
+            claims += 1
+            starts_us = await start_of(point, job.job_id, Change(), told.starts_us)
+            assert starts_us == told.starts_us
+        for claim in told.found:
+            claims += 1
+            change = change_of(claim, job, point)
+            assert await start_of(point, job.job_id, change, claim.starts_us) == claim.starts_us
+            without_us = await start_of(point, job.job_id, Change(), claim.starts_us)
+            assert without_us is None or without_us > claim.starts_us
+    return claims
+
+
+@needs_highs
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_is_said_to_start_a_job_starts_it_in_a_fork(name: str, tmp_path: Path) -> None:
+    url = simulated(name, tmp_path)
+
+    async def ran() -> int:
+        async with read_log(url) as reader:
+            return await checked(reader)
+
+    assert asyncio.run(ran()), "nothing was said of any job"

@@ -1,0 +1,63 @@
+"""Random jobs at random moments of a log of each policy: all that `why` says of them is true."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.runs.setup import rebuild
+from shunter.core.state import State
+from shunter.events.kinds import Event
+from shunter.events.log import LogReader, read_log
+from shunter.events.values.ids import JobId
+from tests.factories import needs_highs
+from tests.replay.truth.brute_force import Truth, decision_around
+from tests.replay.truth.claims import Claim, check
+from tests.replay.truth.mixed_runs import POLICIES, simulated
+
+PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 30
+WAITS = ("waiting", "granted")
+
+
+def pairs(events: list[Event], count: int) -> Iterator[tuple[int, JobId]]:
+    """Yield moments with a job that waits there; some moments lie within a decision."""
+    rng = Random(11)
+    while count:
+        seq = rng.randrange(10, len(events) + 1)
+        state = State()
+        fold_events(state, events[: decision_around(events, seq)[1]])
+        there = [job.job_id for job in state.jobs.values() if job.phase in WAITS]
+        if there:
+            count -= 1
+            yield seq, rng.choice(there)
+
+
+async def checked(reader: LogReader, name: str) -> Counter[str]:
+    """Check what is said of all pairs; return how often each reason was said."""
+    events = [event async for event in reader.events()]
+    found: Counter[str] = Counter()
+    for seq, job_id in pairs(events, PAIRS):
+        at_us, end = events[seq - 1].at_us, decision_around(events, seq)[1]
+        said = document(await explain(reader, job_id, seq, at_us, rebuild))
+        found[said["reason"]["name"]] += 1
+        check(Claim(said, events, Truth(events[:end], name, at_us)))
+    return found
+
+
+@needs_highs
+@pytest.mark.parametrize("name", POLICIES)
+def test_reasons_and_blockers_are_what_brute_force_finds(name: str, tmp_path: Path) -> None:
+    url = simulated(name, tmp_path)
+
+    async def ran() -> Counter[str]:
+        async with read_log(url) as reader:
+            return await checked(reader, name)
+
+    assert len(asyncio.run(ran())) >= 3, "the run makes jobs wait for one reason or two"

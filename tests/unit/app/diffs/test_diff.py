@@ -1,0 +1,256 @@
+"""`shunter diff`, held against both logs read as lines of JSON and against their simulations."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from shunter.app.cli import app
+from shunter.app.config.loading import make_config
+from shunter.app.diffs.evidence import changed_keys
+from shunter.app.diffs.parting import _one_sided
+from shunter.app.diffs.steps import Fact
+from shunter.app.runs.simulation import RunResult, simulate
+from shunter.events.facts.decisions import AllocationChanged
+from tests.factories import BECAUSE, allocation, job_id
+
+Tree = dict[str, Any]
+
+COMMON: Tree = {
+    "cluster": {"nodes": [{"name": "n", "count": 3, "gpus": 4}]},
+    "workload": {"generate": {"kind": "philly-like", "jobs": 60, "load": 1.6, "gpus_max": 8}},
+}
+COSTS = {"costs": {"start": "5s", "suspend": "7s", "resume": "9s"}}
+PAIRS: dict[str, tuple[Tree, Tree]] = {
+    "another policy": ({"policy": {"name": "las"}}, {"policy": {"name": "srtf"}}),
+    "notes": ({"policy": {"name": "tiresias"}}, {"policy": {"name": "las"}}),
+    "in turns": (
+        {"policy": {"name": "gandiva", "trigger": "event", "slicing": {}}},
+        {"policy": {"name": "fifo", "trigger": "event"}},
+    ),
+    "shares": ({"policy": {"name": "gavel"}}, {"policy": {"name": "max_sum_throughput"}}),
+    "another round": (
+        {"policy": {"name": "las", "round": "60s"}, "simulation": COSTS},
+        {"policy": {"name": "las", "round": "10m"}, "simulation": COSTS},
+    ),
+}
+EFFECTS = ("AllocationChanged", "JobReshaped", "ReservationSet")
+
+
+class Compared:
+    """Two logs with their simulations, their events, and what `diff` says of them."""
+
+    def __init__(self, folder: Path, trees: tuple[Tree, Tree]) -> None:
+        self.urls = [str(folder / f"{name}.db") for name in "ab"]
+        self.results: list[RunResult] = [
+            simulate(make_config({**COMMON, **tree, "log": {"url": url}}))
+            for tree, url in zip(trees, self.urls, strict=True)
+        ]
+        self.events = [_lines(url) for url in self.urls]
+        done = CliRunner().invoke(app, ["diff", *self.urls, "--json", "--jobs", "1000"])
+        self.exit_code, self.document = done.exit_code, json.loads(done.stdout)
+        self.text = CliRunner().invoke(app, ["diff", *self.urls]).stdout
+
+
+def _lines(url: str) -> list[Tree]:
+    lines = CliRunner().invoke(app, ["log", "export", url]).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _decided(events: list[Tree]) -> dict[int, Counter[str]]:
+    """Return what is decided at each instant, apart from why."""
+    found: dict[int, Counter[str]] = {}
+    for event in events:
+        if event["kind"] in EFFECTS:
+            what = {key: each for key, each in event.items() if key in ("allocation", "start_us")}
+            key = json.dumps([event["kind"], event["job_id"], what], sort_keys=True)
+            found.setdefault(event["at_us"], Counter())[key] += 1
+    return found
+
+
+@pytest.fixture(scope="module", params=PAIRS)
+def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    return Compared(tmp_path_factory.mktemp("pair"), PAIRS[request.param])
+
+
+def test_first_decision_is_that_of_the_first_instant_that_differs(compared: Compared) -> None:
+    one, two = (_decided(events) for events in compared.events)
+    at_us = min(at_us for at_us in sorted({*one, *two}) if one.get(at_us) != two.get(at_us))
+    first = compared.document["first_decision"]
+
+    assert first["at_us"] == at_us
+    before = [sum(each.total() for at, each in found.items() if at < at_us) for found in (one, two)]
+    assert before == [compared.document["alike"]["decisions"]] * 2
+    for side, mine, theirs in (("a", one, two), ("b", two, one)):
+        only = mine.get(at_us, Counter()) - theirs.get(at_us, Counter())
+        assert len(first[f"only_{side}"]) == only.total()
+    assert compared.exit_code == 6
+
+
+def test_decisions_are_named_by_their_numbers_in_each_log(compared: Compared) -> None:
+    first = compared.document["first_decision"]
+    for side, events in zip("ab", compared.events, strict=True):
+        for fact in first[f"only_{side}"]:
+            recorded = events[fact["seq"] - 1]
+            assert recorded["kind"] == fact["event"]["kind"]
+            assert recorded["job_id"] == fact["event"]["job_id"]
+            assert f"(e{first[side]['seq']})" in compared.text
+
+
+def test_what_a_policy_saw_is_what_was_true_before_its_round(compared: Compared) -> None:
+    first = compared.document["first_decision"]
+    for side, events in zip("ab", compared.events, strict=True):
+        seen = first["seen"][side]
+        assert seen["policy"] == compared.results["ab".index(side)].document["policy"]
+        before = events[: seen["seq"]]
+        assert all(event["at_us"] <= first["at_us"] for event in before)
+        rest = events[seen["seq"] :]
+        if first[f"only_{side}"]:
+            opens = {event["kind"] for event in rest[:2]}
+            assert opens & {"RoundPlanned", "TargetsSet", "SizesSet"}
+        has: dict[str, bool] = {}
+        for event in before:
+            if event["kind"] == "AllocationChanged":
+                has[event["job_id"]] = bool(event["allocation"].get("shares"))
+            elif event["kind"] == "JobFinished":
+                has.pop(event["job_id"])
+        if not seen["problem"]:
+            assert seen["placed"] == sum(has.values())
+
+
+def test_why_names_the_cause(compared: Compared) -> None:
+    first = compared.document["first_decision"]
+    policies = [result.document["policy"] for result in compared.results]
+    if policies[0] != policies[1]:
+        assert first["why"].startswith("the same inputs, and another policy: ")
+        assert all(f"{policy} 1" in first["why"] for policy in policies)
+    else:
+        assert first["why"] == "the same inputs and policy, configured otherwise: policy.round"
+        assert first["config"] == {"policy.round": {"a": '"1m"', "b": '"10m"'}}
+
+
+def test_measures_are_those_that_the_simulations_printed(compared: Compared) -> None:
+    for measure in compared.document["measures"]:
+        for side, result in zip("ab", compared.results, strict=True):
+            value: Any = result.document
+            for name in measure["name"].split("."):
+                value = value[name]
+            assert measure[side] == value, measure["name"]
+
+
+def test_changes_of_jobs_are_those_of_their_ends(compared: Compared) -> None:
+    took = []
+    for events in compared.events:
+        came = {
+            event["job_id"]: event["at_us"] for event in events if event["kind"] == "JobSubmitted"
+        }
+        took.append(
+            {
+                event["job_id"]: (event.get("ended_us") or event["at_us"]) - came[event["job_id"]]
+                for event in events
+                if event["kind"] == "JobFinished"
+            }
+        )
+    deltas = {name: (took[1][name] - took[0][name]) / 1e6 for name in took[0]}
+    jobs = compared.document["jobs"]
+
+    listed = {each["id"]: each["delta_s"] for each in (*jobs["lost_most"], *jobs["gained_most"])}
+    assert listed == {name: delta for name, delta in deltas.items() if delta}
+    assert [each["delta_s"] for each in jobs["lost_most"]] == sorted(
+        (delta for delta in deltas.values() if delta > 0), reverse=True
+    )
+    assert (jobs["compared"], jobs["same"]) == (
+        len(deltas),
+        sum(not delta for delta in deltas.values()),
+    )
+
+
+def test_first_starts_are_compared_by_instant_and_gpus(compared: Compared) -> None:
+    firsts = []
+    for events in compared.events:
+        found: dict[str, tuple[int, str]] = {}
+        for event in events:
+            if event["kind"] == "AllocationChanged" and event["allocation"].get("shares"):
+                gpus = [
+                    (share["node"], share["gpu_mask"]) for share in event["allocation"]["shares"]
+                ]
+                found.setdefault(event["job_id"], (event["at_us"], str(gpus)))
+        firsts.append(found)
+    if any(event["kind"] == "AttemptStarted" for event in compared.events[0]):
+        return  # a start is when the GPUs are free, which no single event says
+    same = sum(firsts[0][name] == firsts[1].get(name) for name in firsts[0])
+    assert compared.document["first_starts"]["same"] == same
+
+
+def test_a_log_is_the_same_as_itself(tmp_path: Path) -> None:
+    url = str(tmp_path / "run.db")
+    simulate(make_config({**COMMON, "policy": {"name": "las"}, "log": {"url": url}}))
+    done = CliRunner().invoke(app, ["diff", url, url])
+
+    assert done.exit_code == 0
+    assert "the logs are the same, event by event" in done.stdout
+
+
+def test_decisions_that_do_the_same_for_other_reasons_are_told(tmp_path: Path) -> None:
+    few = {"workload": {"generate": {**COMMON["workload"]["generate"], "jobs": 3, "load": 0.1}}}
+    found = Compared(
+        tmp_path, ({"policy": {"name": "las"}, **few}, {"policy": {"name": "fifo"}, **few})
+    )
+
+    assert found.exit_code == 6
+    assert found.document["first_decision"] is None
+    rules = [found.document["first_reason"][side]["event"]["because"]["rule"] for side in "ab"]
+    assert rules == ["las", "fifo"]
+    assert "all 3 decisions do the same in both" in found.text
+
+
+def test_other_inputs_are_the_cause_where_they_came_first(tmp_path: Path) -> None:
+    found = Compared(
+        tmp_path, ({"policy": {"name": "las"}}, {"policy": {"name": "las"}, "seed": 5})
+    )
+    first, other = found.document["first_decision"], found.document["first_input"]
+
+    assert first["why"].startswith(f"their inputs differ from {other['time']} on: ")
+    assert other["at_us"] <= first["at_us"]
+    assert found.document["jobs"]["other_jobs"] + found.document["jobs"]["compared"] <= 60
+
+
+def test_order_within_an_instant_makes_no_difference() -> None:
+    facts = [
+        Fact(seq, AllocationChanged(7, job_id(seq), allocation(n1=1), BECAUSE), 1)
+        for seq in range(3)
+    ]
+    assert _one_sided(facts, facts[::-1]) == ([], [])
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
+def test_what_one_side_has_alone_is_the_difference_of_multisets(a: list[int], b: list[int]) -> None:
+    one, two = (
+        [Fact(i, AllocationChanged(7, job_id(n), allocation(n1=1), BECAUSE), 1) for i, n in items]
+        for items in (enumerate(a), enumerate(b))
+    )
+    only = _one_sided(one, two)
+    for side, mine, theirs in ((only[0], a, b), (only[1], b, a)):
+        names = Counter(str(getattr(fact.event, "job_id", "")) for fact in side)
+        assert names == Counter(map(job_id, mine)) - Counter(map(job_id, theirs))
+
+
+def test_keys_that_differ_are_told_with_both_values() -> None:
+    one = {"policy": {"name": "las", "round": "60s"}, "seed": 1}
+    two = {"policy": {"name": "las", "round": "90s", "guards": {}}, "seed": 1}
+
+    assert changed_keys(one, two) == {
+        "policy.round": ('"60s"', '"90s"'),
+        "policy.guards": ("", "{}"),
+    }
+
+
+def test_a_log_that_is_not_there_is_told(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["diff", str(tmp_path / "a.db"), str(tmp_path / "b.db")])
+    assert done.exit_code == 3
+    assert "a.db" in done.stderr

@@ -1,0 +1,117 @@
+"""Each claim of `why --inevitable` is true: the run is made again to there, the job raised there.
+
+A claim rests on a fork from the state, in which the job is put at the head of the order. Here the
+whole run is made again from its beginning instead, and a person gives the job the highest priority
+right before the decision and its own right after it: under rounds nothing is decided in between.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.app.forking.fork import Change, fork_at
+from shunter.app.forking.fork_point import fork_point
+from shunter.app.forking.future import read_future
+from shunter.app.forking.inevitable import Kind, inevitable
+from shunter.app.forking.remaining import WorkEstimates
+from shunter.app.forking.rerun import rerun_to
+from shunter.app.forking.scenario import Staged
+from shunter.app.replaying.lookup import seq_at
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.runs.setup import rebuild
+from shunter.app.simulated_world import recorded_parts
+from shunter.core.intake.inputs import ChangePriority
+from shunter.core.ranking.keys import PRIORITY_MOST
+from shunter.core.state import State
+from shunter.errors import UsageError
+from shunter.events import JobId
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
+from shunter.events.kinds import Event
+from shunter.events.log import LogReader, read_log
+from tests.factories import Tape
+from tests.unit.app.forking.worlds import simulated, tree
+
+ROUND_US = 60_000_000
+JOBS = 120
+CLAIMS_LEAST = {"las": 3, "fifo_easy": 10, "fifo_backfill": 6, "srtf": 2, "tiresias": 3}
+
+
+async def answer(reader: LogReader, job: str, kind: Kind | None = None) -> dict[str, Any] | None:
+    """Return what is found of a job; None: nothing was to be avoided."""
+    head = await reader.head()
+    found = await explain(reader, JobId(job), head.seq, 10**16, rebuild)
+    try:
+        return await inevitable(reader, found, rebuild, kind)
+    except UsageError:
+        return None
+
+
+async def run_with_priority(
+    reader: LogReader, job_id: JobId, at_us: int, until_us: int
+) -> tuple[list[Event], list[Event]]:
+    """Return the events before a round, and those of a run in which the job is first in it."""
+    seq = await seq_at(reader, at_us - ROUND_US)
+    point = await fork_point(reader, seq, rebuild)
+    whole = await read_future(reader, State(), is_simulated=True)
+    parts, works = recorded_parts(point.started.config), WorkEstimates((), 0)
+    staged = Staged(point, point.state(), parts, Change(), whole, works, is_rerun=True)
+    make, work_of = staged._make_world(), works.work_of
+    standing = await rerun_to(reader, seq, rebuild, make, whole, work_of, Change())
+    orders = (
+        ChangePriority(at_us, job_id, PRIORITY_MOST, "test"),
+        ChangePriority(at_us + 1, job_id, 0, "test"),
+    )
+    before = [event async for event in reader.events(0, standing.state.seq)]
+    fork, tape = fork_at(standing, Change(orders=orders)), Tape()
+    await fork.run(until_us, tape)
+    return before, tape.events
+
+
+def without_gpus_us(events: list[Event], job_id: JobId, since_us: int, until_us: int) -> int:
+    """Return how long a job has no GPUs between two instants, by its events one by one."""
+    has_gpus, gone, waited_us, last_us = False, False, 0, since_us
+    for event in [each for each in events if getattr(each, "job_id", None) == job_id]:
+        upto_us = min(max(event.at_us, since_us), until_us)
+        if not has_gpus and not gone:
+            waited_us += upto_us - last_us
+        last_us = upto_us
+        if isinstance(event, JobSubmitted):
+            last_us = max(event.at_us, since_us)
+        elif isinstance(event, AllocationChanged):
+            has_gpus = bool(event.allocation.shares)
+        gone = gone or isinstance(event, JOB_ENDS)
+    return waited_us + (0 if has_gpus or gone else until_us - last_us)
+
+
+@pytest.mark.parametrize("name", CLAIMS_LEAST)
+def test_each_claim_about_a_wait_holds_in_a_run_made_again(name: str, tmp_path: Path) -> None:
+    workload = {"generate": {"jobs": JOBS, "load": 1.3, "gpus_max": 8}}
+    url = simulated(tmp_path, tree(name, workload=workload))
+
+    async def checked() -> int:
+        count = 0
+        async with read_log(url) as reader:
+            for number in range(0, JOBS, 9):
+                found = await answer(reader, str(number), Kind.wait)
+                if found is not None:
+                    assert found["as_it_was"]["agrees"]
+                    count += await check(reader, JobId(str(number)), found)
+        return count
+
+    assert asyncio.run(checked()) >= CLAIMS_LEAST[name]
+
+
+async def check(reader: LogReader, job_id: JobId, found: dict[str, Any]) -> int:
+    """Make the run again for some claims; return how many."""
+    outcome = found["outcome"]
+    since_us, until_us = outcome["since_us"], outcome["until_us"]
+    claims = [found["found"], found["before"], found["next"], *found["spot_checks"]]
+    claims = [each for each in claims if each is not None] or found["tried"]
+    for each in claims:
+        before, after = await run_with_priority(reader, job_id, each["us"], until_us)
+        waited_us = without_gpus_us([*before, *after], job_id, since_us, until_us)
+        assert each["avoids"] == (waited_us <= outcome["normal_us"]), each
+    return len(claims)

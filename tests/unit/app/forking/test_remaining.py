@@ -1,0 +1,150 @@
+"""What is taken for the work of a job that nobody knows: drawn, bounded, and the same again."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.app.forking.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
+from shunter.core.performance.trials import MeasuredRate
+from shunter.core.state import Job
+from shunter.events import JobId, UserName
+from tests.factories import job_spec
+
+ANA, BO = UserName("ana"), UserName("bo")
+SPEC = job_spec(1, user="ana")
+
+
+def begun(done_us: int, **fields: object) -> Job:
+    """Return a job that has done some work and runs no more."""
+    spec = job_spec(1, user="ana", **fields)
+    return Job(JobId("j1"), 0, spec, spec.demand(), 0, work_us=done_us, held_us=done_us)
+
+
+def total_us(estimates: WorkEstimates, job: Job | None = None) -> int:
+    spec = SPEC if job is None else job.spec
+    return estimates.work_of(JobId("j1"), spec, job, 0).total_us
+
+
+@given(
+    worked=st.lists(
+        st.builds(
+            Worked,
+            st.sampled_from([ANA, BO]),
+            st.integers(1, 2),
+            st.integers(0, 99),
+            st.sampled_from(["", "bert"]),
+            st.booleans(),
+        )
+    ),
+    done_us=st.integers(0, 120),
+    seed=st.integers(0, 9),
+)
+def test_work_is_one_that_a_job_had_which_did_more_or_twice_the_longest(
+    worked: list[Worked], done_us: int, seed: int
+) -> None:
+    found = total_us(WorkEstimates(worked, seed), begun(done_us))
+
+    whole = {each.work_us for each in worked if each.is_whole and each.work_us > done_us}
+    longer = {2 * max(done_us, each.work_us) for each in worked} | {2 * done_us or UNSEEN_US}
+    assert found in whole | longer | {UNSEEN_US}
+    assert found == total_us(WorkEstimates(worked, seed), begun(done_us))
+
+
+def test_jobs_of_the_same_user_and_size_come_first() -> None:
+    mine = [Worked(ANA, 1, 10 + number) for number in range(5)]
+    others = [Worked(BO, 1, 500)] * 50
+
+    found = [total_us(WorkEstimates([*mine, *others], seed)) for seed in range(300)]
+
+    assert set(found) == {10, 11, 12, 13, 14}
+
+
+def test_job_that_did_more_than_all_of_its_kind_is_like_one_of_a_wider_kind() -> None:
+    mine = [Worked(ANA, 1, 10 + number) for number in range(5)]
+
+    assert total_us(WorkEstimates([*mine, Worked(BO, 1, 500)], 3), begun(20)) == 500
+
+
+def test_jobs_of_the_same_model_come_before_those_of_the_same_user() -> None:
+    same = [Worked(ANA, 1, 10, "bert")] * 9
+    others = [Worked(ANA, 1, 500, "gpt")] * 50
+    spec = job_spec(1, user="ana", model="bert")
+    found = [
+        WorkEstimates([*same, *others], seed).work_of(JobId("j1"), spec, None, 0).total_us
+        for seed in range(200)
+    ]
+
+    assert set(found) == {10}
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=5, max_size=12))
+def test_work_that_was_cut_off_weighs_as_kaplan_and_meier_say(cut: list[tuple[int, bool]]) -> None:
+    """The share of draws above a work is the product-limit estimate.
+
+    Method: the estimate is computed by its own formula, and compared with the exact probability of
+    the redistribution, found by following every branch of the draw.
+    """
+    ordered = sorted(cut, key=lambda each: (each[0], not each[1]))  # whole ones first, in a tie
+    left, survival = len(ordered), 1.0
+    expected: dict[int, float] = {}
+    for work_us, is_whole in ordered:
+        if is_whole:
+            survival *= 1 - 1 / left
+        left -= 1
+        expected[work_us] = survival
+
+    for work_us, above in expected.items():
+        assert abs(_probability_above(ordered, 0, work_us) - above) < 1e-9
+
+    drawn = [Worked(ANA, 1, work_us, "", is_whole) for work_us, is_whole in cut]
+    if sum(is_whole for _, is_whole in cut) >= 5:
+        estimates = [total_us(WorkEstimates(drawn, seed)) for seed in range(400)]
+        share = sum(us > ordered[0][0] for us in estimates) / len(estimates)
+        assert abs(share - expected[ordered[0][0]]) < 0.1
+
+
+def _probability_above(ordered: list[tuple[int, bool]], first: int, above_us: int) -> float:
+    """Return with which probability a draw among the rest is above; beyond all it is."""
+    rest = ordered[first:]
+    if not rest:
+        return 1.0
+    return sum(
+        1
+        / len(rest)
+        * (
+            float(work_us > above_us)
+            if is_whole
+            else _probability_above(ordered, first + place + 1, above_us)
+        )
+        for place, (work_us, is_whole) in enumerate(rest)
+    )
+
+
+def test_as_many_are_drawn_anew_and_the_same_again() -> None:
+    worked = [Worked(ANA, 1, number) for number in range(50)]
+
+    found = resampled(worked, 3)
+
+    assert len(found) == 50
+    assert set(found) < set(worked)
+    assert found == resampled(worked, 3) != resampled(worked, 4)
+
+
+def test_time_limit_bounds_the_work() -> None:
+    estimates = WorkEstimates([Worked(BO, 1, 5_000)], 3)
+
+    assert total_us(estimates, begun(40, time_limit_us=100)) == 100
+
+
+def test_steps_that_are_told_leave_nothing_to_draw() -> None:
+    job = begun(40, total_steps=100)
+    job.measured_rate = MeasuredRate(step=30, batch_us=2, at_us=0)
+    estimates = WorkEstimates([Worked(BO, 1, 5_000)], 3)
+
+    assert total_us(estimates, job) == 40 + 70 * 2
+    assert not estimates.drawn
+
+
+def test_other_seeds_draw_otherwise() -> None:
+    ended = [Worked(BO, 1, work_us) for work_us in range(100)]
+
+    assert len({total_us(WorkEstimates(ended, seed)) for seed in range(20)}) > 5

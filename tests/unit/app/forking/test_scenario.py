@@ -1,0 +1,144 @@
+"""A log played on from a moment: under its own policy it is what happened, whatever the policy."""
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from shunter.app.forking.changes import Wishes
+from shunter.app.forking.scenario import Played, Scenario, play
+from shunter.errors import ConfigError, UsageError
+from tests.factories import needs_highs
+from tests.unit.app.forking.worlds import COSTS, SAMPLES, SLICING, simulated, tree
+
+POLICIES = sorted(
+    point.name
+    for point in entry_points(group="shunter.policies")
+    if point.value.startswith("shunter.policies.")
+)
+COSTLY = {"simulation": {"costs": COSTS, "samples": SAMPLES}}
+PRICES = {"prices": {"v100": 2.0}}
+SECTIONS = {
+    "gandiva": {"policy": {"name": "gandiva", "slicing": SLICING}},
+    "min_cost": {"policy": {"name": "min_cost", "params": {"min_cost": PRICES}}},
+    "min_cost_slo": {"policy": {"name": "min_cost_slo", "params": {"min_cost_slo": PRICES}}},
+}
+
+
+@needs_highs
+@pytest.mark.parametrize("name", POLICIES)
+def test_same_policy_does_what_happened(name: str, tmp_path: Path) -> None:
+    url = simulated(tmp_path, tree(name, **SECTIONS.get(name, {}), **COSTLY))
+
+    played = play(Scenario(url, "e150"))
+
+    assert len(played.stories) > 15
+    assert dict(played.stories) == dict(played.recorded)
+    assert played.is_certain
+
+
+@pytest.mark.parametrize("name", ["fifo", "las", "tiresias", "fifo_easy"])
+def test_same_policy_does_what_happened_from_the_state_alone(name: str, tmp_path: Path) -> None:
+    url = simulated(tmp_path, tree(name))
+
+    played = play(Scenario(url, "e100"))
+
+    assert len(played.stories) > 10
+    assert dict(played.stories) == dict(played.recorded)
+    assert not any("made again" in each for each in played.assumptions)
+
+
+@pytest.mark.parametrize(
+    "simulation",
+    [
+        {"failures": {"mtbf": "8h", "mttr": "30m"}},
+        {"lease": {"end_seen": "at_lease_end", "credit": "at_grant"}},
+        {"costs": COSTS, "reactions": "live", "failures": {"mtbf": "8h", "mttr": "30m"}},
+    ],
+)
+def test_same_policy_does_what_happened_in_other_worlds(
+    simulation: dict[str, object], tmp_path: Path
+) -> None:
+    url = simulated(tmp_path, tree("las", simulation=simulation))
+
+    played = play(Scenario(url, "e150"))
+
+    assert dict(played.stories) == dict(played.recorded)
+    assert any("made again" in each for each in played.assumptions)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the log of a busy run under `fifo`, where nothing takes time."""
+    return simulated(tmp_path_factory.mktemp("logs"), tree("fifo"))
+
+
+def played_with(log: str, **wishes: object) -> Played:
+    return play(Scenario(log, "e100", Wishes(**wishes)))  # type: ignore[arg-type]  # by name above
+
+
+def mean_jct_us(played: Played) -> float:
+    return sum(story.jct_us or 0 for story in played.stories.values()) / len(played.stories)
+
+
+def test_another_policy_decides_from_there(log: str) -> None:
+    same, other = played_with(log), played_with(log, policy="srtf")
+
+    assert other.policy == "srtf"
+    assert other.is_oracle
+    assert mean_jct_us(other) < mean_jct_us(same)
+    assert set(other.stories) == set(same.stories)
+
+
+def test_another_policy_can_take_turns_where_none_did(log: str) -> None:
+    played = played_with(log, policy="gandiva", settings=("policy.slicing.quantum=60s",))
+
+    assert set(played.stories) == set(played_with(log).stories)
+
+
+def test_parameter_of_a_policy_counts(log: str) -> None:
+    low = played_with(log, policy="las", settings=("las.queues_gpu_s=[60]",))
+    high = played_with(log, policy="las", settings=('policy.params.las.queues_gpu_s=["90h"]',))
+
+    assert dict(low.stories) != dict(high.stories)
+
+
+def test_more_servers_end_jobs_sooner_and_fewer_later(log: str) -> None:
+    same = played_with(log)
+    more = played_with(log, added=("name=new[1-4],gpus=4,type=v100,rack=r1",))
+    fewer = played_with(log, removed=("gpu[2-3]",))
+
+    assert mean_jct_us(more) < mean_jct_us(same)
+    assert fewer.unfinished or mean_jct_us(fewer) > mean_jct_us(same)
+
+
+def test_jobs_of_a_user_are_left_out(log: str) -> None:
+    same = played_with(log)
+    user = next(iter(same.stories.values())).user
+    without = played_with(log, without=(user,))
+
+    finished = {job for job, story in without.stories.items() if story.status == "finished"}
+    others = {job for job, story in same.stories.items() if story.user != user}
+    assert finished == others
+
+
+@pytest.mark.parametrize(
+    ("wishes", "error", "words"),
+    [
+        ({"policy": "lass"}, Exception, "lass"),
+        ({"settings": ("las.queues=1",), "policy": "las"}, ConfigError, "las.queues"),
+        ({"settings": ("policy.round",)}, ConfigError, "expected KEY=VALUE"),
+        ({"settings": ("policy.rounds=60s",)}, ConfigError, "policy.rounds"),
+        ({"policy": "gandiva"}, ConfigError, "policy.slicing"),
+        ({"added": ("gpu9",)}, ConfigError, "expected KEY=VALUE"),
+        ({"added": ("name=gpu9,gpu=8",)}, ConfigError, "gpu"),
+        ({"added": ("name=gpu1,gpus=4",)}, UsageError, "gpu1"),
+        ({"removed": ("gpu9",)}, UsageError, "there is no server gpu9"),
+        ({"without": ("nobody",)}, UsageError, "nobody"),
+    ],
+)
+def test_wish_that_cannot_be_is_refused(
+    log: str, wishes: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        played_with(log, **wishes)

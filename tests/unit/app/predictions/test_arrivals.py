@@ -1,0 +1,58 @@
+"""Jobs that may come: a stretch of the past, with its gaps, again."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.app.predictions.arrivals import PAST_LEAST, drawn_arrivals
+from shunter.events import JobId
+from shunter.events.facts.jobs import JobSubmitted
+from tests.factories import job_spec
+
+GAPS = st.lists(st.integers(0, 50), min_size=PAST_LEAST, max_size=20)
+
+
+def past_of(gaps: list[int]) -> list[JobSubmitted]:
+    """Return submissions with gaps before them; the n-th asks for n + 1 GPUs."""
+    found, at_us = [], 0
+    for number, gap_us in enumerate(gaps):
+        at_us += gap_us
+        found.append(JobSubmitted(at_us, JobId(f"j{number}"), job_spec(number + 1)))
+    return found
+
+
+@given(GAPS, st.integers(1, 40), st.integers(0, 20), st.integers(1, 60))
+def test_they_are_the_past_from_some_job_on_over_and_over(
+    gaps: list[int], after_us: int, seed: int, most: int
+) -> None:
+    past = past_of(gaps)
+    now_us = past[-1].at_us + after_us
+    span_us = now_us - past[0].at_us
+
+    found = drawn_arrivals(past, now_us, most, seed, ())
+
+    assert len(found) == most
+    sizes = [each.spec.gpus for each in found]
+    assert sizes == [(sizes[0] - 1 + place) % len(past) + 1 for place in range(most)]
+    at = [each.at_us for each in found]
+    assert at == sorted(at)
+    assert at[0] > now_us
+    assert at[0] - now_us <= span_us
+    assert all(
+        later - one == span_us for one, later in zip(at[1:], at[1 + len(past) :], strict=False)
+    )
+
+
+@given(GAPS, st.integers(0, 5))
+def test_they_have_ids_of_their_own_and_depend_on_nobody(gaps: list[int], seed: int) -> None:
+    past = past_of(gaps)
+    taken = {JobId("arrival1"), JobId("arrival3")}
+
+    found = drawn_arrivals(past, past[-1].at_us + 1, 9, seed, taken)
+
+    ids = [each.job_id for each in found]
+    assert len({*ids, *taken}) == 11
+    assert found == drawn_arrivals(past, past[-1].at_us + 1, 9, seed, taken)
+
+
+def test_nobody_comes_where_too_few_ever_did() -> None:
+    assert drawn_arrivals(past_of([1] * (PAST_LEAST - 1)), 100, 9, 0, ()) == []

@@ -1,0 +1,145 @@
+"""Forecasts of small logs: from what was known alone, and exact where nothing is open."""
+
+import asyncio
+import csv
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from shunter.app.api.models.forecast_documents import ForecastDocument
+from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
+from shunter.app.predictions.accuracy import held_at, past_moments
+from shunter.app.predictions.answer import answer
+from shunter.app.predictions.forecast import Forecasting
+from shunter.app.predictions.history import History, read_history
+from shunter.app.predictions.messages import Held, Question
+from shunter.app.replaying.folding import fold_events
+from shunter.app.runs.setup import rebuild
+from shunter.app.simulated_world import recorded_parts
+from shunter.core.state import State
+from shunter.events.codec import encode_payload
+from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.log import LogReader, read_log
+from shunter.events.values.ids import JobId
+from tests.factories import job_spec
+from tests.unit.app.forking.worlds import COSTS, simulated, tree
+
+T = TypeVar("T")
+MINUTE_US = 60_000_000
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the log of a run in which starts take time and jobs vary."""
+    simulation = {"simulation": {"costs": COSTS}}
+    return simulated(tmp_path_factory.mktemp("busy"), tree("las", **simulation))
+
+
+@pytest.fixture(scope="module")
+def regular(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the log of a run in which every job needs ten minutes, and one GPU waits for them."""
+    folder = tmp_path_factory.mktemp("regular")
+    with (folder / "trace.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("job_id", "submit_s", "gpus", "duration_s", "user"))
+        rows.writerows((f"t{number}", 540 * number, 1, 600, "ana") for number in range(40))
+    cluster = {"nodes": [{"name": "n0", "gpus": 1}]}
+    workload = {"trace": str(folder / "trace.csv")}
+    return simulated(folder, tree("fifo", cluster=cluster, workload=workload))
+
+
+def read(url: str, work: Callable[[LogReader], Awaitable[T]]) -> T:
+    """Return what some work finds in a log."""
+
+    async def found() -> T:
+        async with read_log(url) as reader:
+            return await work(reader)
+
+    return asyncio.run(found())
+
+
+async def point_at(reader: LogReader, seq: int) -> ForkPoint:
+    return await fork_point(reader, await end_of_instant(reader, seq), rebuild)
+
+
+def test_only_what_was_known_at_a_moment_is_known_for_it(busy: str) -> None:
+    """Method: the log is folded to the moment and no further, and says the same."""
+
+    async def compared(reader: LogReader) -> None:
+        whole = await read_history(reader)
+        events = [event async for event in reader.events()]
+        for seq in range(30, len(events), 37):
+            end = await end_of_instant(reader, seq)
+            part = History(State())
+            for event in events[:end]:
+                result = fold_events(part.state, (event,))
+                part.take(event, result.launched, result.departed)
+            state = part.state
+            now_us = state.now_us
+            assert whole.submitted_before(now_us) == part.submitted_before(now_us)
+            worked = part.worked_before(state, now_us, 0)
+            assert whole.worked_before(state, now_us, 0) == worked
+            assert {each.user for each in worked} <= {
+                each.spec.user for each in part.submitted_before(now_us)
+            }
+
+    read(busy, compared)
+
+
+def test_start_is_foreseen_exactly_where_all_jobs_need_the_same(regular: str) -> None:
+    async def compared(reader: LogReader) -> list[Held]:
+        history = await read_history(reader)
+        point = await point_at(reader, history.submissions[JobId("t35")][0])
+        forecasting = Forecasting(history, recorded_parts(point.started.config))
+        asked = [job.job_id for job in point.state().jobs.values()]
+        told = await forecasting.forecast(point, asked)
+        assert set(told.ends) == set(asked)
+        assert len(told.starts) >= 2
+        for job_id, band in told.starts.items():
+            (start_us,) = history.launches[job_id]
+            assert band.p50_us == start_us
+        for job_id, band in told.ends.items():
+            assert band.p50_us is not None
+            assert band.p50_us == history.launches[job_id][0] + 10 * MINUTE_US
+
+        async def at(seq: int) -> ForkPoint:
+            return await point_at(reader, seq)
+
+        return await held_at(forecasting, past_moments(history, 4), at)
+
+    held = read(regular, compared)
+    jobs = [job_id for each in held for job_id in each.jobs]
+    assert len(jobs) == len({*jobs}) > 3
+    assert sum(each.by_p90 for each in held) == len(jobs)
+
+
+def test_document_is_what_the_api_says_and_the_same_again(busy: str, tmp_path: Path) -> None:
+    question = Question(busy, moments=2, samples=9)
+
+    found = asyncio.run(answer(question))
+
+    ForecastDocument.model_validate_json(_json(found.document))
+    assert found == asyncio.run(answer(question))
+    assert len(found.held) == 2
+    # What came of the past is not found out again, and does not change.
+    further = asyncio.run(answer(Question(busy, known=found.held, moments=1, samples=9)))
+    assert further.held[:2] == found.held
+    assert len({each.seq for each in further.held}) == 3
+
+
+def test_imagined_job_alone_is_foreseen(busy: str) -> None:
+    submitted = JobSubmitted(0, JobId("dry-run"), job_spec(2, user="ana"))
+    question = Question(busy, submitted=encode_payload([submitted]), moments=0, samples=9)
+
+    (row,) = asyncio.run(answer(question)).document["jobs"]
+
+    assert (row["id"], row["state"], row["gpus"]) == ("dry-run", "imagined", 2)
+    assert row["start"]["p50_us"] <= row["start"]["p90_us"] < row["end"]["p90_us"]
+
+
+def _json(document: object) -> bytes:
+    import orjson
+
+    return orjson.dumps(document)

@@ -1,0 +1,87 @@
+"""The turns of one attempt, as its supervisor has them: on which GPUs the next one may be."""
+
+import fcntl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.backends.node.messages.commands import COMMAND
+from shunter.backends.node.records import folder_of, hold
+from shunter.backends.node.slicing.members import members_in, slices_of
+from shunter.backends.node.slicing.turns import Turns
+
+KEY = ("j0", 1)
+MOVES: Any = {"what": "turns", "rank": 0, "ranks": 1, "moves": True}
+
+
+class Attempt:
+    """An attempt without processes, whose supervisor obeys."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root)
+        Path(folder_of(self.root, *KEY)).mkdir(parents=True)
+        slicing = {"weight": 1.0, "is_fixed": True, "quantum_us": 1, "wait_most_us": None}
+        order: Any = {
+            "job": KEY[0],
+            "attempt": KEY[1],
+            "placement": [("n0", 1)],
+            "slicing": {**slicing, "boundary_most_us": 60_000_000},
+        }
+        self.turns = Turns(self.root, order, lambda: (), lambda *_, **__: None)
+        self.turns.join()
+        self._lock = hold(f"{slices_of(self.root, 'n0')}/lock", fcntl.LOCK_EX)  # another rotates
+        self._number = 0
+
+    def obeys(self, mask: int) -> int:
+        """Have it do what who rotates orders; return the number of the order."""
+        self._number += 1
+        self.turns.obey(COMMAND({"do": "turn", "mask": mask, "number": self._number}))
+        return self._number
+
+    def ends_its_turn(self) -> None:
+        """Have its turn end at a boundary."""
+        said: Any = {"what": "standing", "rank": 0, "turn": self.obeys(0)}
+        self.turns.receive(said)
+        self.turns.look()
+
+    def is_fixed(self) -> bool:
+        """Say whether its next turn can be on its own GPUs only."""
+        return members_in(slices_of(self.root, "n0"))[KEY]["is_fixed"]
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    return Attempt(tmp_path)
+
+
+def test_who_says_on_its_turn_that_it_moves_may_have_the_next_one_anywhere(
+    attempt: Attempt,
+) -> None:
+    attempt.obeys(1)
+    assert attempt.is_fixed()
+    attempt.turns.receive(MOVES)
+    assert not attempt.is_fixed()
+    attempt.ends_its_turn()
+    assert not attempt.is_fixed()
+
+
+def test_who_was_stopped_within_a_mini_batch_ends_that_on_its_own_gpus(attempt: Attempt) -> None:
+    attempt.obeys(1)
+    attempt.obeys(0)  # it has said nothing of boundaries yet, and is stopped at once
+    attempt.turns.receive(MOVES)
+    assert attempt.is_fixed()
+    attempt.obeys(1)
+    assert attempt.is_fixed()
+    attempt.ends_its_turn()
+    assert not attempt.is_fixed()
+
+
+def test_who_stands_within_a_mini_batch_may_be_given_other_gpus_of_its_own(
+    attempt: Attempt,
+) -> None:
+    attempt.obeys(1)
+    attempt.obeys(0)
+    attempt.turns.receive(MOVES)
+    attempt.turns.reslice(COMMAND({"do": "slice", "weight": 1.0, "mask": 2, "pack": ""}))
+    assert members_in(slices_of(attempt.root, "n0"))[KEY]["home"] == 2
