@@ -31,7 +31,7 @@ class Measured:
         return replace(measured_parts(recorded, self.fitted), moving=_moving(self.observed))
 
     def correct(self, future: Future, state: State) -> None:
-        """Correct the work of the jobs of what came after a moment, once, by the state then."""
+        """Correct the work of the jobs of a future, once, by the state at its start."""
         for job in self.observed.jobs:
             known, attempts = future.work.get(job.job_id), len(job.attempts)
             if known is None or not attempts or not job.has_run:
