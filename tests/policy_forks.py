@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -49,7 +50,8 @@ class ForkedProcess(subprocess.Popen[bytes]):
     def kill(self) -> None:
         """Kill it, unless it has ended."""
         if self.returncode is None and not select.select([self._status], [], [], 0)[0]:
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended, and that is not told yet
+                os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; return its exit code, or minus the signal that killed it."""

@@ -107,7 +107,7 @@ async def counterfactuals(
         return Counterfactuals((), 0)
     now_us = max(state.now_us, at_us)
     works = _KnownWork(state.durations_us, point.rules.seed, now_us)
-    starts_us = await _starts_us(point, world_with, job_id, Change(at_us=now_us), works)
+    starts_us = await _starts_us(point, world_with, job_id, Change(), works)
     if starts_us is not None:
         return Counterfactuals((), 0, starts_us)
     found: list[Counterfactual] = []
@@ -171,10 +171,10 @@ async def _starts_us(
     point: ForkPoint, world_with: WorldWith, job_id: JobId, change: Change, works: "_KnownWork"
 ) -> int | None:
     """Return when a job gets GPUs in the next two plans of a fork; None: it does not."""
-    standing = standing_at(point, world_with(change), None, works.work_of, Change())
+    world = world_with(change)
+    standing = standing_at(point, world, None, works.work_of, Change(), works.now_us)
     fork = fork_at(standing, change)
-    state, rules = fork.core.state, fork.core.rules
-    now_us = max(state.now_us, change.at_us, *(order.at_us for order in change.orders))
+    state, rules, now_us = fork.core.state, fork.core.rules, fork.now_us
     until_us = rules.grid_at(now_us + 1) + rules.round_us if rules.round_us else now_us + 2
     await fork.run(until_us, is_enough=lambda: _is_given(state, job_id))
     return state.now_us if _is_given(state, job_id) else None
@@ -212,18 +212,18 @@ def _world(parts: WorldParts, change: Change) -> MakeWorld:
 
 
 class _KnownWork:
-    """The work that a trace tells, or what is probable."""
+    """The work that a trace tells, or what is probable at an instant."""
 
-    def __init__(self, durations_us: Mapping[JobId, int], seed: int, at_us: int) -> None:
+    def __init__(self, durations_us: Mapping[JobId, int], seed: int, now_us: int) -> None:
+        self.now_us = now_us
         self._durations_us = durations_us
-        self._at_us = at_us
         self._estimates = WorkEstimates((), seed)
 
     def work_of(self, job_id: JobId, spec: JobSpec, job: Job | None, now_us: int) -> TotalWork:
         known_us = self._durations_us.get(job_id)
         if known_us is not None:
             return TotalWork(known_us)
-        return self._estimates.work_of(job_id, spec, job, max(now_us, self._at_us))
+        return self._estimates.work_of(job_id, spec, job, now_us)
 
 
 def _candidates(
@@ -244,7 +244,7 @@ def _candidates(
         )
     yield from _own_changes(job, now_us)
     yield from _quotas(state, job, now_us)
-    yield from _servers(state, job, now_us)
+    yield from _servers(state, job)
 
 
 def _own_changes(job: Job, now_us: int) -> Iterator[_Candidate]:
@@ -269,10 +269,10 @@ def _quotas(state: State, job: Job, now_us: int) -> Iterator[_Candidate]:
     quota = max(queue.gpus + job.spec.gpus, queue.quota_gpus + 1)
     fact = QuotaChanged(now_us, queue.name, quota, queue.weight, queue.users)
     words = f"the quota of queue {queue.name} were {counted(quota, 'GPU')}"
-    yield _Candidate("quota", words, Change(facts=(fact,), at_us=now_us))
+    yield _Candidate("quota", words, Change(facts=(fact,)))
 
 
-def _servers(state: State, job: Job, now_us: int) -> Iterator[_Candidate]:
+def _servers(state: State, job: Job) -> Iterator[_Candidate]:
     """Yield servers like those that there are, as few of a kind as might do."""
     kinds: dict[str, Server] = {}
     for server in state.cluster.servers.values():
@@ -292,7 +292,7 @@ def _servers(state: State, job: Job, now_us: int) -> Iterator[_Candidate]:
                 f"{counted(count, 'server')} more with {counted(where.gpus, 'GPU')} "
                 f"of type {gpu_type or 'none'} joined"
             )
-            yield _Candidate(f"servers {gpu_type}", words, Change(added=added, at_us=now_us))
+            yield _Candidate(f"servers {gpu_type}", words, Change(added=added))
 
 
 def _who_might_end(state: State, job: Job, blockers: Sequence[JobId]) -> tuple[JobId, ...]:

@@ -63,8 +63,7 @@ class Change:
     """What is otherwise than it was, from the fork on; by default nothing.
 
     `started` and `run` are who decides instead, with the chance of `seed`.
-    `orders` come in at the moment of the fork, after `facts` that are nobody's order. `at_us` is
-    when servers are added, if that is later than the last event before.
+    `orders` come in at the moment of the fork, after `facts` that are nobody's order.
     """
 
     started: SchedulerStarted | None = None
@@ -75,7 +74,6 @@ class Change:
     without: Sequence[UserName] = ()
     orders: Sequence[Input] = ()
     facts: Sequence[Event] = ()
-    at_us: int = 0
 
     def is_without(self, spec: JobSpec) -> bool:
         """Say whether a job is one of those that are left out."""
@@ -87,7 +85,8 @@ class Standing:
     """A state with its world, and what its policy knows; used up by one fork.
 
     `memory` is None where the policy begins anew on the state. `core` is the scheduler that was at
-    work, with its listeners, if it can go on: it knows what losses it has counted.
+    work, with its listeners, if it can go on: it knows what losses it has counted. `now_us` is
+    the instant it is, up to which nothing has happened since the state.
     """
 
     state: State
@@ -96,6 +95,7 @@ class Standing:
     run: Run
     memory: Any
     replan_needed: bool
+    now_us: int
     core: Scheduler | None = None
 
 
@@ -120,6 +120,7 @@ class Fork:
 
     core: Scheduler
     world: Backend
+    now_us: int
     opening: list[Event] = field(default_factory=list)
 
     async def run(
@@ -142,7 +143,7 @@ class Fork:
                 self.core,
                 self.world,
                 into,
-                self.core.state.now_us,
+                self.now_us,
                 until_us,
                 is_enough=is_enough,
             )
@@ -203,7 +204,12 @@ def _as_submitted(given: Input, told: Mapping[JobId, JobSubmitted]) -> Input:
 
 
 def standing_at(
-    point: ForkPoint, make_world: MakeWorld, future: Future | None, work_of: WorkOf, change: Change
+    point: ForkPoint,
+    make_world: MakeWorld,
+    future: Future | None,
+    work_of: WorkOf,
+    change: Change,
+    now_us: int = 0,
 ) -> Standing:
     """Return the state of a moment, and a world that goes on from it alone.
 
@@ -213,8 +219,11 @@ def standing_at(
         future: what came after the moment; None: nothing comes any more.
         work_of: tells the work of jobs of which the future does not.
         change: whose jobs do not come.
+        now_us: the instant it is, if that is later; nothing has happened in between, so that what
+            was under way at the moment still is.
     """
     state = point.state()
+    now_us = max(state.now_us, now_us)
     known = {} if future is None else future.work
     submitted = [] if future is None else future.submissions
     coming = [
@@ -225,12 +234,11 @@ def standing_at(
         if not change.is_without(each.spec)
     ]
     work = {
-        job.job_id: known.get(job.job_id)
-        or work_of(job.job_id, job.submitted_spec, job, state.now_us)
+        job.job_id: known.get(job.job_id) or work_of(job.job_id, job.submitted_spec, job, now_us)
         for job in state.jobs.values()
     }
     rules, is_simulated = point.rules, point.started.simulated
-    world = make_world(coming, Resumed(state, work, is_simulated and rules.instant))
+    world = make_world(coming, Resumed(state, work, is_simulated and rules.instant, now_us))
     memory = None
     if point.encoded_memory:
         memory = decode_record(point.memory_type, point.encoded_memory)
@@ -245,6 +253,7 @@ def standing_at(
         (point.policy, rules),
         memory,
         point.replan_needed,
+        now_us,
     )
 
 
@@ -256,14 +265,14 @@ def fork_at(standing: Standing, change: Change, listeners: Iterable[Observers] =
         change: what is otherwise.
         listeners: told of each fact once it is folded; a core that goes on has its own.
     """
-    state = standing.state
+    now_us = standing.now_us
     core = standing.core if change.run is None and change.seed is None else None
     if core is None:
         core = _scheduler(standing, change, listeners)
     opening: list[Event] = []
-    now_us = max(state.now_us, change.at_us)
     if change.started is not None:
-        opening.append(replace(change.started, at_us=now_us, term=state.term + 1))
+        term = standing.state.term + 1
+        opening.append(replace(change.started, at_us=now_us, term=term))
     opening += [NodeAdded(now_us, name, where) for name, where in change.added]
     opening += change.facts
     core.view.open()
@@ -273,8 +282,9 @@ def fork_at(standing: Standing, change: Change, listeners: Iterable[Observers] =
     opening, _ = core.hand_on()
     if opening:
         core.replan_needed = True
-    orders = _orders(change, state)
-    return Fork(core, ForkedWorld(standing.world, orders) if orders else standing.world, opening)
+    orders = _orders(change, standing.state, now_us)
+    world = ForkedWorld(standing.world, orders) if orders else standing.world
+    return Fork(core, world, now_us, opening)
 
 
 def _scheduler(standing: Standing, change: Change, listeners: Iterable[Observers]) -> Scheduler:
@@ -294,11 +304,11 @@ def coming_job(submitted: JobSubmitted, work: TotalWork) -> TraceJob:
     return TraceJob(submitted.job_id, submitted.at_us, submitted.spec, work.total_us, ends)
 
 
-def _orders(change: Change, state: State) -> Sequence[Input]:
+def _orders(change: Change, state: State, now_us: int) -> Sequence[Input]:
     """Return what is ordered at the moment of a fork."""
-    first: list[Input] = [DrainNode(state.now_us, name) for name in change.removed]
+    first: list[Input] = [DrainNode(now_us, name) for name in change.removed]
     first += [
-        CancelJob(state.now_us, job.job_id, "what-if")
+        CancelJob(now_us, job.job_id, "what-if")
         for job in state.jobs.values()
         if change.is_without(job.spec)
     ]

@@ -89,8 +89,10 @@ async def rerun_to(
         await run_rounds(core, world, Discarding(), is_enough=lambda: core.state.seq >= seq)
     await _hold_to_log(reader, core, started)
     assert isinstance(core.past, MemoryPastJobs), "a run of its own has all its past"
-    run = policy, rules
-    return Standing(core.state, core.past, world, run, core.memory, core.replan_needed, core)
+    run, now_us = (policy, rules), core.state.now_us
+    return Standing(
+        core.state, core.past, world, run, core.memory, core.replan_needed, now_us, core
+    )
 
 
 async def _opening(reader: LogReader) -> list[Event]:

@@ -23,7 +23,6 @@ from shunter.app.predictions.history import History
 from shunter.app.predictions.messages import SAMPLES
 from shunter.app.simulated_world import WorldParts
 from shunter.backends.simulated.failures import RecordedFailures
-from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import LAUNCHES
 from shunter.core.state import Job, State
@@ -32,7 +31,6 @@ from shunter.errors import PlanError
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, end_us_of
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
 
 __all__ = ["HORIZON_US", "Forecast", "Forecasting", "Quantiles", "quantile"]
 
@@ -149,7 +147,7 @@ class Forecasting:
             watch = _Watch(set(ids), only_starts)
             drawn = resampled(worked, seed)
             estimates = WorkEstimates(drawn, seed, start_us=self.start_us)
-            fork = self._fork(point, state, coming, _at(estimates, now_us), watch)
+            fork = self._fork(point, state, coming, estimates.work_of, watch, now_us)
             failed += not await self._run(fork, watch, now_us)
             seen.append(watch)
         waiting = [each for each in ids if _waits(state.jobs.get(each))]
@@ -169,6 +167,7 @@ class Forecasting:
         coming: Sequence[JobSubmitted],
         work_of: WorkOf,
         watch: _Watch,
+        now_us: int,
     ) -> Fork:
         future = Future(state, is_simulated=True, submissions=list(coming))
         for each in coming:
@@ -177,7 +176,7 @@ class Forecasting:
                 if outcome is not None:
                     future.outcomes[dependency.job_id] = outcome
         world = recorded_world(point, state, self.parts, losses=RecordedFailures())
-        standing = standing_at(point, world, future, work_of, Change())
+        standing = standing_at(point, world, future, work_of, Change(), now_us)
         return fork_at(standing, Change(), [watch.observers()])
 
     async def _run(self, fork: Fork, watch: _Watch, now_us: int) -> bool:
@@ -190,15 +189,6 @@ class Forecasting:
         except PlanError:
             return False
         return True
-
-
-def _at(estimates: WorkEstimates, now_us: int) -> WorkOf:
-    """Return what tells work by what is known later than at the moment of a fork."""
-
-    def work_of(job_id: JobId, spec: JobSpec, job: Job | None, at_us: int) -> TotalWork:
-        return estimates.work_of(job_id, spec, job, max(at_us, now_us))
-
-    return work_of
 
 
 def quantile(found: Sequence[int | None], part: float) -> int | None:

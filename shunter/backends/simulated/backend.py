@@ -96,14 +96,14 @@ class SimulatedBackend:
         self._stale: dict[JobId, None] = {}
 
     def resume(self, resumed: Resumed, costs: Costs, *, in_steps: bool) -> None:
-        """Begin with the jobs of a state, at its instant.
+        """Begin with the jobs of a state, at the instant it is.
 
         Args:
             resumed: the state, and the work of its jobs; arrivals and node changes come after it.
             costs: those of this cluster.
             in_steps: whether work counts in whole steps.
         """
-        self._now_us, self._first = resumed.state.now_us, resumed.state.submitted
+        self._now_us, self._first = resumed.now_us, resumed.state.submitted
         self._world.instant = self._world.instant and resumed.instant
         while self._changes.at_us <= self._now_us:
             self._changes.take()
@@ -127,6 +127,8 @@ class SimulatedBackend:
         self, until_us: int | None, gather_us: int = 0
     ) -> tuple[int, Sequence[Input]]:
         """Jump to the next instant; return what happens up to the round's end."""
+        if until_us is not None and until_us < self._now_us:
+            until_us = self._now_us  # what was due before a world went on
         while True:
             next_us = self._next_us()
             if next_us == NEVER_US and until_us is None:

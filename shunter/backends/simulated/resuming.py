@@ -52,16 +52,18 @@ class Resumed:
 
     `state` is one between two steps, all orders given, and only looked at. `work` is that of all
     its jobs; less than a job has done already counts as that. `instant` says that nothing took any
-    time so far.
+    time so far. `now_us` is the instant it is, the state's or a later one: what was under way at
+    the state's still is.
     """
 
     state: State
     work: Mapping[JobId, TotalWork]
     instant: bool
+    now_us: int
 
 
 def resume_jobs(world: World, costs: Costs, resumed: Resumed, *, in_steps: bool) -> None:
-    """Put the jobs of a state into an empty world, at the state's instant.
+    """Put the jobs of a state into an empty world, at the instant it is.
 
     Args:
         world: with no jobs in it.
@@ -69,7 +71,7 @@ def resume_jobs(world: World, costs: Costs, resumed: Resumed, *, in_steps: bool)
         resumed: the state, and the work of its jobs.
         in_steps: whether a job with steps works in whole ones.
     """
-    state, now_us = resumed.state, resumed.state.now_us
+    state, now_us = resumed.state, resumed.now_us
     for job in state.jobs.values():
         known = resumed.work[job.job_id]
         world.work.tasks[job.job_id] = _task(job, known, now_us, in_steps=in_steps)
@@ -81,7 +83,7 @@ def resume_jobs(world: World, costs: Costs, resumed: Resumed, *, in_steps: bool)
         world.update_step_rates(works, now_us)
     for job in holding:
         _settle(world, job, now_us)
-    _resume_turns(world, state)
+    _resume_turns(world, state, now_us)
 
 
 def _task(job: Job, known: TotalWork, now_us: int, *, in_steps: bool) -> Task:
@@ -164,9 +166,9 @@ def _settle(world: World, job: Job, now_us: int) -> None:
         world.works_again(job_id, run, max(now_us, run.began_us))
 
 
-def _resume_turns(world: World, state: State) -> None:
+def _resume_turns(world: World, state: State, now_us: int) -> None:
     """Let jobs that take turns begin a new quantum, those whose turn it was first."""
-    turns, now_us = world.turns, state.now_us
+    turns = world.turns
     if turns is None:
         return
     sliced = [job for job in state.jobs.values() if job.held.sharing is _SLICED]

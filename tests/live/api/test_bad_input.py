@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from shunter.app.api.problems import ProblemDocument
-from tests.live.api.serving import Served
+from tests.live.api.serving import PATIENCE_S, Served
 
 pytestmark = pytest.mark.live
 
@@ -151,7 +151,7 @@ def test_name_that_moves_the_cursor_is_refused(shared: Served, name: str) -> Non
 def test_markup_in_a_name_is_text(shared: Served, name: str) -> None:
     with shared.client() as client:
         job = client.submit(["true"], name=name)
-        job.result(30)
+        job.result(PATIENCE_S)
         assert job.describe()["spec"]["name"] == name
     shown = shared.run("show", job.id)
     assert name in shown.stdout
@@ -174,7 +174,7 @@ def test_markup_in_a_name_is_text(shared: Served, name: str) -> None:
 )
 def test_no_path_leads_out_of_a_jobs_output(shared: Served, path: str) -> None:
     with shared.client() as client:
-        client.submit(["true"]).result(30)
+        client.submit(["true"]).result(PATIENCE_S)
     with shared.http() as http:
         response = http.get(path)
     assert response.status_code in (400, 404)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import RefusedError, UsageError
-from tests.live.api.serving import Served, awaited, environment
+from tests.live.api.serving import PATIENCE_S, Served, awaited, environment
 
 pytestmark = pytest.mark.live
 
@@ -81,7 +81,7 @@ def test_client_says_how_a_job_may_be_spread(shared: Served) -> None:
 def test_program_gets_the_folder_and_variables_of_who_submits(shared: Served) -> None:
     (shared.root / "here").mkdir()
     job_id = submitted(shared, "-D", "here", "--export", "none", "-e", "A=1", "--", "env")
-    assert shared.handle(job_id).result(30) == 0
+    assert shared.handle(job_id).result(PATIENCE_S) == 0
     printed = shared.run("logs", job_id).stdout
     assert "\nA=1\n" in f"\n{printed}"
     assert "NO_COLOR" not in printed
@@ -95,7 +95,7 @@ def test_secret_of_the_environment_is_kept_out_of_the_command(shared: Served) ->
         TOKEN="hunter2hunter2",
     )
     job_id = found.stdout.strip()
-    assert shared.handle(job_id).result(30) == 0
+    assert shared.handle(job_id).result(PATIENCE_S) == 0
     assert shared.run("logs", job_id).stdout == "x hunter2hunter2\nbye\n"
     shown = shared.run("show", job_id).stdout
     assert "{secret:TOKEN}" in shown

@@ -15,7 +15,7 @@ import pytest
 
 from shunter.client import Client
 from shunter.errors import RefusedError, ShunterError, UnreachableError
-from tests.live.api.serving import Served, awaited, environment
+from tests.live.api.serving import PATIENCE_S, Served, awaited, environment
 
 pytestmark = pytest.mark.live
 
@@ -55,7 +55,7 @@ def test_second_daemon_is_refused_on_the_socket_and_on_the_log(served: Served) -
     assert on_log.returncode == 1
     assert "log.db" in on_log.stderr
     with served.client() as client:
-        assert client.submit(["true"]).result(30) == 0
+        assert client.submit(["true"]).result(PATIENCE_S) == 0
 
 
 @refused_by_httpcore
@@ -97,7 +97,7 @@ def test_signal_stops_the_daemon_and_no_job(served: Served, number: int) -> None
     assert not (served.root / "s").exists()
     served.start()
     with served.client() as client:
-        assert client.handle(job.id).result(30) == 0
+        assert client.handle(job.id).result(PATIENCE_S) == 0
         assert b"".join(client.logs(job.id)) == b"done\n"
         assert [one["attempt"] for one in client.job(job.id)["attempts"]] == [1]
 
@@ -110,7 +110,7 @@ def test_who_waits_is_answered_by_the_next_daemon(served: Served) -> None:
         awaited(lambda: job.state() == "running")
         served.end(signal.SIGKILL)
         served.start()
-        assert waiting.result(60)["exit_code"] == 3
+        assert waiting.result(PATIENCE_S)["exit_code"] == 3
 
 
 def test_same_key_at_the_same_time_submits_once(served: Served) -> None:
@@ -147,7 +147,7 @@ def test_array_runs_no_more_tasks_at_once_than_it_may(served: Served) -> None:
         jobs = client.submit_array(
             ["sh", "-c", program], array=(0, 5, 1, 2), environment=environment, name="sweep"
         )
-        assert [job.result(60) for job in jobs] == [0] * 6
+        assert [job.result(PATIENCE_S) for job in jobs] == [0] * 6
         counts = [int(b"".join(job.logs())) for job in jobs]
         specs = [job.describe()["spec"] for job in jobs]
     assert max(counts) <= 2
@@ -285,7 +285,7 @@ def test_tls_is_spoken_where_it_is_configured(tmp_path: Path) -> None:
         assert served.tcp.startswith("https://127.0.0.1:")
         token = served.token
         with Client(served.tcp, token=token, ca_file=str(certificate)) as client:
-            assert client.submit(["true"]).result(30) == 0
+            assert client.submit(["true"]).result(PATIENCE_S) == 0
         with pytest.raises(UnreachableError), Client(served.tcp, token=token) as stranger:
             stranger.daemon()
 
@@ -304,7 +304,7 @@ def test_full_disk_stops_the_daemon_and_the_next_one_goes_on(served: Served) -> 
     served.start()
     with served.client() as client:
         for job_id in done:
-            assert client.handle(job_id).result(60) == 0
+            assert client.handle(job_id).result(PATIENCE_S) == 0
 
 
 def test_history_and_show_tell_the_same_before_and_after_a_restart(served: Served) -> None:
@@ -365,7 +365,7 @@ def test_daemon_of_root_starts_jobs_as_who_submitted_them(tmp_path: Path) -> Non
     with Served(tmp_path, server='socket_mode = "0666"') as served, served.client() as client:
         ours = client.submit(["id", "-un"])
         job_id = as_nobody(served, "client.submit(['id', '-un']).id")[0]
-        assert (ours.result(30), client.handle(job_id).result(30)) == (0, 0)
+        assert (ours.result(PATIENCE_S), client.handle(job_id).result(PATIENCE_S)) == (0, 0)
         printed = [b"".join(client.logs(each)) for each in (ours.id, job_id)]
         assert printed == [b"root\n", b"nobody\n"]
         theirs = as_nobody(
@@ -397,13 +397,13 @@ def test_example_of_the_client_prints_what_it_says(served: Served) -> None:
 
 def test_decision_tells_the_policy_that_made_it(served: Served) -> None:
     with served.client() as client:
-        client.submit(["true"]).result(30)
+        client.submit(["true"]).result(PATIENCE_S)
     served.end()
     text = served.config.read_text(encoding="utf-8")
     served.config.write_text(text.replace("[policy]", '[policy]\nname = "las"'), encoding="utf-8")
     served.start()
     with served.client() as client:
-        client.submit(["true"]).result(30)
+        client.submit(["true"]).result(PATIENCE_S)
         rounds = client.events(kind="AllocationChanged")["events"]
         assert [client.decision(event["seq"])["policy"] for event in rounds] == ["fifo", "las"]
         assert client.daemon()["policy"] == "las"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.api.serving import Served, environment
+from tests.live.api.serving import PATIENCE_S, Served, environment
 
 pytestmark = pytest.mark.live
 
@@ -78,12 +78,12 @@ def test_daemon_goes_on_without_what_is_lost_once_the_anchor_is_moved_away(
     assert "which is not there: whether events after its last one are lost" in killed.said()
     assert anchor.exists()
     with killed.client() as client:
-        assert client.submit(["true"], gpus=1).result(60) == 0
+        assert client.submit(["true"], gpus=1).result(PATIENCE_S) == 0
 
 
 def test_log_of_a_stopped_daemon_is_one_file_and_whole(served: Served, tmp_path: Path) -> None:
     with served.client() as client:
-        assert client.submit(["true"], gpus=1).result(60) == 0
+        assert client.submit(["true"], gpus=1).result(PATIENCE_S) == 0
     served.end()
     copy = tmp_path / "copy"
     copy.mkdir()

@@ -25,7 +25,7 @@ def job(shared: Served) -> str:
     """A job that has ended well, with a line of output."""
     with shared.client() as client:
         handle = client.submit(["echo", "hello"], name="<b>bold</b> [red]")
-        assert handle.result(30) == 0
+        assert handle.result(PATIENCE_S) == 0
         return handle.id
 
 
@@ -263,7 +263,7 @@ def test_drained_node_takes_no_jobs_until_it_is_restored(served: Served) -> None
         job = client.submit(["true"])
         assert job.state() == "waiting"
         client.restore("n0")
-        assert job.result(30) == 0
+        assert job.result(PATIENCE_S) == 0
 
 
 def test_json_answers_are_what_their_media_say() -> None:

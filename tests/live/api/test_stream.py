@@ -8,7 +8,7 @@ from itertools import islice
 import httpx
 import pytest
 
-from tests.live.api.serving import Served, awaited
+from tests.live.api.serving import PATIENCE_S, Served, awaited
 
 pytestmark = pytest.mark.live
 
@@ -17,7 +17,7 @@ IDLE = 1_000
 
 def test_stream_repeats_the_log_from_a_number_on(served: Served) -> None:
     with served.client() as client:
-        client.submit(["true"]).result(30)
+        client.submit(["true"]).result(PATIENCE_S)
         told = client.events(after=2)["events"]
         followed = list(islice(client.stream(after=2), len(told)))
     assert [one.fields for one in followed] == told
@@ -35,8 +35,8 @@ def test_last_event_id_goes_before_the_query(served: Served) -> None:
 def test_stream_of_one_job_tells_its_events_only(served: Served) -> None:
     with served.client() as client:
         stream = client.stream(after=0, job="j2", kind="JobSubmitted,JobFinished")
-        client.submit(["true"]).result(30)
-        client.submit(["true"]).result(30)
+        client.submit(["true"]).result(PATIENCE_S)
+        client.submit(["true"]).result(PATIENCE_S)
         found = [(one.kind, one.fields["job_id"]) for one in islice(stream, 2)]
     assert found == [("JobSubmitted", "j2"), ("JobFinished", "j2")]
 
@@ -71,7 +71,7 @@ def test_thousand_idle_followers_keep_nobody_waiting(served: Served) -> None:
             other.sendall(request)
         awaited(lambda: followers(served) == IDLE)
         job = client.submit(["echo", "hello"])
-        assert job.result(60) == 0
+        assert job.result(PATIENCE_S) == 0
         assert b"".join(job.logs()) == b"hello\n"
         assert f"id: {client.events()['head']}\n".encode() in heard(idle)
     awaited(lambda: followers(served) == 0)

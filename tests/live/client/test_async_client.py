@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from shunter.client import AsyncClient, AsyncJobHandle
 from shunter.errors import JobFailedError, NotFoundError, RefusedError, UsageError
-from tests.live.api.serving import Served
+from tests.live.api.serving import PATIENCE_S, Served
 
 pytestmark = [pytest.mark.live, pytest.mark.asyncio]
 
@@ -39,7 +39,7 @@ async def test_output_is_followed_to_the_end(client: AsyncClient) -> None:
     job = await client.submit(["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"])
     pieces = [piece async for piece in job.logs(follow=True)]
     assert b"".join(pieces) == b"1\n2\n3\n"
-    assert await job.result(30) == 0
+    assert await job.result(PATIENCE_S) == 0
 
 
 async def test_stream_ends_where_one_stops_to_listen(client: AsyncClient) -> None:
@@ -60,7 +60,7 @@ async def test_cancelled_job_is_cancelled_once(client: AsyncClient) -> None:
         await job.result(0.2)
     assert await job.cancel()
     with pytest.raises(CancelledError):
-        await job.result(30)
+        await job.result(PATIENCE_S)
     assert (await job.cancel(), await job.done(), await job.state()) == (False, True, "cancelled")
 
 
@@ -73,7 +73,7 @@ async def test_errors_are_those_of_the_daemon(client: AsyncClient) -> None:
         await client.submit(["true"], gpus=99)
     failed = await client.submit(["sh", "-c", "exit 9"])
     with pytest.raises(JobFailedError) as caught:
-        await failed.result(30)
+        await failed.result(PATIENCE_S)
     assert caught.value.exit_status == 9
 
 

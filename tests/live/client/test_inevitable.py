@@ -25,6 +25,5 @@ def test_wait_is_spared_by_the_order_of_one_decision(served: Served) -> None:
         assert found["as_it_was"]["agrees"]
         assert [each["seq"] for each in found["tried"] if each["avoids"]] == [found["found"]["seq"]]
         assert found["found"]["placed"]
-        told = json.loads(served.run("why", third.id, "--log", log, "--json").stdout)
-        began_us = next(run["from_us"] for run in told["runs"])
-        assert found["found"]["us"] <= began_us < found["next"]["us"]
+        events = client.events(kind="AllocationChanged", job=third.id)["events"]
+        assert found["found"]["us"] == events[0]["at_us"]

@@ -25,7 +25,7 @@ from shunter.core.state import State
 from shunter.errors import RateLimitedError, RefusedError
 from shunter.events.kinds import Event
 from shunter.events.schema import from_object
-from tests.live.api.serving import Served, awaited
+from tests.live.api.serving import PATIENCE_S, Served, awaited
 from tests.property.invariants import check_bitmaps
 
 pytestmark = pytest.mark.live
@@ -80,7 +80,7 @@ def test_a_job_waits_until_its_place_is_proposed(proposed: Served) -> None:
         told = client.propose(handle.id, [{"n2": 0b0110}], version=view["version"])
         ProposalDocument.model_validate_json(orjson.dumps(told))
         assert (told["approved"], told["choice"], told["conflicts"]) == (True, 0, {})
-        assert handle.result(30) == 0
+        assert handle.result(PATIENCE_S) == 0
         with pytest.raises(RefusedError, match="has ended already"):
             client.propose(handle.id, [{"n2": 0b0110}], version=0)
 
@@ -136,7 +136,7 @@ def test_64_proposers_with_stale_views_never_get_a_gpu_twice(proposed: Served) -
         tries = list(threads.map(lambda job: scheduled(proposed, job), jobs))
     with proposed.client() as client:
         for job in jobs:
-            assert client.handle(job).result(60) == 0
+            assert client.handle(job).result(PATIENCE_S) == 0
     assert sum(tries) > PROPOSERS, "nobody collided, so nothing was shown"
     told = proposed.run("replay", "--verify", str(proposed.root / "log.db"))
     assert told.returncode == 0, told.stdout + told.stderr

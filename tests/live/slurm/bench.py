@@ -387,10 +387,18 @@ class SlurmBench:
 
 @contextmanager
 def bench_at(folder: Path, nodes: tuple[BenchNode, ...] = NODES) -> Iterator[SlurmBench]:
-    """Open a bench of three nodes or more below a folder, and take it down again."""
+    """Open a bench of three nodes or more below a folder, and take it down again.
+
+    One that does not come up, as on a machine that is full for a minute, is started once more.
+    """
     bench = SlurmBench(folder, free_ports(1 + len(nodes)), nodes)
     try:
-        bench.start()
+        try:
+            bench.start()
+        except (AssertionError, subprocess.TimeoutExpired):
+            bench.close()
+            bench = SlurmBench(folder / "again", free_ports(1 + len(nodes)), nodes)
+            bench.start()
         yield bench
     finally:
         bench.close()

@@ -31,7 +31,8 @@ PATIENT = {"connect_s": 30.0, "call_s": 30.0, "launch_s": 30.0, "keepalive_s": 5
 # Where hosts do go silent, it is noticed within seconds.
 PROMPT = {"connect_s": 5.0, "call_s": 5.0, "launch_s": 3.0, "keepalive_s": 0.5}
 # argv: the ledger's folder, seconds of work, the exit code; below 0 it works until it has saved
-# once, and then ends well. It saves what it has done when asked to.
+# once, and then ends well. It saves what it has done when asked to. A file `enough` in the folder
+# ends the work of all.
 WORKER = """
 import fcntl, json, os, sys, time
 folder, work_s, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
@@ -61,7 +62,8 @@ if done_s:
     note("resumed")
 begun_s = time.monotonic()
 waits = code < 0 and not os.path.exists(path)
-while waits or done_s + time.monotonic() - begun_s < work_s:
+enough = folder + "/enough"
+while waits or done_s + time.monotonic() - begun_s < work_s and not os.path.exists(enough):
     if os.path.exists(os.environ["SHUNTER_SUSPEND"]):
         with open(path + ".new", "w") as file:
             file.write(str(done_s + time.monotonic() - begun_s))

@@ -6,8 +6,13 @@ from functools import partial
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from shunter.app.forking.counterfactuals import Counterfactual, counterfactuals
+from shunter.app.forking.counterfactuals import (
+    Counterfactual,
+    Counterfactuals,
+    counterfactuals,
+)
 from shunter.app.forking.fork import Change, MakeWorld
 from shunter.app.forking.fork_point import ForkPoint, fork_point
 from shunter.app.replaying.folding import fold_events
@@ -101,3 +106,31 @@ def test_each_that_is_stated_starts_the_job(name: str, scene: Scene, share: floa
                 commands = [*before, *orders]
                 _, again = played(replace(scene, commands=tuple(commands)), name)
                 assert has_gpus(again, job_id, point.at_us, claim.starts_us), claim
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@settings(max_examples=10)
+@given(scene=scenes(), share=MOMENTS, later_us=st.integers(0, 2000))
+def test_nothing_happens_between_the_moment_and_the_instant_it_is(
+    name: str, scene: Scene, share: float, later_us: int
+) -> None:
+    """Method: launches are under way at many moments, which have not come to their ends later."""
+    unbroken = replace(scene.world, failures=NO_FAILURES, speeds=None)
+    world, recorded = played_by(replace(scene, world=unbroken), name)
+    places = last_of_instants(recorded.events)
+    seq = places[int(share * (len(places) - 1))]
+
+    async def told() -> tuple[int, list[Counterfactuals]]:
+        async with reading(recorded.events) as reader:
+            point = await fork_point(reader, seq, recorded.rebuild)
+        now_us, with_change = point.at_us + later_us, partial(world_with, world)
+        waiting = [job for job in point.state().jobs.values() if job.phase is JobPhase.waiting]
+        return now_us, [
+            await counterfactuals(point, with_change, job.job_id, (), now_us)
+            for job in waiting[:CHECKED_MOST]
+        ]
+
+    now_us, found = asyncio.run(told())
+    starts = [claim.starts_us for each in found for claim in each.found]
+    starts += [each.starts_us for each in found if each.starts_us is not None]
+    assert all(starts_us >= now_us for starts_us in starts)

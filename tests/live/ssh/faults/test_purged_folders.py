@@ -35,11 +35,13 @@ def folder_of(bench: Bench, job_id: JobId) -> Path:
 async def test_purge_under_a_running_attempt_gives_its_gpu_to_nobody(bench: Bench) -> None:
     """Method: jobs for all GPUs wait behind it, and take the first that is free."""
     async with working(bench) as site:
-        names = [await site.submit(worker(bench.folder, f"{n}", 8.0), NOBODY) for n in range(3)]
+        names = [await site.submit(worker(bench.folder, f"{n}", 600), NOBODY) for n in range(3)]
         await events_until(site, lambda seen: len(of(seen, AttemptStarted)) >= 3)
         names += [await site.submit(worker(bench.folder, f"w{n}", 0.1), NOBODY) for n in range(3)]
         for name in names[:3]:
             shutil.rmtree(folder_of(bench, name))
+        await anyio.sleep(1.5)  # some looks find no folders
+        (bench.folder / "enough").touch()
         assert await all_end(site, names) == [Outcome.finished] * 6
         seen = await events_until(site, lambda seen: len(seen) >= site.committed)
     assert of(seen, AttemptLost) == []
