@@ -16,6 +16,7 @@ from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.counting import counted
+from shunter.app.live.term_clock import TermClock
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.settings import Limits, Slicing
 from shunter.backends.agents.transport import NO_DEVICE
@@ -117,7 +118,7 @@ def live_backend(
     loaded: LoadedConfig,
     cluster_id: str,
     term: int,
-    start_us: int,
+    instants: TermClock,
     held: Collection[tuple[JobId, int]],
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a config, not yet at work.
@@ -126,7 +127,7 @@ def live_backend(
         loaded: the config.
         cluster_id: the cluster, as its log names it.
         term: the number of this start.
-        start_us: the instant of it.
+        instants: its clock.
         held: the attempts that hold GPUs by the log.
 
     Raises:
@@ -137,11 +138,11 @@ def live_backend(
     if section.kind == "local" and section.local is not None:
         settings = local_settings(section.local, loaded.config.cluster, term)
         settings = as_wanted(settings, loaded)
-        return _below(settings.root, cluster_id, LocalBackend(settings, start_us))
+        return _below(settings.root, cluster_id, LocalBackend(settings, instants.now_us()))
     if section.kind == "ssh" and section.ssh is not None:
-        return _over_ssh(loaded, section.ssh, cluster_id, term, start_us)
+        return _over_ssh(loaded, section.ssh, cluster_id, term, instants)
     if section.kind == "slurm" and section.slurm is not None:
-        return _inside_slurm(loaded, section.slurm, cluster_id, term, start_us, held)
+        return _inside_slurm(loaded, section.slurm, cluster_id, term, instants, held)
     raise ConfigError(
         f"backend.kind = {section.kind!r}: expected a kind that runs jobs: 'local', 'ssh', 'slurm'"
     )
@@ -204,7 +205,7 @@ def root_of(section: BackendSection) -> str:
 
 
 def _over_ssh(
-    loaded: LoadedConfig, section: SshSection, cluster_id: str, term: int, start_us: int
+    loaded: LoadedConfig, section: SshSection, cluster_id: str, term: int, instants: TermClock
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the SSH backend, whose libraries only its users need."""
     if find_spec("asyncssh") is None:
@@ -214,7 +215,7 @@ def _over_ssh(
 
     settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
     settings = as_wanted(settings, loaded)
-    return _below(settings.root, cluster_id, SshBackend(settings, start_us))
+    return _below(settings.root, cluster_id, SshBackend(settings, instants.now_us()))
 
 
 def _inside_slurm(
@@ -222,7 +223,7 @@ def _inside_slurm(
     section: SlurmSection,
     cluster_id: str,
     term: int,
-    start_us: int,
+    instants: TermClock,
     held: Collection[tuple[JobId, int]],
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a mode, whose libraries only its users need."""
@@ -235,10 +236,10 @@ def _inside_slurm(
     if section.mode == "per-job":
         from shunter.backends.slurm.jobs.backend import JobBackend
 
-        return _below(settings.root, cluster_id, JobBackend(settings, start_us), keep)
+        return _below(settings.root, cluster_id, JobBackend(settings, instants.now_us()), keep)
     from shunter.backends.slurm.pilots.backend import PilotBackend
 
-    return _below(settings.root, cluster_id, PilotBackend(settings, start_us), keep)
+    return _below(settings.root, cluster_id, PilotBackend(settings, instants.now_us()), keep)
 
 
 @asynccontextmanager

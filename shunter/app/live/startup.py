@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 
-from shunter import __version__
+from shunter import __version__, clock
 from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of
@@ -28,6 +28,7 @@ from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.slurm.taken_resources import recall_taken_resources, tell_taken_resources
 from shunter.app.live.task_groups import first_error
+from shunter.app.live.term_clock import TermClock
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
 from shunter.core.interfaces import EventLog
@@ -77,12 +78,13 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
     async with open_log(url, durable=True, frame_events=None, resume=True, mode=mode) as log:
         async with read_log(log) as reader:
             history = await read_history(reader)
-        begins_us = start_us(history)
+        instants = term_clock(history)
+        begins_us = instants.at_us if history.state.seq else 0
         runtime = policy_runtime(loaded, instant=False)
         failpoint("term taken")
         try:
             held, cluster_id = holding(history.state), history.identity.cluster_id
-            async with live_backend(loaded, cluster_id, log.term, begins_us, held) as backend:
+            async with live_backend(loaded, cluster_id, log.term, instants, held) as backend:
                 failpoint("backend taken over")
                 digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(held)
@@ -150,11 +152,10 @@ def _recall(backend: LiveBackend, state: State) -> None:
     recall_taken_resources(backend, state)
 
 
-def start_us(history: History) -> int:
-    """Return when a term begins: now, and never before the log ends."""
-    if not history.state.seq:
-        return 0
-    return max(history.state.now_us + 1, history.identity.instant_us(wall_now()))
+def term_clock(history: History) -> TermClock:
+    """Return the clock of a term that begins now, and never before the log ends."""
+    now_us, read_ns = history.identity.instant_us(wall_now()), clock.monotonic_ns()
+    return TermClock(max(history.state.now_us + 1, now_us), read_ns)
 
 
 def _opening(

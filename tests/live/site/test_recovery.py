@@ -10,11 +10,12 @@ import pytest
 from anyio import to_thread
 
 from shunter.app.api.documents.job_history import history_of
+from shunter.app.config.resolved import policy_runtime
 from shunter.app.live import Site, Submission, open_site, startup
 from shunter.app.live.clock import wall_now
 from shunter.app.live.cluster_identity import History, Identity
 from shunter.app.live.maintenance.log_maintenance import superseded
-from shunter.app.live.startup import start_us
+from shunter.app.live.startup import term_clock
 from shunter.core.state import State
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
@@ -299,11 +300,26 @@ async def test_clock_that_went_back_between_two_terms_is_recorded_and_not_follow
     assert (await verified(tmp_path)).divergence is None
 
 
+@pytest.mark.asyncio
+async def test_clocks_of_terms_go_by_the_wall_clock_however_long_a_start_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*words: Any, **settings: Any) -> Any:
+        time.sleep(1.0)
+        return policy_runtime(*words, **settings)
+
+    monkeypatch.setattr(startup, "policy_runtime", slow)
+    for _ in range(2):
+        async with machine(tmp_path) as site:
+            off = wall_now() - site.wall(site.now_us())
+            assert abs(off) < timedelta(seconds=0.5)
+
+
 def test_term_begins_after_the_log_even_if_the_clock_went_back() -> None:
     born_tomorrow = Identity("c", datetime.now(UTC) + timedelta(days=1))
-    assert start_us(History(born_tomorrow, State(seq=9, now_us=500))) == 501
+    assert term_clock(History(born_tomorrow, State(seq=9, now_us=500))).at_us == 501
     born_yesterday = Identity("c", datetime.now(UTC) - timedelta(days=1))
-    assert start_us(History(born_yesterday, State(seq=9, now_us=500))) >= 86_400_000_000
+    assert term_clock(History(born_yesterday, State(seq=9, now_us=500))).at_us >= 86_400_000_000
 
 
 def test_of_old_snapshots_one_in_a_while_stays() -> None:

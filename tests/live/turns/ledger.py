@@ -16,11 +16,20 @@ from tests.faults.supervised import wait_for
 
 IS_HELD = """
 import fcntl, os, struct
-def is_held(path):  # by lockf; only looked at, for to lock it would be in the way of its owner
+def is_held(path):
+    # By lockf, and by one that does not stand still: whoever knows no boundary yet is stopped within
+    # a mini-batch. It is only looked at, for to lock it would be in the way of its owner.
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
     os.close(file)
-    return struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK
+    kind, _, _, _, owner = struct.unpack("hhqqi4x", answer)
+    return kind != fcntl.F_UNLCK and not stands_still(owner)
+def stands_still(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rpartition(")")[2].split()[0] in "TX"
+    except (FileNotFoundError, ProcessLookupError):  # of another machine, or it has just ended
+        return False
 """
 PROGRAM = f"""{IS_HELD}
 import sys, time
