@@ -34,7 +34,8 @@ class WorldParts:
 
     `round_us` is the length of a round, 0 where every event is decided about. `tensors_mb` is the
     size of a model's tensors. The tables are None where there are none. With `keeps_homes` jobs
-    that take turns stay on their GPUs, as on live servers, but for those `moving`.
+    that take turns stay on their GPUs, as on live servers, but for those `moving`. Jobs that are
+    `staying` do not leave their GPUs when they are told to.
     """
 
     simulation: SimulationSection
@@ -47,6 +48,7 @@ class WorldParts:
     factors: FactorTable | None = None
     keeps_homes: bool = False
     moving: frozenset[JobId] = frozenset()
+    staying: frozenset[JobId] = frozenset()
 
 
 def recorded_parts(record: str) -> WorldParts:
@@ -114,6 +116,7 @@ def simulated_world(
         retries=simulation.reactions is Reactions.live,
         slicing=_slicing(parts, resumed),
     )
+    backend.stays(parts.staying)
     if resumed is not None:
         in_steps = simulation.lease.progress is Progress.whole_steps
         backend.resume(resumed, costs, in_steps=in_steps)

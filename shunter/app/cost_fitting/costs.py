@@ -55,8 +55,9 @@ class Fitted:
     """What was measured, in microseconds, and from how many attempts.
 
     `launch_us`, `suspend_us` and `turn_us` (GPUs change hands) lack what nothing showed.
-    `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the cluster, the
-    base type first.
+    `wait_us` is how long a launch waited on average for who starts jobs instead of the scheduler
+    (Slurm). `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the
+    cluster, the base type first.
     """
 
     launch_us: Mapping[Launch, int]
@@ -67,6 +68,7 @@ class Fitted:
     types: tuple[GpuType, ...] = ()
     turn_us: int | None = None
     turns: int = 0
+    wait_us: int = 0
 
     def start_up_us(self, attempt: Attempt) -> int:
         """Return how long the start-up of an attempt takes by what was measured."""
@@ -121,6 +123,7 @@ def fit_costs(observed: Observed) -> Fitted:
             elif job.tells_steps:
                 spent_us += prepares_us.get(launch_of(attempt), 0)
             starts_us[launch_of(attempt)].append(spent_us)
+    waits_us = [each.launched_us - each.given_us for job in observed.jobs for each in job.attempts]
     leaves_us = [us for job in observed.jobs for us in _suspensions_us(job)]
     return Fitted(
         {launch: round(fmean(starts_us[launch])) for launch in sorted(starts_us)},
@@ -131,6 +134,7 @@ def fit_costs(observed: Observed) -> Fitted:
         observed.types,
         round(fmean(observed.switches_us)) if observed.switches_us else None,
         len(observed.switches_us),
+        round(fmean(waits_us)) if waits_us else 0,
     )
 
 

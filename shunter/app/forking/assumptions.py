@@ -45,6 +45,9 @@ def assumptions_of(
             "type; starts, suspensions and changes of hands take what they took on average in this "
             "log"
         )
+    if parts.staying:
+        names = ", ".join(sorted(parts.staying))
+        found.append(f"who went on to its end when told to leave does so again: {names}")
     if drawn:
         found.append(
             f"the run time of {counted(drawn, 'job')} that had not ended is drawn from those of "

@@ -13,10 +13,15 @@ from shunter.app.forking.future import Future
 from shunter.app.simulated_world import WorldParts
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.state import State
+from shunter.events.facts.jobs import Outcome
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
 __all__ = ["Measured", "measure", "measured_parts"]
+
+
+STAYED_LEAST_US = 1_000_000
+"""Who ends by itself so soon after it was told to leave may have been about to."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,8 @@ class Measured:
 
     def parts(self, recorded: WorldParts) -> WorldParts:
         """Return the parts of the world that a log records, with the costs that it shows."""
-        return replace(measured_parts(recorded, self.fitted), moving=_moving(self.observed))
+        parts = measured_parts(recorded, self.fitted)
+        return replace(parts, moving=_moving(self.observed), staying=_staying(self.observed))
 
     def correct(self, future: Future, state: State) -> None:
         """Correct the work of the jobs of a future, once, by the state at its start."""
@@ -51,7 +57,7 @@ async def measure(reader: LogReader) -> Measured:
 
 def measured_parts(parts: WorldParts, fitted: Fitted) -> WorldParts:
     """Return the parts of a world with costs that were fitted to a log."""
-    costs = {str(launch): us for launch, us in fitted.launch_us.items()}
+    costs = {str(launch): us + fitted.wait_us for launch, us in fitted.launch_us.items()}
     if fitted.suspend_us is not None:
         costs["suspend"] = fitted.suspend_us
     if fitted.turn_us is not None:
@@ -59,6 +65,26 @@ def measured_parts(parts: WorldParts, fitted: Fitted) -> WorldParts:
     section = CostsSection.usual().model_copy(update=costs)
     simulation = parts.simulation.model_copy(update={"costs": section})
     return replace(parts, simulation=simulation)
+
+
+def _staying(observed: Observed) -> frozenset[JobId]:
+    """Return who went on to its end, however long ago it was told to leave.
+
+    Ranks on several servers that have no way to agree on a boundary do so.
+    """
+    told = [
+        (job, each, each.left_us - each.told_us)
+        for job in observed.jobs
+        for each in job.attempts
+        if each.told_us is not None and each.left_us is not None and not each.was_forced
+    ]
+    longest_us = max((took_us for _, each, took_us in told if not each.is_last), default=0)
+    least_us = max(STAYED_LEAST_US, longest_us)
+    return frozenset(
+        job.job_id
+        for job, each, took_us in told
+        if each.is_last and job.outcome is Outcome.finished and took_us > least_us
+    )
 
 
 def _moving(observed: Observed) -> frozenset[JobId]:

@@ -16,7 +16,7 @@ from shunter.app.config.live.limits import shared_limits
 from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.counting import counted
-from shunter.app.live.term_clock import TermClock
+from shunter.app.live.cluster_identity import TermClock
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.settings import Limits, Slicing
 from shunter.backends.agents.transport import NO_DEVICE

@@ -1,4 +1,4 @@
-"""What a log says of the cluster it belongs to: its id, time zero, and what is true at its end."""
+"""What a log says of the cluster it belongs to: its id, its clock, and what is true at its end."""
 
 import json
 from dataclasses import dataclass
@@ -29,6 +29,22 @@ class Identity:
         """Return a date and time as an instant of the log."""
         since = wall - self.origin
         return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class TermClock:
+    """The instants of a term: one of them, and what the monotonic clock showed at it.
+
+    Both are read at once. A start takes its time after that, to load libraries, say, and the next
+    term goes by the wall clock again.
+    """
+
+    at_us: int
+    monotonic_ns: int
+
+    def now_us(self) -> int:
+        """Return the instant it is."""
+        return self.at_us + (clock.monotonic_ns() - self.monotonic_ns) // 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from shunter.app.gpu_maps import ServerMap
 from shunter.app.gpu_maps.discovery import discover_maps
 from shunter.app.live.backends import LiveBackend, live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
-from shunter.app.live.cluster_identity import History, Identity, read_history
+from shunter.app.live.cluster_identity import History, Identity, TermClock, read_history
 from shunter.app.live.command_broker import mark
 from shunter.app.live.digests import Digests
 from shunter.app.live.past_jobs import past_jobs
@@ -28,7 +28,6 @@ from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.slurm.taken_resources import recall_taken_resources, tell_taken_resources
 from shunter.app.live.task_groups import first_error
-from shunter.app.live.term_clock import TermClock
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
 from shunter.core.interfaces import EventLog
@@ -78,15 +77,13 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
     async with open_log(url, durable=True, frame_events=None, resume=True, mode=mode) as log:
         async with read_log(log) as reader:
             history = await read_history(reader)
-        instants = term_clock(history)
-        begins_us = instants.at_us if history.state.seq else 0
+        begins_us, instants = term_begin(history)
         runtime = policy_runtime(loaded, instant=False)
         failpoint("term taken")
         try:
             held, cluster_id = holding(history.state), history.identity.cluster_id
             async with live_backend(loaded, cluster_id, log.term, instants, held) as backend:
                 failpoint("backend taken over")
-                digests = Digests.below(root_of(config.backend))
                 found = await backend.inventory(held)
                 maps = await _maps(loaded, backend, history.state)
                 opening = tuple(_opening(loaded, runtime, history, log.term, begins_us, maps))
@@ -113,6 +110,7 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     failpoint("settled")
                     await backend.perform(effects, begins_us)
                     await tell_taken_resources(backend)
+                    digests = Digests.below(root_of(config.backend))
                     site = Site(loaded, history.identity, core, past, asked, backend, log, digests)
                     site.strays, site.maps = recovery.unknown, maps
                     yield site
@@ -152,10 +150,11 @@ def _recall(backend: LiveBackend, state: State) -> None:
     recall_taken_resources(backend, state)
 
 
-def term_clock(history: History) -> TermClock:
-    """Return the clock of a term that begins now, and never before the log ends."""
+def term_begin(history: History) -> tuple[int, TermClock]:
+    """Return when a term begins and its clock: now, and never before the log ends."""
     now_us, read_ns = history.identity.instant_us(wall_now()), clock.monotonic_ns()
-    return TermClock(max(history.state.now_us + 1, now_us), read_ns)
+    instants = TermClock(max(history.state.now_us + 1, now_us), read_ns)
+    return instants.at_us if history.state.seq else 0, instants
 
 
 def _opening(

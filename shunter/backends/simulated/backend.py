@@ -109,6 +109,10 @@ class SimulatedBackend:
             self._changes.take()
         resume_jobs(self._world, costs, resumed, in_steps=in_steps)
 
+    def stays(self, jobs: frozenset[JobId]) -> None:
+        """Have some jobs go on to their ends when they are told to leave."""
+        self._world.staying = jobs
+
     @property
     def instant(self) -> bool:
         """Whether nothing takes any time here, and all work is time worked."""

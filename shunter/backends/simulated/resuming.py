@@ -157,7 +157,7 @@ def _settle(world: World, job: Job, now_us: int) -> None:
         return
     if job.end_cause:
         world.terminate(Terminate(job_id, attempt), now_us)
-    elif job.phase is SUSPENDING:
+    elif job.phase is SUSPENDING and job_id not in world.staying:
         target = job.allocation
         order = Migrate(job_id, attempt, target) if target.shares else Suspend(job_id, attempt)
         world.leave(order, now_us)

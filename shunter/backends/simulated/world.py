@@ -56,6 +56,7 @@ class World:
         "leaving",
         "rounds",
         "sampler",
+        "staying",
         "turns",
         "work",
     )
@@ -80,6 +81,7 @@ class World:
         self.rounds = GangRounds(self.work, lease) if by_gangs else None
         self.agenda = Agenda(self.work.runs)
         self.leaving = 0
+        self.staying: frozenset[JobId] = frozenset()
         factors = None if speeds is None else speeds.factors
         self.sampler = Sampler(samples, self.work, self.enter, factors)
         self.turns = Turns(slicing, self.work, self, factors) if slicing.quantum_us else None
@@ -110,10 +112,13 @@ class World:
         self.works_again(job_id, run, run.began_us)
 
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
-        """Stop an attempt with what its mode saves; one that had no work left just ends."""
+        """Stop an attempt with what its mode saves; one that had no work left just ends.
+
+        Those that are `staying` do not leave when they are told to: they go on to their ends.
+        """
         job_id, attempt = order.job_id, order.attempt
         run = self.work.runs.get(job_id)
-        if run is None or run.attempt != attempt:
+        if run is None or run.attempt != attempt or job_id in self.staying:
             return
         left = self.work.leave(job_id, now_us, moves=type(order) is Migrate)
         self.went(job_id, run, now_us)

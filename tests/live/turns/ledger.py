@@ -17,8 +17,8 @@ from tests.faults.supervised import wait_for
 IS_HELD = """
 import fcntl, os, struct
 def is_held(path):
-    # By lockf, and by one that does not stand still: whoever knows no boundary yet is stopped within
-    # a mini-batch. It is only looked at, for to lock it would be in the way of its owner.
+    # By lockf, and by one that does not stand still: who knows no boundary yet is stopped within a
+    # mini-batch. It is only looked at, for to lock it would be in the way of its owner.
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
     os.close(file)

@@ -8,7 +8,7 @@ from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.job_spec import SuspendMode
 from tests.factories import World, job_id, las_policy, run, servers, trace_job
-from tests.unit.backends.simulated.driving import Hand, launch, migrate, resume, suspend
+from tests.unit.backends.simulated.driving import Hand, ends, launch, migrate, resume, suspend
 
 J0 = job_id(0)
 LOSING = (SuspendMode.restart, SuspendMode.stop)
@@ -149,3 +149,14 @@ def test_policy_sees_what_was_lost() -> None:
     assert [event.lost_us for event in outcome.of(JobSuspended)] == [20]
     # j1 runs from 20 to 25, and then all of j0 is to be done again.
     assert outcome.ends_us() == {"j1": 25, "j0": 65}
+
+
+def test_job_that_stays_goes_on_to_its_end_when_it_is_told_to_leave() -> None:
+    backend = SimulatedBackend([trace_job(0, lasts=20, suspend_mode=SuspendMode.cooperative)])
+    backend.stays(frozenset({J0}))
+    hand = Hand(backend)
+    hand.until(0)
+    hand.orders(launch())
+    hand.until(8)
+    hand.orders(suspend())
+    assert ends(hand.until(60)) == {J0: 20}
