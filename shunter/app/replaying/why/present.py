@@ -18,7 +18,6 @@ from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import WAITING, Job, State
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
-from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
@@ -167,7 +166,9 @@ def _ask(present: Present, job: Job, term: Term) -> None:
     due_us = None
     if not rules.round_us and term.planner.state.now_us < at_us:  # nothing makes a plan due now
         due_us = term.asked.wake_at(term.memory)
-    facts = _planned(at_us, term)
+    term.stand_before(at_us)
+    wake_us = None if rules.backend_rounds else term.asked.wake_at(term.memory)
+    facts = term.planner.decisions(at_us, Trigger.round)
     planned = next((fact for fact in facts if isinstance(fact, RoundPlanned)), None)
     if planned is not None:
         present.problem = f"the policy fails: {planned.fault}" if planned.fault else ""
@@ -177,20 +178,15 @@ def _ask(present: Present, job: Job, term: Term) -> None:
             cluster = term.planner.state.cluster
             wait = replace(wait, reason=told_apart(wait, job.spec.gpu_types, cluster))
         present.wait = wait
-    wake_us = None if rules.backend_rounds else term.asked.wake_at(term.memory)
-    if wake_us is not None and not any(isinstance(fact, AllocationChanged) for fact in facts):
-        at_us = rules.grid_at(max(wake_us, at_us + 1))
-        facts = _planned(at_us, term)
+    is_idle = not any(isinstance(fact, AllocationChanged) for fact in facts)
+    if is_idle and wake_us is not None and wake_us > at_us:  # what was due by then has been planned
+        at_us = rules.grid_at(wake_us)
+        term.stand_before(at_us)
+        facts = term.planner.decisions(at_us, Trigger.round)
     for fact in facts:
         if isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
             starts_us = at_us if due_us is None else max(at_us, due_us)
             present.starts_us = starts_us if fact.allocation.shares else None
-
-
-def _planned(at_us: int, term: Term) -> list[Event]:
-    """Return the facts of a plan at an instant; nothing is emitted."""
-    term.stand_before(at_us)
-    return term.planner.decisions(at_us, Trigger.round)
 
 
 def _place_of(job: Job, ranking: Ranking, term: Term, state: State) -> Place | None:
