@@ -22,7 +22,7 @@ from shunter.app.gc_control import collector_off
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.recorded_terms import Rebuild, refuse_other_version
 from shunter.core.digest import state_digest
-from shunter.core.interfaces import Observers
+from shunter.core.interfaces import Backend, Observers
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.errors import UsageError
@@ -49,7 +49,7 @@ async def rerun_to(
     change: Change,
     listeners: Iterable[Observers] = (),
 ) -> Standing:
-    """Return a run as it was after an event, or after the step it is part of.
+    """Return a run as it was after an event, or after all that happened at its instant.
 
     Args:
         reader: the log of a simulation.
@@ -86,13 +86,26 @@ async def rerun_to(
     core.view.close()
     core.hand_on()
     with collector_off():
-        await run_rounds(core, world, Discarding(), is_enough=lambda: core.state.seq >= seq)
+        await _run_to(core, world, seq, at_us)
     await _hold_to_log(reader, core, started)
     assert isinstance(core.past, MemoryPastJobs), "a run of its own has all its past"
     run, now_us = (policy, rules), core.state.now_us
     return Standing(
         core.state, core.past, world, run, core.memory, core.replan_needed, now_us, core
     )
+
+
+async def _run_to(core: Scheduler, world: Backend, seq: int, at_us: int) -> None:
+    """Run from the beginning up to an event at an instant, and to no later instant.
+
+    A step ends at that instant, which may else last up to the end of a round.
+    """
+    log, now_us, before = Discarding(), 0, -1
+    while before < core.state.seq < seq:  # there may be more than one step at an instant
+        before = core.state.seq
+        now_us = await run_rounds(
+            core, world, log, now_us, at_us, is_enough=lambda: core.state.seq >= seq
+        )
 
 
 async def _opening(reader: LogReader) -> list[Event]:

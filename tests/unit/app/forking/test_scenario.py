@@ -1,5 +1,7 @@
 """A log played on from a moment: under its own policy it is what happened, whatever the policy."""
 
+import asyncio
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -8,6 +10,11 @@ import pytest
 from shunter.app.forking.changes import Wishes
 from shunter.app.forking.scenario import Played, Scenario, play
 from shunter.errors import ConfigError, UsageError
+from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.kinds import Event
+from shunter.events.log import read_log
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.ids import JobId
 from tests.factories import needs_highs
 from tests.unit.app.forking.worlds import COSTS, SAMPLES, SLICING, simulated, tree
 
@@ -17,6 +24,7 @@ POLICIES = sorted(
     if point.value.startswith("shunter.policies.")
 )
 COSTLY = {"simulation": {"costs": COSTS, "samples": SAMPLES}}
+ROUND_US = 60_000_000
 PRICES = {"prices": {"v100": 2.0}}
 SECTIONS = {
     "gandiva": {"policy": {"name": "gandiva", "slicing": SLICING}},
@@ -65,6 +73,38 @@ def test_same_policy_does_what_happened_in_other_worlds(
 
     assert dict(played.stories) == dict(played.recorded)
     assert any("made again" in each for each in played.assumptions)
+
+
+def test_another_policy_does_what_its_own_run_did_from_where_both_were_alike(
+    tmp_path: Path,
+) -> None:
+    """Goal: it decides from the moment on, and not from the end of a step under way there."""
+    urls = {}
+    for name in ("las", "srtf"):
+        (tmp_path / name).mkdir()
+        urls[name] = simulated(tmp_path / name, tree(name, **COSTLY))
+    las, srtf = (asyncio.run(events_of(url)) for url in urls.values())
+    pairs = zip(given_in(las), given_in(srtf), strict=False)
+    differs_us = next(one[0] for one, other in pairs if one != other)
+    before = [seq for seq, each in enumerate(las, 1) if each.at_us < differs_us]
+    moment = f"e{max(seq for seq in before if las[seq - 1].at_us % ROUND_US)}"
+
+    played = play(Scenario(urls["las"], moment, Wishes(policy="srtf")))
+
+    assert played.at_us == las[int(moment[1:]) - 1].at_us
+    assert dict(played.stories) == dict(play(Scenario(urls["srtf"], moment)).recorded)
+    assert dict(played.stories) != dict(played.recorded)
+
+
+def given_in(events: Sequence[Event]) -> list[tuple[int, JobId, Allocation]]:
+    """Return when which job was given what."""
+    given = (event for event in events if isinstance(event, AllocationChanged))
+    return [(event.at_us, event.job_id, event.allocation) for event in given]
+
+
+async def events_of(url: str) -> list[Event]:
+    async with read_log(url) as reader:
+        return [event async for event in reader.events()]
 
 
 @pytest.fixture(scope="module")
