@@ -1,6 +1,7 @@
 """What a person wants otherwise in a fork: another policy or parameter, servers, users left out."""
 
 import json
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -60,9 +61,11 @@ def change_of(
     known = state.cluster.servers
     there = [name for name, server in known.items() if server.health is not Health.removed]
     added = [each for text in wishes.added for each in _servers(text)]
-    for name, _ in added:
+    for place, (name, _) in enumerate(added):
         if name in there:
             raise UsageError(f"--add-node: there is a server {name} already")
+        if any(name == other for other, _ in added[:place]):
+            raise UsageError(f"--add-node: {name} is added twice")
     removed = [name for text in wishes.removed for name in _names(text)]
     for name in removed:
         if name not in there:
@@ -108,16 +111,30 @@ def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted |
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: expected KEY=VALUE, such as policy.round=300s")
-        path = [str(part) for part in parse_path(key.strip())]
-        if path[0] != "policy":
-            path = ["policy", "params", *path]
+        path = _path_of(key.strip(), section["name"])
         _put(document, path, parse_value(value), key.strip())
-    section["params"].setdefault(section["name"], {})
-    chosen = section["params"][section["name"]]
+    chosen = section["params"].get(section["name"], {})
     section["params"] = {section["name"]: chosen}
     _check(section, chosen)
     config = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return replace(started, config=config)
+
+
+def _path_of(key: str, policy: str) -> Sequence[str]:
+    """Return where a setting stands in the record of a config.
+
+    Raises:
+        ConfigError: it is not of the policy that is to decide.
+    """
+    path = [str(part) for part in parse_path(key)]
+    if path[0] != "policy":
+        path = ["policy", "params", *path]
+    if path[1:2] == ["params"] and path[2:3] != [policy]:
+        raise ConfigError(
+            f"--set {key}: expected a key of the table [policy], such as policy.round, or a "
+            f"parameter of the policy that decides, such as {policy}.KEY"
+        )
+    return path
 
 
 def _check(section: Mapping[str, object], params: object) -> None:
@@ -151,28 +168,39 @@ def _put(tree: dict[str, object], path: Sequence[str], value: object, key: str) 
 def _servers(text: str) -> Iterable[tuple[NodeName, ConfigurationSet]]:
     """Return the servers of a text such as `name=gpu[5-8],gpus=8,type=v100`."""
     table: dict[str, object] = {}
-    depth, part, parts = 0, "", list[str]()
-    for letter in text:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and not depth:
-            parts.append(part)
-            part = ""
-        else:
-            part += letter
-    for each in (*parts, part):
+    for each in _split(text):
         key, equals, value = each.partition("=")
         if not equals:
             raise ConfigError(f"--add-node {text}: expected KEY=VALUE,…, {_EXAMPLE}")
+        if key.strip() in table:
+            raise ConfigError(f"--add-node {text}: {key.strip()} is there twice; {_EXAMPLE}")
         table[key.strip()] = parse_value(value)
-    try:
-        group = NodeGroup.model_validate_json(json.dumps(table))
-        return ClusterSection(nodes=(group,)).servers()
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        where = ".".join(map(str, wrong["loc"])) or "it"
-        raise ConfigError(f"--add-node {text}: {where}: {wrong['msg']}; {_EXAMPLE}") from error
+    return _in_group(table, f"--add-node {text}", _EXAMPLE)
 
 
 def _names(text: str) -> Sequence[NodeName]:
-    """Return the servers that a hostlist names."""
-    return [name for name, _ in _servers(f"name={text},gpus=1")]
+    """Return the servers that a text such as `gpu[1-2],gpu7` names."""
+    option, example = f"--remove-node {text}", "such as gpu[1-2],gpu7"
+    parts = [{"name": part.strip(), "gpus": 1} for part in _split(text)]
+    return [name for part in parts for name, _ in _in_group(part, option, example)]
+
+
+def _split(text: str) -> Sequence[str]:
+    """Return the parts of a text between its commas, but for those in brackets."""
+    return re.split(r",(?![^\[]*\])", text)
+
+
+def _in_group(
+    table: Mapping[str, object], option: str, example: str
+) -> Sequence[tuple[NodeName, ConfigurationSet]]:
+    """Return the servers of a group as a config would describe it."""
+    try:
+        group = NodeGroup.model_validate_json(json.dumps(table))
+        found = list(ClusterSection(nodes=(group,)).servers())
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(map(str, wrong["loc"])) or "it"
+        raise ConfigError(f"{option}: {where}: {wrong['msg']}; {example}") from error
+    if not found:
+        raise ConfigError(f"{option}: expected the name of a server; {example}")
+    return found
