@@ -35,6 +35,11 @@ from shunter.events.values.ids import JobId
 __all__ = ["HORIZON_US", "Forecast", "Forecasting", "Quantiles", "quantile"]
 
 HORIZON_US = 28 * 86_400 * 1_000_000
+FACTS_MOST, FACTS_OF_A_JOB = 6_000, 40
+"""So many facts a simulation goes on for at most, and so many more for each job that is there.
+
+Where jobs take turns a job that never starts would be waited for through all turns of four weeks.
+"""
 """What is later than this is told as not known: four weeks; ours."""
 
 ARRIVALS_LEAST = 200
@@ -184,8 +189,12 @@ class Forecasting:
         pending = watch.pending
         if not pending:
             return True
+        state = fork.core.state
+        last = state.seq + FACTS_MOST + FACTS_OF_A_JOB * len(state.jobs)
         try:
-            await fork.run(now_us + self.horizon_us, is_enough=lambda: not pending)
+            await fork.run(
+                now_us + self.horizon_us, is_enough=lambda: not pending or state.seq > last
+            )
         except PlanError:
             return False
         return True

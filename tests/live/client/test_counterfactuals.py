@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from shunter.client import Client
 from shunter.errors import RateLimitedError, RefusedError, ShunterError
 from tests.live.api.serving import Served, awaited
-from tests.live.client.test_dry_run import SLEEPS, forecasters, kinds_since, seq_of
+from tests.live.client.test_dry_run import SLEEPS, all_asked_at_once, kinds_since, seq_of
 
 pytestmark = pytest.mark.live
 
@@ -82,20 +80,5 @@ def test_a_user_has_one_at_work_and_one_that_waits(served: Served) -> None:
             except RateLimitedError:
                 outcomes.append("refused")
 
-    def one_at_work() -> int:
-        at_work = forecasters(served)
-        assert len(at_work) <= 1
-        return at_work[0] if at_work else 0
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    threads[0].start()
-    held = awaited(one_at_work)
-    os.kill(held, signal.SIGSTOP)  # it works for as long as it takes the others to ask
-    for thread in threads[1:]:
-        thread.start()
-    awaited(lambda: one_at_work() and len(outcomes) == 2)
-    assert outcomes == ["refused", "refused"]
-    os.kill(held, signal.SIGCONT)
-    while any(thread.is_alive() for thread in threads):
-        one_at_work()
+    all_asked_at_once(served, ask, outcomes, 4)
     assert outcomes == ["refused", "refused", "told", "told"]

@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import socket
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,6 +42,28 @@ def forecasters(served: Served) -> list[int]:
                 if b"predictions.child" in (Path("/proc") / child / "cmdline").read_bytes():
                     found.append(int(child))
     return found
+
+
+def all_asked_at_once(
+    served: Served, ask: Callable[[], None], outcomes: Sequence[str], count: int
+) -> None:
+    """Ask in so many threads: one is at work and one waits while all others are refused."""
+
+    def at_work() -> int:
+        found = forecasters(served)
+        assert len(found) <= 1
+        return found[0] if found else 0
+
+    threads = [threading.Thread(target=ask) for _ in range(count)]
+    threads[0].start()
+    first = awaited(at_work)
+    os.kill(first, signal.SIGSTOP)  # it works for as long as it takes the others to ask
+    for thread in threads[1:]:
+        thread.start()
+    awaited(lambda: at_work() and len(outcomes) == count - 2)
+    os.kill(first, signal.SIGCONT)
+    while any(thread.is_alive() for thread in threads):
+        at_work()
 
 
 def is_there(pid: int) -> bool:
@@ -147,16 +171,23 @@ def test_one_of_a_user_is_made_at_a_time_and_a_few_wait(served: Served) -> None:
             except RateLimitedError as error:
                 outcomes.append(f"refused: {error}")
 
-    threads = [threading.Thread(target=ask) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    most = 0
-    while any(thread.is_alive() for thread in threads):
-        most = max(most, len(forecasters(served)))
-    assert most == 1
-    assert sorted(outcome[:7] for outcome in outcomes) == ["refused"] * 4 + ["told"] * 2
+    all_asked_at_once(served, ask, outcomes, 6)
+    assert [outcome[:7] for outcome in outcomes] == ["refused"] * 4 + ["told"] * 2
     with served.http() as http:
         assert http.get("/api/v1/forecast", timeout=60).status_code == 200
+
+
+def test_forecast_ends_with_who_asked_and_keeps_nobody_waiting(served: Served) -> None:
+    with served.client() as client:
+        client.submit(SLEEPS, gpus=4)
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(served.root / "s"))
+        caller.sendall(b"GET /api/v1/forecast HTTP/1.1\r\nHost: shunter\r\n\r\n")
+        pid = awaited(lambda: forecasters(served))[0]
+        os.kill(pid, signal.SIGSTOP)  # it would not end by itself
+    awaited(lambda: not is_there(pid))
+    with served.client() as client:
+        assert client.forecast()["jobs"]
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])

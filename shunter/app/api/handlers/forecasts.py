@@ -1,5 +1,13 @@
-"""What is simulated for callers: when jobs start and end, and what would make one start."""
+"""What is simulated for callers: when jobs start and end, and what would make one start.
 
+It takes seconds, and ends with who asked: nobody else waits for an answer that is not wanted.
+"""
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from shunter.app.api.documents.dates import with_dates
@@ -11,16 +19,22 @@ from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.submissions import refuse_impossible, submission_of
 from shunter.app.predictions.messages import StartsIf
 from shunter.app.replaying.lookup import place_of
-from shunter.errors import UsageError
+from shunter.errors import ShunterError, UsageError
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
+
+AnswerT = TypeVar("AnswerT")
+
+LOOK_S = 0.5
+"""How often it is looked whether who asked is still there."""
 
 
 async def of_queue(call: Call[ForecastQuery, NoBody]) -> Response:
     """Answer with when jobs start and end; of others' jobs for admins only."""
     by = call.caller
     user = by.user if call.query.user == ME else call.query.user
-    return json_answer(await call.services.forecasts.of_queue(by, user))
+    made = call.services.forecasts.of_queue(by, user)
+    return json_answer(await _while_there(call.request, made))
 
 
 async def of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
@@ -28,7 +42,8 @@ async def of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
     site, by = call.services.site, call.caller
     submitted = site.imagined(submission_of(call.body, ""), by)
     refuse_impossible(site, submitted)
-    return json_answer(await call.services.forecasts.of_submission(by, submitted))
+    made = call.services.forecasts.of_submission(by, submitted)
+    return json_answer(await _while_there(call.request, made))
 
 
 async def of_changes(call: Call[AtQuery, NoBody]) -> Response:
@@ -54,6 +69,36 @@ async def of_changes(call: Call[AtQuery, NoBody]) -> Response:
 
     seq, at_us = await services.past.read(read)
     asked = StartsIf(site.config.log.url, job_id, seq, at_us)
-    found = await services.forecasts.of_changes(call.caller, asked, job.spec.user)
+    made = services.forecasts.of_changes(call.caller, asked, job.spec.user)
+    found = await _while_there(call.request, made)
     document = {"schema_version": SCHEMA_VERSION, "counterfactuals": found}
     return json_answer(with_dates(document, services.dated))
+
+
+async def _while_there(request: Request, made: Awaitable[AnswerT]) -> AnswerT:
+    """Return an answer, for which who asked waits.
+
+    Raises:
+        ClientDisconnect: he has gone, and it is not made any more.
+        ShunterError: there is no answer.
+    """
+    found: list[AnswerT] = []
+    problem: ShunterError | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_until_gone, request, tasks.cancel_scope)
+        try:
+            found.append(await made)
+        except ShunterError as error:  # raised in here, it would come out as one of a group
+            problem = error
+        tasks.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
+    if not found:
+        raise ClientDisconnect
+    return found[0]
+
+
+async def _until_gone(request: Request, scope: anyio.CancelScope) -> None:
+    while not await request.is_disconnected():  # noqa: ASYNC110  no event tells
+        await anyio.sleep(LOOK_S)
+    scope.cancel()
