@@ -5,9 +5,9 @@ what is left of its time limit                           else, where it has one
 nothing                                                  else: an oracle ranks it last
 """
 
-from shunter.core.state import Job
+from shunter.core.state import Job, State
 
-__all__ = ["expected_us", "remaining_us", "total_us"]
+__all__ = ["expected_us", "is_by_limit", "remaining_us", "total_us"]
 
 
 def remaining_us(job: Job, now_us: int) -> int | None:
@@ -23,6 +23,12 @@ def remaining_us(job: Job, now_us: int) -> int | None:
         return max(0, left_us - worked_us)
     limit_us = job.spec.time_limit_us
     return None if limit_us is None else max(0, limit_us - job.occupied_us(now_us))
+
+
+def is_by_limit(job: Job, state: State) -> bool:
+    """Say whether nothing but its time limit tells how long a job still needs."""
+    is_measured = job.measured_rate is not None and job.spec.total_steps is not None
+    return not is_measured and job.job_id not in state.durations_us
 
 
 def expected_us(job: Job, now_us: int) -> int:

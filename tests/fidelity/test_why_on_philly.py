@@ -85,7 +85,13 @@ def test_claims_are_what_the_events_lead_to(
         left = [state.durations_us[other.job_id] - other.done_us(at_us) for other in group]
         work = sum(us * other.spec.gpus for us, other in zip(left, group, strict=True))
         gpus = sum(other.spec.gpus for other in group)
-        known = {"jobs": len(group), "gpus": gpus, "left_gpu_s": work / 1e6, "unknown": 0}
+        known = {
+            "jobs": len(group),
+            "gpus": gpus,
+            "left_gpu_s": work / 1e6,
+            "unknown": 0,
+            "limited": 0,
+        }
         assert rank[told] == known
     assert [each["id"] for each in evidence["blockers"]] == [
         other.job_id for other in reversed(staying[-3:])

@@ -192,7 +192,13 @@ def check_the_work_ahead_is_that_of_the_jobs_that_rank_before(asked: Asked) -> N
         gpus = [job.gpus or job.allocation.gpus or job.spec.gpus for job in jobs]
         left = [state.durations_us[job.job_id] - job.done_us(asked.at_us) for job in jobs]
         work = sum(max(0, us) * count for us, count in zip(left, gpus, strict=True))
-        return {"jobs": len(jobs), "gpus": sum(gpus), "left_gpu_s": work / 1e6, "unknown": 0}
+        return {
+            "jobs": len(jobs),
+            "gpus": sum(gpus),
+            "left_gpu_s": work / 1e6,
+            "unknown": 0,
+            "limited": 0,
+        }
 
     for job_id, said in asked.answers.items():
         mine = key(state.jobs[job_id])

@@ -49,7 +49,7 @@ async def rerun_to(
     change: Change,
     listeners: Iterable[Observers] = (),
 ) -> Standing:
-    """Return a run as it was after an event, or after all that happened at its instant.
+    """Return a run as it was after an event and what else happened at its instant.
 
     Args:
         reader: the log of a simulation.

@@ -175,9 +175,13 @@ def _accuracy(held: Sequence[Held]) -> dict[str, Any]:
 
 def _assumptions(forecasting: Forecasting, point: ForkPoint, told: Forecast) -> list[str]:
     ended = sum(work.is_whole for _, work in forecasting.history.worked)
-    of_past = f"those of {counted(ended, 'job')} that ended"
+    of_past = (
+        f"are drawn from those of {counted(ended, 'job')} that ended, by user, model and gang size"
+        if ended
+        else "are twice what a job has worked so far, or an hour, as no job has ended yet"
+    )
     found = [
-        f"run times that nobody told are drawn from {of_past}, by user, model and gang size",
+        f"run times that nobody told {of_past}",
         "others come as they did in a stretch of the past; servers stay as they are",
     ]
     if point.policy.oracle:

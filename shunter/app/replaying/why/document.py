@@ -200,6 +200,7 @@ def _group(group: Group) -> dict[str, object]:
         "gpus": group.gpus,
         "left_gpu_s": group.left_gpu_us / 1e6,
         "unknown": group.unknown,
+        "limited": group.limited,
     }
 
 

@@ -11,6 +11,7 @@ from shunter.app.replaying.beside_gpus import Beside, beside_of
 from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.waits import most_free, told_apart
 from shunter.app.replaying.why.job_events import JobEvents
+from shunter.core.estimates import is_by_limit
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift, rank_of
@@ -31,13 +32,15 @@ _QUOTA = Reason.quota
 class Group:
     """Some jobs: how many, their GPUs, and the work they have left.
 
-    `unknown` are those of them whose work nobody knows; it is not in `left_gpu_us`.
+    `unknown` are those of them whose work nobody knows; it is not in `left_gpu_us`. Of those that
+    are `limited` it is what their time limits leave them, at most.
     """
 
     jobs: int = 0
     gpus: int = 0
     left_gpu_us: int = 0
     unknown: int = 0
+    limited: int = 0
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,8 @@ def _ask(present: Present, job: Job, term: Term) -> None:
             cluster = term.planner.state.cluster
             wait = replace(wait, reason=told_apart(wait, job.spec.gpu_types, cluster))
         present.wait = wait
+    if rules.decentralised is not None:
+        return  # what it proposes next depends on the view that it gets, and may be rejected
     is_idle = not any(isinstance(fact, AllocationChanged) for fact in facts)
     if is_idle and wake_us is not None and wake_us > at_us:  # what was due by then has been planned
         at_us = rules.grid_at(wake_us)
@@ -322,13 +327,15 @@ def _group(entries: Iterable[Entry], state: State, now_us: int) -> Group:
     view = View(state, NO_GUARDS, oracle=True, all_reasons=False)
     view.open()
     view.now_us = now_us
-    jobs = gpus = left_gpu_us = unknown = 0
+    jobs = gpus = left_gpu_us = unknown = limited = 0
     for entry in entries:
-        left_us = view.remaining_us(state.jobs[entry.job_id])
+        job = state.jobs[entry.job_id]
+        left_us = view.remaining_us(job)
+        limited += left_us is not None and is_by_limit(job, state)
         jobs, gpus = jobs + 1, gpus + entry.gpus
         unknown += left_us is None
         left_gpu_us += (left_us or 0) * entry.gpus
-    return Group(jobs, gpus, left_gpu_us, unknown)
+    return Group(jobs, gpus, left_gpu_us, unknown, limited)
 
 
 def _pinned(term: Term, at_us: int) -> tuple[tuple[JobId, int], ...]:

@@ -110,9 +110,14 @@ def _jobs(group: Group) -> str:
 
 
 def _work(group: Group) -> str:
-    """Return the GPUs of some jobs, and the work they have left, at base speed."""
+    """Return the GPUs of some jobs, and what work they have left, as far as is known."""
     if group.unknown == group.jobs:
         return f"{gpus_in_words(group.gpus)}; nobody knows how long they run"
     unknown = f"; of {group.unknown:,} of them nobody knows it" if group.unknown else ""
     left = gpu_time_in_words(group.left_gpu_us)
-    return f"{gpus_in_words(group.gpus)}, with {left} left at base speed{unknown}"
+    if not group.limited:
+        return f"{gpus_in_words(group.gpus)}, with {left} left at base speed{unknown}"
+    known = group.jobs - group.unknown
+    whose = f" of {group.limited:,} of them" if group.limited < known else ""
+    limits = f"by the time limit{'s' if group.limited > 1 else ''}{whose}"
+    return f"{gpus_in_words(group.gpus)}, with {left} left at most, {limits}{unknown}"

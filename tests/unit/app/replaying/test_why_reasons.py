@@ -70,8 +70,8 @@ def test_a_job_behind_one_that_does_not_fit_is_outranked_under_strict_fifo() -> 
         "score": 0,
         "score_in_words": "is ordered by submission alone",
         "ahead": ["j1"],
-        "waiting_ahead": {"jobs": 1, "gpus": 2, "left_gpu_s": 20e-6, "unknown": 0},
-        "running_ahead": {"jobs": 1, "gpus": 3, "left_gpu_s": 150e-6, "unknown": 0},
+        "waiting_ahead": {"jobs": 1, "gpus": 2, "left_gpu_s": 20e-6, "unknown": 0, "limited": 0},
+        "running_ahead": {"jobs": 1, "gpus": 3, "left_gpu_s": 150e-6, "unknown": 0, "limited": 0},
     }
 
 

@@ -98,6 +98,7 @@ def test_the_place_in_the_queue_comes_with_the_work_ahead() -> None:
         "gpus": 20,
         "left_gpu_s": 5 * 4 * 50 / 1e6,
         "unknown": 0,
+        "limited": 0,
     }
     assert found["rank"]["running_ahead"]["left_gpu_s"] == 4 * (100 - at_us) / 1e6
 
