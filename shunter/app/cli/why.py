@@ -223,7 +223,7 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
             rows.append(("decision", text))
     rows += [("at least", line) for line in document["needs_at_least"]]
     rows += [("starts if", line) for line in document["would_start_if"]]
-    rows += _counterfactual_rows(document.get("counterfactuals"))
+    rows += _counterfactual_rows(document)
     became = document["became"]
     if became is not None:
         rows += [("later", line) for line in became["words"]]
@@ -236,9 +236,15 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     return rows
 
 
-def _counterfactual_rows(tried: "Answer | None") -> list[tuple[str, str]]:
-    if tried is None or tried["starts"] is not None:
+def _counterfactual_rows(document: "Answer") -> list[tuple[str, str]]:
+    if "counterfactuals" not in document:
         return []
+    tried = document["counterfactuals"]
+    if tried is None:
+        return [("starts if", "it does not wait, so nothing was tried")]
+    if tried["starts"] is not None:
+        is_told = bool(document["would_start_if"])
+        return [] if is_told else [("starts if", f"nothing changes: at {tried['starts']}")]
     if not tried["found"]:
         what = (
             f"none of {tried['tried']} changes that were tried starts it" if tried["tried"] else ""

@@ -44,6 +44,8 @@ def test_of_a_job_that_has_ended_the_past_is_asked_of_the_log(served: Served) ->
         with pytest.raises(ShunterError, match="asked of the log"):
             client.counterfactuals(job.id, "e1")
         assert client.counterfactuals(job.id)["counterfactuals"] is None
+        said = served.run("why", job.id, "--counterfactuals").stdout
+        assert "starts if    it does not wait" in said
         with pytest.raises(ShunterError, match="there is no job nobody"):
             client.counterfactuals("nobody")
 
