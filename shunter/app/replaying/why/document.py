@@ -122,7 +122,6 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
     job: Job | None = state.jobs.get(job_id)
     if job is None:
         return {"id": job_id, "phase": str(found.ended.get(job_id, "unknown")), "gpus": 0}
-    began_us = job.attempt_began_us
     has = job.allocation if job.allocation.shares else job.held  # it may be leaving
     return {
         "id": job_id,
@@ -131,7 +130,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
         "gpus": has.gpus,
         "wants_gpus": job.spec.gpus if job.phase is JobPhase.waiting else 0,
         "where": allocation_in_words(has),
-        "since_us": job.waiting_since_us if began_us is None else began_us,
+        "since_us": found.came_us.get(job_id),
         "attained_gpu_s": job.service_us(state.now_us) / 1e6,
     }
 
