@@ -14,7 +14,13 @@ from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.rejections import is_short_when_empty
 from shunter.app.replaying.scores import measures_of
 from shunter.app.replaying.why.job_events import JobEvents, Own, read_story
-from shunter.app.replaying.why.later import Later, known_jobs, later_of, later_submission
+from shunter.app.replaying.why.later import (
+    Later,
+    known_jobs,
+    later_of,
+    later_submission,
+    seen_later,
+)
 from shunter.app.replaying.why.present import Present
 from shunter.app.replaying.why.replan import Folded, Planned, fold_story, rules_of
 from shunter.app.replaying.why.running.grants import last_grant, launches_of
@@ -49,7 +55,9 @@ from shunter.events.facts.jobs import (
     Outcome,
     end_us_of,
 )
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
 
@@ -87,7 +95,7 @@ class Explanation:
     `asked_seq` is the event that was asked for, which may lie within the decision that ends at
     the story's. `measures` say what the scores of its policy count, by the event of the term.
     `ended` are blockers that have ended, with how they did, `came_us` since when the others are in
-    their phases.
+    their phases. `told_later` is what happened to its turns up to this point, and was seen later.
     """
 
     url: str
@@ -109,6 +117,7 @@ class Explanation:
     ended: Mapping[JobId, Outcome] = field(default_factory=dict)
     came_us: Mapping[JobId, int] = field(default_factory=dict)
     sizing: Sizing | None = None
+    told_later: Sequence[Event] = ()
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
@@ -332,6 +341,9 @@ async def explain(
         if explanation.phase == JobPhase.waiting:
             explanation.later = await later_of(reader, story, _named(explanation))
         blockers = () if explanation.evidence is None else explanation.evidence.blockers
+        run = explanation.last_run
+        if run is not None and run.to_us is None and run.allocation.sharing is Sharing.sliced:
+            explanation.told_later = await seen_later(reader, story)
         explanation.ended = await ended_of(reader, blockers, folded.state)
         explanation.came_us = await came_of(reader, blockers, folded.state)
     return explanation

@@ -1,5 +1,7 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
+from dataclasses import replace
+
 from shunter.app.replaying.formatting import (
     allocation_in_words,
     because_in_words,
@@ -58,7 +60,11 @@ def headline(found: Explanation) -> str:
     if run is None:
         return f"{story.job_id} is {phase}"
     for_us = story.at_us - _since_us(found, run)
-    where = _where(found.job.held if found.job and found.job.held.shares else run.allocation)
+    holds = found.job.held if found.job and found.job.held.shares else run.allocation
+    where = _where(holds)
+    if holds.sharing is Sharing.sliced and phase == JobPhase.running:  # each turn says on which
+        nodes = tuple(replace(share, gpu_mask=0) for share in holds.shares)
+        where = f"{_where(Allocation(nodes))}, in turns,"
     return f"{story.job_id} has been {phase} on {where} for {span(for_us)} (attempt {run.attempt})"
 
 
