@@ -13,6 +13,8 @@ from shunter.app.replaying.waits import STOPPED
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
+from shunter.app.replaying.why.running.leaving import leaving_in_words
+from shunter.app.replaying.why.running.phases import phase_since_us
 from shunter.app.replaying.why.running.shares import shares_before
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.timeline import Run, Segment, is_displacement
@@ -70,18 +72,13 @@ def headline(found: Explanation) -> str:
 
 def _since_us(found: Explanation, run: Run) -> int:
     """Return since when an attempt has been stopped, leaving, over or at work."""
-    own = [each.event for each in found.story.own if each.seq > run.from_seq]
+    own = [(each.seq, each.event) for each in found.story.own]
     if found.phase == STOPPED:
-        return max(
-            (each.at_us for each in own if isinstance(each, JobStopped)), default=run.from_us
-        )
-    if found.phase == JobPhase.ending:
-        return max(
-            (each.at_us for each in own if isinstance(each, AttemptEnded)), default=run.from_us
-        )
-    if found.phase == JobPhase.suspending:
-        orders = (each.at_us for each in own if isinstance(each, AllocationChanged))
-        return min(orders, default=run.from_us)
+        stops = [each.at_us for seq, each in own if isinstance(each, JobStopped)]
+        return max([run.from_us, *stops])
+    if found.job is not None and found.job.phase in (JobPhase.suspending, JobPhase.ending):
+        since_us = phase_since_us(found.job, own)
+        return run.from_us if since_us is None else since_us
     return run.from_us
 
 
@@ -230,6 +227,8 @@ def _placed(found: Explanation) -> list[str]:
             f"it was displaced at {clock(event.at_us)}: {decision_in_words(found, told)}; it waits "
             "again once its attempt is over"
         )
+    else:
+        lines += leaving_in_words(found)
     earlier = found.runs if found.phase == JobPhase.granted else found.runs[:-1]
     if earlier:
         before = earlier[-1]
