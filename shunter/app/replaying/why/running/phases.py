@@ -35,8 +35,8 @@ async def ended_of(
         job_id: outcome_of(event)
         for job_id in blockers
         if job_id not in state.jobs
-        for seq, event in await reader.job_events(job_id)
-        if seq <= state.seq and isinstance(event, JOB_ENDS)
+        for _, event in await reader.job_events(job_id, state.seq)
+        if isinstance(event, JOB_ENDS)
     }
 
 
@@ -49,7 +49,7 @@ async def came_of(reader: LogReader, blockers: Iterable[JobId], state: State) ->
             continue
         own: Told = ()
         if job.phase not in (JobPhase.waiting, JobPhase.launching):  # the state says when
-            own = [told for told in await reader.job_events(job_id) if told[0] <= state.seq]
+            own = await reader.job_events(job_id, state.seq)
         since_us = phase_since_us(job, own)
         if since_us is not None:
             found[job_id] = since_us
