@@ -132,11 +132,11 @@ class LogReader:
         """Return from which sources each term decided: digests by package, by term."""
         return await self._source.sources()
 
-    async def job_events(self, job_id: str) -> Sequence[tuple[int, Event]]:
-        """Return the events about one job with their sequence numbers, in order."""
+    async def job_events(self, job_id: str, to: int | None = None) -> Sequence[tuple[int, Event]]:
+        """Return the events about one job, up to `to`, with their numbers in order."""
         found: list[tuple[int, Event]] = []
-        async for frame in self._indexed(lambda span: span.has_job(job_id)):
-            found += frame.about(job_id)
+        async for frame in self._indexed(lambda span: span.has_job(job_id), to):
+            found += [(seq, event) for seq, event in frame.about(job_id) if to is None or seq <= to]
         return found
 
     async def first_about(self, job_id: str) -> tuple[int, Event] | None:

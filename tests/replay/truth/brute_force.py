@@ -145,6 +145,21 @@ class Truth:
         """Return how many GPUs the jobs of a queue were given."""
         return sum(job.allocation.gpus for job in self.jobs.values() if job.spec.queue == queue)
 
+    def came_us(self, job_id: JobId) -> int:
+        """Return when a job came into its phase, going through all events one by one.
+
+        GPUs that it waits for were granted with the last decision about it.
+        """
+        state, phase, at_us = State(), "", 0
+        for event in self.events:
+            fold_events(state, [event])
+            now = state.jobs.get(job_id)
+            grants = isinstance(event, AllocationChanged) and event.job_id == job_id
+            is_granted = now is not None and now.phase is JobPhase.granted
+            if now is not None and (now.phase != phase or (grants and is_granted)):
+                phase, at_us = now.phase, event.at_us
+        return at_us
+
     def holders(self) -> list[Job]:
         """Return the jobs that were given GPUs and are not about to end."""
         return [

@@ -65,6 +65,7 @@ class Attempt:
     acknowledged_us: int | None = None
     escalated: tuple[str, ...] = ()
     saved_us: int | None = None
+    suspended_us: int | None = None
     step: int | None = None
     ended_us: int | None = None
     ended_by: str = ""
@@ -89,7 +90,7 @@ class Attempt:
 
     def document(self, dated: Dated) -> dict[str, object]:
         """Return it with dates."""
-        leaves = self.asked_us is not None and self.released_us is not None
+        was_suspended = self.suspended_us is not None  # it may have ended before it had to leave
         return {
             "attempt": self.number,
             "where": self.where,
@@ -108,7 +109,7 @@ class Attempt:
             "memory_kills": self.memory_kills,
             "released_at": _date(self.released_us, dated),
             "lost_s": self.lost_us / 1e6,
-            "suspend_s": _span_s(self.asked_us, self.released_us) if leaves else None,
+            "suspend_s": _span_s(self.asked_us, self.released_us) if was_suspended else None,
             "discarded_at": None if self.discarded is None else dated(self.discarded.at_us),
             "discarded_because": "" if self.discarded is None else _because(self.discarded),
             "messages_dropped": self.dropped,
@@ -303,7 +304,8 @@ def _execute(one: Attempt, event: Event) -> None:
     elif isinstance(event, CheckpointDiscarded):
         one.discarded = event
     elif isinstance(event, JobSuspended):
-        one.ended_us, one.lost_us = at_us, event.lost_us
+        one.ended_us = one.suspended_us = at_us
+        one.lost_us = event.lost_us
         one.ended_by = f"suspended: {event.cause}" if event.cause else "suspended"
         one.step = event.step if event.step is not None else one.step
     elif isinstance(event, AttemptEnded):

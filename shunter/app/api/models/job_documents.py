@@ -97,7 +97,9 @@ class AttemptPart(Model):
     memory_kills: int = Field(description="processes killed because it used more than its memory")
     released_at: Instant | None
     lost_s: float = Field(description="of work, by a suspension that did not save it")
-    suspend_s: float | None = Field(description="from the request to its GPUs being free")
+    suspend_s: float | None = Field(
+        description="from the request to its GPUs being free, if it was suspended"
+    )
     discarded_at: Instant | None = Field(
         description="when it was given up what this attempt had saved; later ones began without it"
     )

@@ -15,6 +15,7 @@ from shunter.app.replaying.why.ranking import (
     scores_in_words,
 )
 from shunter.app.replaying.why.running.contract import contract_of
+from shunter.app.replaying.why.running.leaving import leaves_by
 from shunter.app.replaying.why.running.shares import corrections_of, shares_of
 from shunter.app.replaying.why.running.sizes import size_of
 from shunter.app.replaying.why.running.trials import trials_of
@@ -81,6 +82,7 @@ def _shares_now(found: Explanation) -> dict[str, object]:
         "turns": turns_of(found),
         "trials": trials_of(found),
         "contract": contract_of(found),
+        "leaves": _leaves(found),
     }
     return {name: what for name, what in told.items() if what}
 
@@ -122,7 +124,6 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
     job: Job | None = state.jobs.get(job_id)
     if job is None:
         return {"id": job_id, "phase": str(found.ended.get(job_id, "unknown")), "gpus": 0}
-    began_us = job.attempt_began_us
     has = job.allocation if job.allocation.shares else job.held  # it may be leaving
     return {
         "id": job_id,
@@ -131,7 +132,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
         "gpus": has.gpus,
         "wants_gpus": job.spec.gpus if job.phase is JobPhase.waiting else 0,
         "where": allocation_in_words(has),
-        "since_us": job.waiting_since_us if began_us is None else began_us,
+        "since_us": found.came_us.get(job_id),
         "attained_gpu_s": job.service_us(state.now_us) / 1e6,
     }
 
@@ -258,6 +259,12 @@ def _of_class(found: Explanation) -> dict[str, object] | None:
         "is_older": found.is_of_class,
         "is_older_than_job": found.told.seq < found.story.own[0].seq,
     }
+
+
+def _leaves(found: Explanation) -> dict[str, object] | None:
+    """Return the order by which a job is about to leave its GPUs."""
+    own = leaves_by(found)
+    return _allocation(found, own) if own and isinstance(own.event, AllocationChanged) else None
 
 
 def _allocation(found: Explanation, own: Own) -> dict[str, object]:

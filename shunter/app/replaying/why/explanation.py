@@ -13,15 +13,18 @@ from shunter.app.replaying.lookup import end_of_decision, unknown_job
 from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.rejections import is_short_when_empty
 from shunter.app.replaying.scores import measures_of
-from shunter.app.replaying.why.job_events import (
-    JobEvents,
-    Own,
-    read_story,
+from shunter.app.replaying.why.job_events import JobEvents, Own, read_story
+from shunter.app.replaying.why.later import (
+    Later,
+    known_jobs,
+    later_of,
+    later_submission,
+    seen_later,
 )
-from shunter.app.replaying.why.later import Later, known_jobs, later_of, later_submission
 from shunter.app.replaying.why.present import Present
 from shunter.app.replaying.why.replan import Folded, Planned, fold_story, rules_of
 from shunter.app.replaying.why.running.grants import last_grant, launches_of
+from shunter.app.replaying.why.running.phases import came_of, ended_of
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.servers_in_service import segments_told_apart
 from shunter.app.replaying.why.timeline import (
@@ -51,9 +54,10 @@ from shunter.events.facts.jobs import (
     JobResized,
     Outcome,
     end_us_of,
-    outcome_of,
 )
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
 
@@ -90,7 +94,8 @@ class Explanation:
     `cluster` are the servers of then, of a job that could never run though there are enough GPUs.
     `asked_seq` is the event that was asked for, which may lie within the decision that ends at
     the story's. `measures` say what the scores of its policy count, by the event of the term.
-    `ended` are jobs that it names and that have ended, with how they did.
+    `ended` are blockers that have ended, with how they did, `came_us` since when the others are in
+    their phases. `told_later` is what happened to its turns up to this point, and was seen later.
     """
 
     url: str
@@ -110,7 +115,9 @@ class Explanation:
     measures: Mapping[int, tuple[Measure, ...]] = field(default_factory=dict)
     cluster: Cluster | None = None
     ended: Mapping[JobId, Outcome] = field(default_factory=dict)
+    came_us: Mapping[JobId, int] = field(default_factory=dict)
     sizing: Sizing | None = None
+    told_later: Sequence[Event] = ()
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
@@ -333,20 +340,13 @@ async def explain(
         explanation.planned, explanation.present = folded.planned, folded.present
         if explanation.phase == JobPhase.waiting:
             explanation.later = await later_of(reader, story, _named(explanation))
-        explanation.ended = await _ended(reader, explanation, folded.state)
+        blockers = () if explanation.evidence is None else explanation.evidence.blockers
+        run = explanation.last_run
+        if run is not None and run.to_us is None and run.allocation.sharing is Sharing.sliced:
+            explanation.told_later = await seen_later(reader, story)
+        explanation.ended = await ended_of(reader, blockers, folded.state)
+        explanation.came_us = await came_of(reader, blockers, folded.state)
     return explanation
-
-
-async def _ended(reader: LogReader, found: Explanation, state: State) -> dict[JobId, Outcome]:
-    """Return how those blockers ended that a state has no more."""
-    blockers = () if found.evidence is None else found.evidence.blockers
-    return {
-        job_id: outcome_of(event)
-        for job_id in blockers
-        if job_id not in state.jobs
-        for seq, event in await reader.job_events(job_id)
-        if seq <= state.seq and isinstance(event, JOB_ENDS)
-    }
 
 
 def _named(found: Explanation) -> tuple[JobId, ...]:

@@ -12,6 +12,16 @@ import orjson
 from shunter.app.replaying.why.job_events import JobEvents
 from shunter.events.codec import decode_event
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobStopped,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
@@ -20,6 +30,9 @@ from shunter.events.values.ids import JobId
 _ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
 _ALLOCATED = AllocationChanged.__name__
 _SUBMITTED = JobSubmitted.__name__
+_OF_TURNS = (TurnStarted, TurnEnded, AttemptEnded)
+_CUTS = (AttemptStarted, AttemptLost, JobSuspended, JobStopped, GpusReleased, AllocationChanged)
+"""After these nothing of before is told any more."""
 
 
 @dataclass(slots=True)
@@ -69,6 +82,26 @@ def _take(later: Later, job_id: JobId, named: Sequence[JobId], seq: int, row: li
             later.seq, later.event = seq, event
     elif kind in _ENDS and about in named:
         later.ends[JobId(str(about))] = (seq, decode_event(row))
+
+
+async def seen_later(reader: LogReader, story: JobEvents) -> list[Event]:
+    """Return what happened to a job's turns before a point and was seen after it.
+
+    A scheduler that was away sees then what its servers noted, with the instants of that.
+    """
+    found: list[Event] = []
+    for seq, event in await reader.job_events(story.job_id):
+        if seq <= story.seq or not isinstance(event, (*_OF_TURNS, *_CUTS)):
+            continue
+        noted_us = None
+        if isinstance(event, TurnStarted):
+            noted_us = event.began_us
+        elif isinstance(event, TurnEnded | AttemptEnded):
+            noted_us = event.ended_us
+        if noted_us is None or noted_us > story.at_us:
+            break
+        found.append(event)
+    return found
 
 
 async def known_jobs(reader: LogReader) -> list[str]:

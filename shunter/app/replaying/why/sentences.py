@@ -1,5 +1,7 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
+from dataclasses import replace
+
 from shunter.app.replaying.formatting import (
     allocation_in_words,
     because_in_words,
@@ -11,6 +13,8 @@ from shunter.app.replaying.waits import STOPPED
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
+from shunter.app.replaying.why.running.leaving import leaving_in_words
+from shunter.app.replaying.why.running.phases import phase_since_us
 from shunter.app.replaying.why.running.shares import shares_before
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.timeline import Run, Segment, is_displacement
@@ -58,24 +62,23 @@ def headline(found: Explanation) -> str:
     if run is None:
         return f"{story.job_id} is {phase}"
     for_us = story.at_us - _since_us(found, run)
-    where = _where(found.job.held if found.job and found.job.held.shares else run.allocation)
+    holds = found.job.held if found.job and found.job.held.shares else run.allocation
+    where = _where(holds)
+    if holds.sharing is Sharing.sliced and phase == JobPhase.running:  # each turn says on which
+        nodes = tuple(replace(share, gpu_mask=0) for share in holds.shares)
+        where = f"{_where(Allocation(nodes))}, in turns,"
     return f"{story.job_id} has been {phase} on {where} for {span(for_us)} (attempt {run.attempt})"
 
 
 def _since_us(found: Explanation, run: Run) -> int:
     """Return since when an attempt has been stopped, leaving, over or at work."""
-    own = [each.event for each in found.story.own if each.seq > run.from_seq]
+    own = [(each.seq, each.event) for each in found.story.own]
     if found.phase == STOPPED:
-        return max(
-            (each.at_us for each in own if isinstance(each, JobStopped)), default=run.from_us
-        )
-    if found.phase == JobPhase.ending:
-        return max(
-            (each.at_us for each in own if isinstance(each, AttemptEnded)), default=run.from_us
-        )
-    if found.phase == JobPhase.suspending:
-        orders = (each.at_us for each in own if isinstance(each, AllocationChanged))
-        return min(orders, default=run.from_us)
+        stops = [each.at_us for seq, each in own if isinstance(each, JobStopped)]
+        return max([run.from_us, *stops])
+    if found.job is not None and found.job.phase in (JobPhase.suspending, JobPhase.ending):
+        since_us = phase_since_us(found.job, own)
+        return run.from_us if since_us is None else since_us
     return run.from_us
 
 
@@ -224,6 +227,8 @@ def _placed(found: Explanation) -> list[str]:
             f"it was displaced at {clock(event.at_us)}: {decision_in_words(found, told)}; it waits "
             "again once its attempt is over"
         )
+    else:
+        lines += leaving_in_words(found)
     earlier = found.runs if found.phase == JobPhase.granted else found.runs[:-1]
     if earlier:
         before = earlier[-1]

@@ -118,6 +118,19 @@ def test_attempt_tells_that_what_it_saved_was_discarded() -> None:
     assert told[0]["discarded_because"] == "a was lost"
 
 
+def test_attempt_that_ended_though_it_was_asked_to_leave_was_not_suspended() -> None:
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(2, JOB, 1),
+        AllocationChanged(5, JOB, NOTHING, RULE),
+        AttemptEnded(26, JOB, 1, 0),
+        GpusReleased(26, JOB, 1),
+        JobFinished(26, JOB),
+    )
+    (one,) = [each.document(str) for each in found.attempts]
+    assert (one["suspend_asked_at"], one["suspend_s"]) == ("5", None)
+
+
 def test_moved_job_is_asked_to_leave_by_its_next_grant() -> None:
     found = life(
         AllocationChanged(1, JOB, on("a"), RULE),

@@ -2,12 +2,31 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from shunter.app.api.documents.job_history import history_of
-from shunter.app.replaying.why.sentences import how_ended
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.sentences import headline, how_ended
 from shunter.core.intake.inputs import Input, SubmitJob
+from shunter.core.planning.planner import RoundRules
+from shunter.events import Event
+from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from tests.factories import World, job_id, job_spec, policy, servers
+from shunter.events.facts.jobs import JobCancelRequested, JobHeld
+from shunter.events.values.allocation import NOTHING
+from shunter.events.values.causes import HELD
+from shunter.events.values.reasons import Because
+from tests.factories import (
+    World,
+    allocation,
+    job_id,
+    job_spec,
+    job_submitted,
+    policy,
+    servers,
+)
 from tests.replay.recording import Recorded, asked, rebuilt
 
 J0 = job_id(0)
@@ -34,3 +53,33 @@ def test_attempt_that_slurm_ended_is_told_with_its_cause() -> None:
     history = history_of([event for event in events if getattr(event, "job_id", "") == J0])
     assert history is not None
     assert history.attempts[0].document(str)["ended_by"] == f"suspended: {CAUSE}"
+
+
+@pytest.mark.parametrize(("by", "words"), [("ana", "held by ana"), ("", "held")])
+def test_who_is_suspended_by_somebody_is_told_by_whom_while_it_saves(by: str, words: str) -> None:
+    """Since the order, and not since its attempt began."""
+    log: tuple[Event, ...] = (
+        *servers(1),
+        job_submitted(0),
+        AllocationChanged(0, J0, allocation(n0=1), Because("test")),
+        AttemptStarted(0, J0, 1),
+        JobHeld(20_000_000, J0, by),
+        AllocationChanged(20_000_000, J0, NOTHING, HELD),
+    )
+    found = asyncio.run(asked(Recorded(log, rebuilt(policy(), RoundRules(10))), J0, 25_000_000))
+    said: Any = document(found)
+    assert said["headline"] == "j0 has been suspending on n0[0] for 5s (attempt 1)"
+    assert f"it was told to leave at T+00:00:20 by e6: {words}" in said["details"]
+    assert (said["leaves"]["seq"], said["leaves"]["rule"]) == (6, "held")
+
+
+def test_who_is_cancelled_ends_since_then_and_not_since_it_began() -> None:
+    log: tuple[Event, ...] = (
+        *servers(1),
+        job_submitted(0),
+        AllocationChanged(0, J0, allocation(n0=1), Because("test")),
+        AttemptStarted(0, J0, 1),
+        JobCancelRequested(20_000_000, J0, "ana"),
+    )
+    found = asyncio.run(asked(Recorded(log, rebuilt(policy(), RoundRules(10))), J0, 25_000_000))
+    assert headline(found) == "j0 has been ending on n0[0] for 5s (attempt 1)"

@@ -20,6 +20,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.kinds import Event
+from shunter.events.values.allocation import Share
 from shunter.events.values.ids import NodeName
 
 __all__ = ["AttemptTurns"]
@@ -35,7 +36,7 @@ class AttemptTurns:
     `gpus` are those of the turn that it has, 0: it has none. `past_us` and `past_gpu_us` are of
     turns that are over. `gang` is how many GPUs a turn is on, where servers tell of parts (0: they
     do not), `parts` since when which of them are on, with their GPUs; `skews_us` how far apart they
-    began.
+    began. `places` is where its last turn was, by server.
     """
 
     count: int = 0
@@ -46,6 +47,7 @@ class AttemptTurns:
     gang: int = 0
     parts: dict[NodeName, tuple[int, int]] = field(default_factory=dict)
     skews_us: list[int] = field(default_factory=list)
+    places: dict[NodeName, Share] = field(default_factory=dict)
 
     @property
     def is_on(self) -> bool:
@@ -65,6 +67,7 @@ class AttemptTurns:
         if isinstance(event, TurnStarted):
             began_us = event.at_us if event.began_us is None else event.began_us
             self.parts |= {share.node: (began_us, share.gpus) for share in event.shares}
+            self.places |= {share.node: share for share in event.shares}
             gpus = sum([gpus for _, gpus in self.parts.values()])
             if gpus >= self.gang:
                 self._begin(gpus)

@@ -80,10 +80,10 @@ STOPPED: tuple[Event, ...] = (
     ("job", "at_s", "now"),
     [
         ("j0", 5, "it is launching on n0, out of turns, alone; "),
-        ("j0", 20, "it has its turn on n0 since T+00:00:10, beside j1; "),
-        ("j1", 20, "it waits for its turn on n0 since T+00:00:00, beside j0; "),
-        ("j0", 40, "it is stopped on n0, out of turns, beside j1; "),
-        ("j1", 40, "it has its turn on n0 since T+00:00:30, alone; "),
+        ("j0", 20, "it has its turn on n0[0] since T+00:00:10; j1 has turns on n0 too; "),
+        ("j1", 20, "it waits for its turn on n0 since T+00:00:10; j0 has turns on n0 too; "),
+        ("j0", 40, "it is stopped on n0, out of turns; j1 has turns on n0 too; "),
+        ("j1", 40, "it has its turn on n0[0] since T+00:00:30, alone; "),
     ],
 )
 def test_who_is_launched_or_stopped_waits_for_no_turn(job: str, at_s: int, now: str) -> None:
@@ -133,6 +133,82 @@ def test_turns_that_were_seen_late_count_from_when_they_were() -> None:
     said = _said(70, seen_late)
     assert (said["turns"], said["on_s"], said["of_s"], said["is_on"]) == (2, 40, 70, True)
     assert "since T+00:01:00," in said["words"]
+
+
+SEEN_LATE: tuple[Event, ...] = (
+    *LOG[:5],
+    TurnEnded(30 * S, J0, 1),
+    TurnStarted(40 * S, J0, 1, HERE),
+    TurnEnded(90 * S, J0, 1, ended_us=55 * S),
+    TurnStarted(90 * S, J0, 1, HERE, began_us=70 * S),
+    AttemptEnded(90 * S, J0, 1, 0, ended_us=85 * S),
+    GpusReleased(90 * S, J0, 1),
+)
+"""The scheduler was away from 40 to 90 s."""
+
+
+@pytest.mark.parametrize("at_s", [5, 20, 35, 45, 54, 56, 69, 71, 84, 86, 89])
+def test_turns_of_a_time_at_which_nobody_looked_are_told_as_the_log_has_them_since(
+    at_s: int,
+) -> None:
+    said = _said(at_s, SEEN_LATE)
+    parts = [(10, 30), (40, 55), (70, 85)]
+    assert said["on_s"] == sum(max(0, min(to_s, at_s) - from_s) for from_s, to_s in parts)
+    assert said["turns"] == sum(at_s >= from_s for from_s, _ in parts)
+    assert said["is_on"] is any(from_s <= at_s < to_s for from_s, to_s in parts)
+    assert said["words"].endswith("; as was seen at T+00:01:30") is (at_s >= 55)
+    gone = "its processes on n0 were gone since T+00:01:25, alone; "
+    assert said["words"].startswith(gone) is (at_s >= 85)
+
+
+TWICE: tuple[Event, ...] = (
+    *LOG,
+    AllocationChanged(100 * S, J0, Allocation(HERE, Sharing.sliced), Because("test")),
+    AttemptStarted(110 * S, J0, 2),
+    TurnStarted(115 * S, J0, 2, HERE),
+)
+
+
+def test_turns_of_one_attempt_are_told_as_its_own_and_those_of_all_beside_them() -> None:
+    said = _said(120, TWICE)
+    assert (said["attempt"], said["turns"], said["on_s"], said["of_s"]) == (2, 1, 5, 20)
+    assert said["all"] == {"attempts": 2, "turns": 3, "on_s": 35, "of_s": 110}
+    assert said["words"].endswith(
+        "; 1 turn, 5s of 20s (25 %) in attempt 2; 3 turns, 35s of 1m 50s (32 %) in all its 2 "
+        "attempts with turns"
+    )
+
+
+PACK: tuple[Event, ...] = (
+    *servers(2),
+    *(job_submitted(number) for number in range(3)),
+    *(
+        AllocationChanged(0, job_id(number), Allocation(where, Sharing.sliced), Because("test"))
+        for number, where in enumerate((HERE, THERE, THERE))
+    ),
+    *(AttemptStarted(0, job_id(number), 1) for number in range(3)),
+    TurnStarted(10 * S, J0, 1, HERE),
+    TurnStarted(10 * S, J1, 1, HERE),
+    TurnStarted(10 * S, job_id(2), 1, THERE),
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ("j0", "on n0[0] since T+00:00:10, together with j1; j2 has turns on n0 too; "),
+        ("j1", "on n0[0] since T+00:00:10, together with j0; j2 has turns on n0 too; "),
+        ("j2", "on n0[1] since T+00:00:10; j0, j1 have turns on n0 too; "),
+    ],
+)
+def test_a_turn_is_told_on_the_gpus_that_it_is_on_with_who_has_them_too(
+    job: str, words: str
+) -> None:
+    """Of j1, whose own GPU is another one."""
+    recorded = Recorded(PACK, rebuilt(policy("fifo"), RoundRules(10)))
+    said: Any = document(asyncio.run(asked(recorded, job, 20 * S)))
+    assert said["turns"]["words"].startswith(f"it has its turn {words}")
+    assert said["headline"] == f"{job} has been running on n0, in turns, for 20s (attempt 1)"
 
 
 def _said(at_s: int, log: tuple[Event, ...] = LOG) -> Any:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from shunter.app.cli import app
 from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.app.replaying.instants import clock
 from shunter.app.runs.simulation import simulate
 from shunter.core.metrics import JobResult
 from shunter.errors import ConfigError
@@ -147,5 +148,8 @@ def test_why_says_whose_turn_it_is_with_numbers_of_the_log(tmp_path: Path) -> No
         assert turns["on_s"] == on_us / 1e6
         assert turns["is_on"] is (len(begun) > len(ended))
         assert turns["others"] == [other for other in "abcdef" if other != job]
-        words = "it has its turn" if turns["is_on"] else "it waits for its turn"
-        assert turns["words"].startswith(f"{words} on n since ")
+        place = [event["shares"] for event in own if event["kind"] == "TurnStarted"][-1][0]
+        words = f"it has its turn on n[{place['gpu_mask'].bit_length() - 1}]"
+        words = words if turns["is_on"] else "it waits for its turn on n"
+        since_us = begun[-1] if turns["is_on"] else ended[-1]
+        assert turns["words"].startswith(f"{words} since {clock(since_us)}; ")
