@@ -211,4 +211,4 @@ def extra_hint(extra: str, folder: str = ".") -> str:
         extra: its name.
         folder: of the distribution it belongs to, in a checkout.
     """
-    return f"install the extra, in a checkout of Shunter: pip install '{folder}[{extra}]'"
+    return f"install the extra, in a checkout of Shunter: pip install -e '{folder}[{extra}]'"

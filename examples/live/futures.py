@@ -1,6 +1,6 @@
 """Functions as jobs, from Python: each in a process of its own on the cluster.
 
-pip install '.[functions]'         # in the checkout
+pip install -e '.[functions]'      # in the checkout
 shunter serve shunter.toml          # in another terminal
 python examples/live/futures.py
 """

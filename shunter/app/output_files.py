@@ -1,11 +1,13 @@
 """Files that a command writes: looked at before its work, and replaced only by whole ones.
 
 A file comes to be under another name beside its own, is synced, and renamed: a full disk leaves the
-one that was there. What is no plain file (a terminal, a pipe, a device) is written in place.
+one that was there. What is no plain file (a terminal, a pipe, a device) is written in place; our
+own output is written on, in the order of all that is printed.
 """
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
@@ -80,7 +82,7 @@ def replacing_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file to write, as `replacing` does."""
     try:
         if not _is_replaced(path):
-            with path.open("wb") as in_place:
+            with _opened_in_place(path) as in_place:
                 yield in_place
             return
         number, temporary = _made_beside(path)
@@ -124,6 +126,16 @@ def _is_replaced(path: Path) -> bool:
     except FileNotFoundError:
         return True
     return stat.S_ISREG(found.st_mode) and not any(_is_stream(found, each) for each in _STREAMS)
+
+
+def _opened_in_place(path: Path) -> BinaryIO:
+    """Open what is no plain file; our own output goes on where it is."""
+    found = path.stat()
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        if _is_stream(found, number):
+            stream.flush()
+            return os.fdopen(os.dup(number), "wb")
+    return path.open("wb")
 
 
 def _is_stream(found: os.stat_result, number: int) -> bool:

@@ -91,21 +91,20 @@ def _reported(folder: Path) -> list[tuple[str, str]]:
     from shunter.app.cli.analysis.report import document_of
     from shunter.app.output_files import write_text
     from shunter.app.reports.page import page_of
-    from shunter.app.runs.demonstration import logs_of
+    from shunter.app.runs.demonstration import logs_of, middle_s
 
     logs = logs_of(folder)
     document = asyncio.run(document_of(list(logs.values())))
     target = folder / "report.html"
     write_text(target, page_of(document))
-    asked = next(run for run in document["runs"] if run["policy"] == "las")["worst"][0]["ask"]
+    asked = next(run for run in document["runs"] if run["policy"] == "las")["worst"][0]["id"]
     program = shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "shunter" else "shunter"
     ours = [shlex.quote(logs[policy]) for policy in ("fifo", "las")]
-    middle_s = document["runs"][0]["end_us"] // 2_000_000
     return [
         ("open in a browser", str(target)),
-        ("ask why", asked.replace("shunter", program, 1)),
+        ("ask why", f"{program} why {shlex.quote(asked)} --log {ours[1]}"),
         ("compare", f"{program} diff {' '.join(ours)}"),
-        ("try what if", f"{program} what-if {ours[0]} --policy las --from {middle_s}s"),
+        ("try what if", f"{program} what-if {ours[0]} --policy las --from {middle_s()}s"),
     ]
 
 

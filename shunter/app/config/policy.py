@@ -73,7 +73,7 @@ class AgingSection(Section):
 
 
 class SlicingSection(Section):
-    """How jobs that share GPUs of a server in turns take them (Gandiva, OSDI 2018)."""
+    """How jobs that share GPUs of one or more servers take turns (Gandiva, 2018)."""
 
     quantum: Stretch = Field(
         default=60_000_000,

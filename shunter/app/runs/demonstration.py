@@ -5,6 +5,7 @@ from pathlib import Path
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.runs.comparison import Comparison, PolicyRuns, compare, log_of
 from shunter.app.runs.parallel import Report
+from shunter.app.runs.setup import load_jobs
 
 POLICIES = ("fifo", "las", "srtf")
 SEED = 7
@@ -18,6 +19,12 @@ def demonstrate(report: Report | None = None, folder: Path | None = None) -> Com
 def logs_of(folder: Path) -> dict[str, str]:
     """Return the logs that the demonstration leaves in a folder, by policy."""
     return {policy: log_of(folder, policy, SEED) for policy in POLICIES}
+
+
+def middle_s() -> int:
+    """Return the second by which half of the jobs have been submitted."""
+    submitted_us = sorted(job.submit_us for job in load_jobs(_config()).jobs)
+    return submitted_us[len(submitted_us) // 2] // 1_000_000
 
 
 def sentences(document: Comparison) -> tuple[str, str, str]:

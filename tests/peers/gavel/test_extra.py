@@ -35,7 +35,7 @@ def run(*command: str) -> Result:
 
 @pytest.mark.usefixtures("without_ecos")
 def test_missing_extra_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"pip install '\./peers\[ecos\]'.*solver = 'centred'"):
+    with pytest.raises(ConfigError, match=r"pip install -e '\./peers\[ecos\]'.*solver = 'centred'"):
         peer(policy="max_min_fairness_perf")
 
 

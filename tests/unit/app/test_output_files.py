@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,19 @@ def test_what_is_no_plain_file_is_written_in_place(tmp_path: Path) -> None:
     check_target(Path(os.devnull))
     write_text(Path(os.devnull), "lost")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_our_own_output_is_written_on(tmp_path: Path) -> None:
+    """`--jobs-out /dev/stdout > file`: neither takes the place of the other."""
+    script = (
+        "from pathlib import Path; from shunter.app.output_files import check_target, write_text; "
+        "path = Path('/dev/stdout'); check_target(path); print('first'); "
+        "write_text(path, 'second\\n'); print('third')"
+    )
+    path = tmp_path / "out"
+    with path.open("wb") as file:
+        subprocess.run([sys.executable, "-c", script], stdout=file, check=True)
+    assert path.read_text() == "first\nsecond\nthird\n"
 
 
 def test_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -93,14 +93,7 @@ def _print(document: dict[str, Any]) -> None:
     from shunter.app.cli.units import number, percent
 
     begins, jobs = document["from"], document["jobs"]
-    star = "*" if document["oracle"] else ""
-    names = document["policy"]
-    output.print_line(
-        f"simulated from e{begins['seq']}, {begins['time']}: {names['simulated']}{star} instead of "
-        f"{names['recorded']}"
-        if document["change"]["policy"]
-        else f"simulated from e{begins['seq']}, {begins['time']}: {names['simulated']}{star}"
-    )
+    output.print_line(f"simulated from e{begins['seq']}, {begins['time']}: {_changed(document)}")
     before = "recorded" if document["compared_with"] == "log" else "same policy (sim)"
     titles = ["mean JCT", "p50 JCT", "p95 JCT", "mean wait", "last end", "preemptions"]
     rows = [[before, *_row(document["before"])], ["what if (sim)", *_row(document["what_if"])]]
@@ -130,6 +123,21 @@ def _print(document: dict[str, Any]) -> None:
         output.print_line("* oracle: uses true durations, which no scheduler knows")
     for sentence in document["assumptions"]:
         output.print_line(f"assumed: {sentence}")
+
+
+def _changed(document: dict[str, Any]) -> str:
+    """Say who decides, and what is otherwise than in the log."""
+    names, change = document["policy"], document["change"]
+    policy = names["simulated"] + ("*" if document["oracle"] else "")
+    if change["policy"]:
+        policy += f" instead of {names['recorded']}"
+    told = [
+        *(f"with {each}" for each in change["settings"]),
+        *(f"with servers {each}" for each in change["added"]),
+        *(f"no new jobs on {each}" for each in change["removed"]),
+        *(f"without the jobs of {each}" for each in change["without"]),
+    ]
+    return ", ".join([policy, *told])
 
 
 def _row(numbers: "Numbers") -> list[str]:

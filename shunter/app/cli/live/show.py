@@ -9,7 +9,15 @@ from shunter.app.cli import output
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.logs import END_BYTES, last_line
 from shunter.app.cli.live.reasons import clause
-from shunter.app.cli.live.tables import age, beside, ended_by, local_time, print_rows, printable
+from shunter.app.cli.live.tables import (
+    age,
+    beside,
+    ended_by,
+    local_time,
+    one_line,
+    print_rows,
+    printable,
+)
 from shunter.app.cli.options import Json
 from shunter.app.cli.units import duration
 from shunter.app.counting import counted
@@ -131,11 +139,7 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
     if sample is not None:
         pairs.append(("profile", _sample(sample, found["profile_at"], now)))
     # A command may be long, and is shown whole; what would move the cursor is not.
-    return [
-        (name, "".join(letter if letter.isprintable() else "?" for letter in text.strip()))
-        for name, text in pairs
-        if text.strip()
-    ]
+    return [(name, one_line(text.strip())) for name, text in pairs if text.strip()]
 
 
 def _service(told: "Answer") -> str:

@@ -24,7 +24,7 @@ from shunter.app.cli.live.submitting.quantities import (
 )
 from shunter.app.cli.live.submitting.script import Script, command_of, name_of, read_script
 from shunter.app.cli.live.submitting.waiting import wait_for
-from shunter.app.cli.live.tables import printable
+from shunter.app.cli.live.tables import one_line
 from shunter.app.cli.option_tables import takes_options
 from shunter.errors import ShunterError, UsageError
 
@@ -238,7 +238,7 @@ def _dry_run(
     if not as_json:
         output.print_line(made["would"])
         if made["plan"] is not None and made["plan"]["reason"] is not None:
-            output.print_line(f"  why not: {printable(clause(made['plan']['reason']))}")
+            output.print_line(f"  why not: {one_line(clause(made['plan']['reason']))}")
     forecast = None
     try:
         forecast = client.forecast_of(command, **said)

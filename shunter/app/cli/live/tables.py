@@ -35,10 +35,16 @@ def print_rows(columns: Sequence[output.Column | str], rows: Sequence[Sequence[s
     output.print_line("\n".join(line(*row).rstrip() for row in (heads, *cells)))
 
 
+def one_line(text: str) -> str:
+    """Return a text of any length that takes one line and moves no cursor."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def printable(text: str) -> str:
-    """Return a text that takes one line and moves no cursor."""
-    if not text.isprintable():
-        text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    """Return a text for a cell: one line of it, cut where it is long."""
+    text = one_line(text)
     return text if len(text) <= CELL_MOST else text[: CELL_MOST - 1] + "…"
 
 

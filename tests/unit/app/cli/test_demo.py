@@ -40,6 +40,18 @@ def test_commands_that_demo_names_do_what_they_say(demonstrated: tuple[Path, str
         assert words in done.stdout
 
 
+def test_demo_names_its_logs_alike_and_asks_when_most_jobs_are_to_come(
+    demonstrated: tuple[Path, str],
+) -> None:
+    folder, told = demonstrated
+    for line in told.splitlines()[-3:]:
+        named = [word for word in shlex.split(line) if word.endswith(".db")]
+        assert {Path(name).parent for name in named} == {folder}
+    _, *asked = shlex.split(told.splitlines()[-1][len("open in a browser  ") :])
+    document = json.loads(run(app, [*asked, "--json"]).stdout)
+    assert 900 < document["jobs"]["compared"] < 1800
+
+
 def test_demo_can_be_shown_again(demonstrated: tuple[Path, str]) -> None:
     """Its logs take the places of those before, and are the same ones."""
     folder, _ = demonstrated

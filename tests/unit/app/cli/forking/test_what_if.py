@@ -51,6 +51,15 @@ def test_without_a_change_the_policy_is_held_to_the_log(log: Path) -> None:
     assert "assumed: run times are those of the trace" in found.stdout
 
 
+def test_heading_names_what_was_changed(log: Path) -> None:
+    same = command(log, "--from", "e100").stdout.splitlines()[0]
+    settings = ["--set", "policy.round=300s", "--add-node", "name=new,gpus=8,type=gpu"]
+    changed = command(log, "--from", "e100", *settings).stdout.splitlines()[0]
+
+    assert same.endswith(": fifo")
+    assert changed == f"{same}, with policy.round=300s, with servers name=new,gpus=8,type=gpu"
+
+
 def test_text_marks_what_is_simulated_and_who_is_an_oracle(log: Path) -> None:
     text = command(log, "--from", "e100", "--policy", "srtf").stdout
 

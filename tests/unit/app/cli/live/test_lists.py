@@ -4,7 +4,7 @@ import pytest
 
 from shunter.app.cli.live.queue import _print
 from shunter.app.cli.live.reasons import CLAUSES, clause
-from shunter.app.cli.live.tables import age, print_rows, printable
+from shunter.app.cli.live.tables import age, one_line, print_rows, printable
 from shunter.app.cli.output import Column
 from shunter.events.values.reasons import Reason
 
@@ -69,7 +69,12 @@ def test_age_is_short_and_never_negative(passed: timedelta, expected: str) -> No
 
 def test_text_of_others_moves_no_cursor() -> None:
     assert printable("a\x1b[31mb\nc\u202e") == "a?[31mb?c?"
+    assert one_line("a\x1b[31mb\nc\u202e") == "a?[31mb?c?"
+
+
+def test_cells_are_cut_and_sentences_are_not() -> None:
     assert len(printable("x" * 500)) == 60
+    assert len(one_line("x" * 500)) == 500
 
 
 def test_columns_are_as_wide_as_they_must_be(capsys: pytest.CaptureFixture[str]) -> None:
