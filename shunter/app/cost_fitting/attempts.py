@@ -58,9 +58,9 @@ class Attempt:
 
     Instants are microseconds; None: it did not come to that.
 
-    It was given its GPUs at `given_us`, and launched then, or when who starts jobs instead of the
-    scheduler came to it. `first_step` are the steps that its checkpoint held when it began. It told
-    its first mini-batch at `trained_us`. It was `told_us` to leave, had seen that at
+    It was ordered at `ordered_us`, and launched then, or when who starts jobs instead of the
+    scheduler (Slurm) came to it. `first_step` are the steps that its checkpoint held when it began.
+    It told its first mini-batch at `trained_us`. It was `told_us` to leave, had seen that at
     `acknowledged_us`, and was over at `left_us`. `lost_us` is the time at work
     that the log says was lost, `stopped_us` the time for which its processes stood still, by an
     order or because others had the turn: `stopped_at_first_us` of it before its first mini-batch.
@@ -69,7 +69,7 @@ class Attempt:
     number: int
     shares: tuple[Share, ...]
     gpu_type: GpuType
-    given_us: int
+    ordered_us: int
     launched_us: int
     started_us: int
     first_step: int
@@ -184,11 +184,14 @@ class _Gathering:
         self._result = NO_RESULT
         self._observed = observed
         self._jobs: dict[JobId, ObservedJob] = {}
-        self._given_us: dict[JobId, int] = {}
+        self._ordered_us: int | None = None
         self._switches = Switches()
 
     def take(self, event: Event) -> None:
         """Fold an event, and note what it says."""
+        self._ordered_us = None
+        if isinstance(event, AttemptStarted) and event.waited:  # the state forgets when it was
+            self._ordered_us = self.state.jobs[event.job_id].since_us
         self._result = fold_events(self.state, (event,), self._rules)
         note = _NOTED.get(type(event))
         if note is not None:
@@ -225,7 +228,7 @@ class _Gathering:
                 event.attempt,
                 shares,
                 server.configuration.gpu_type,
-                min(self._given_us.get(event.job_id, job.since_us), job.since_us),
+                job.since_us if self._ordered_us is None else self._ordered_us,
                 job.since_us,
                 max(job.since_us, began_us),
                 (steps[-1] if steps else 0) or 0,
@@ -237,8 +240,6 @@ class _Gathering:
             known.attempts[-1].stopped_since_us = known.attempts[-1].started_us
 
     def changed(self, event: AllocationChanged) -> None:
-        if event.allocation.shares:
-            self._given_us[event.job_id] = event.at_us
         attempt = self._open(event.job_id, None)
         leaves = self.state.jobs[event.job_id].phase is SUSPENDING
         if attempt is not None and leaves and attempt.told_us is None:

@@ -123,7 +123,9 @@ def fit_costs(observed: Observed) -> Fitted:
             elif job.tells_steps:
                 spent_us += prepares_us.get(launch_of(attempt), 0)
             starts_us[launch_of(attempt)].append(spent_us)
-    waits_us = [each.launched_us - each.given_us for job in observed.jobs for each in job.attempts]
+    waits_us = [
+        each.launched_us - each.ordered_us for job in observed.jobs for each in job.attempts
+    ]
     leaves_us = [us for job in observed.jobs for us in _suspensions_us(job)]
     return Fitted(
         {launch: round(fmean(starts_us[launch])) for launch in sorted(starts_us)},

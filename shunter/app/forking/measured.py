@@ -84,6 +84,7 @@ def _staying(observed: Observed) -> frozenset[JobId]:
         job.job_id
         for job, each, took_us in told
         if each.is_last and job.outcome is Outcome.finished and took_us > least_us
+        if not any(other.told_us and not other.is_last for other in job.attempts)  # it can leave
     )
 
 

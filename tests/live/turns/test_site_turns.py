@@ -219,8 +219,8 @@ async def test_jobs_that_do_not_move_keep_their_gpus_whatever_becomes_free(tmp_p
     assert refusals == []
     ask = partial(CliRunner().invoke, app, ["why", jobs[0], "--log", str(tmp_path / "log.db")])
     said = (await to_thread.run_sync(ask)).output
-    assert f"beside {jobs[2]}" in said
-    assert re.search(r"turn on n0 since .* turns, ", said), said
+    assert f"{jobs[2]} has turns on n0 too" in said
+    assert re.search(r"turn on n0\S* since .* turns, ", said), said
 
 
 async def test_job_that_cannot_be_stopped_is_refused_when_it_is_submitted(tmp_path: Path) -> None:

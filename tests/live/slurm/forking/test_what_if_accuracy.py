@@ -14,7 +14,13 @@ from tests.live.slurm.pilots import PilotBench
 from tests.live.slurm.site import served
 from tests.live.what_if import LAS, assert_close, run_jobs
 
-pytestmark = [pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+# Jobs of seconds: beside others on a full machine what a start takes on average tells nothing.
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slurm,
+    pytest.mark.thorough,
+    pytest.mark.xdist_group("slurm"),
+]
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def attempt(number: int, launched_s: float, first_step: int = 0, **fields: Any) 
     return Attempt(
         number,
         shares,
-        given_us=launched_us,
+        ordered_us=launched_us,
         launched_us=launched_us,
         started_us=launched_us + S // 2,
         first_step=first_step,
