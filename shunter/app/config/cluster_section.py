@@ -29,7 +29,7 @@ from shunter.backends.agents.settings import Socket
 from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
 from shunter.events.values.ids import GpuType, NodeName
 
-__all__ = ["ClusterSection", "NodeGroup"]
+__all__ = ["ClusterSection", "NodeGroup", "expanded_hostlist"]
 
 GPUS_MAX = 64  # a mask of GPUs is one integer of a JSON row, and readers of SQL take 64 bits
 SERVERS_MOST = 100_000
@@ -89,14 +89,19 @@ class NodeGroup(Section):
     @field_validator("name")
     @classmethod
     def _is_hostlist(cls, name: str) -> str:
-        _expanded(name)
+        expanded_hostlist(name)
         return name
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        if self._is_list and self.count is not None and self.count > len(_expanded(self.name)):
+        if (
+            self._is_list
+            and self.count is not None
+            and self.count > len(expanded_hostlist(self.name))
+        ):
             raise ValueError(
-                f"count = {self.count}, and {self.name!r} names {len(_expanded(self.name))} servers"
+                f"count = {self.count}, and {self.name!r} names "
+                f"{len(expanded_hostlist(self.name))} servers"
             )
         if not self.names:
             return self
@@ -141,7 +146,7 @@ class NodeGroup(Section):
     @property
     def names(self) -> tuple[NodeName, ...]:
         """The names of its servers; none where the group is absent."""
-        names = _expanded(self.name)
+        names = expanded_hostlist(self.name)
         if self.count is not None and names and not self._is_list:
             names = [f"{names[0]}{number}" for number in range(1, self.count + 1)]
         return tuple(NodeName(name) for name in names[: self.count])
@@ -350,7 +355,7 @@ def _named_most(hostlist: str) -> int:
     return total
 
 
-def _expanded(hostlist: str) -> Sequence[str]:
+def expanded_hostlist(hostlist: str) -> Sequence[str]:
     """Return the names a hostlist stands for.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from shunter.app.config.cluster_section import ClusterSection, NodeGroup
+from shunter.app.config.cluster_section import ClusterSection, NodeGroup, expanded_hostlist
 from shunter.app.config.keys import parse_path
 from shunter.app.config.layers import parse_value
 from shunter.app.config.policies import find_policy
@@ -175,32 +175,26 @@ def _servers(text: str) -> Iterable[tuple[NodeName, ConfigurationSet]]:
         if key.strip() in table:
             raise ConfigError(f"--add-node {text}: {key.strip()} is there twice; {_EXAMPLE}")
         table[key.strip()] = parse_value(value)
-    return _in_group(table, f"--add-node {text}", _EXAMPLE)
+    try:
+        group = NodeGroup.model_validate_json(json.dumps(table))
+        return ClusterSection(nodes=(group,)).servers()
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(map(str, wrong["loc"])) or "it"
+        raise ConfigError(f"--add-node {text}: {where}: {wrong['msg']}; {_EXAMPLE}") from error
 
 
 def _names(text: str) -> Sequence[NodeName]:
-    """Return the servers that a text such as `gpu[1-2],gpu7` names."""
-    option, example = f"--remove-node {text}", "such as gpu[1-2],gpu7"
-    parts = [{"name": part.strip(), "gpus": 1} for part in _split(text)]
-    return [name for part in parts for name, _ in _in_group(part, option, example)]
+    """Return the servers that a hostlist such as `gpu[1-2],gpu7` names."""
+    try:
+        names = expanded_hostlist(text)
+    except ValueError as error:
+        raise ConfigError(f"--remove-node {text}: {error}") from error
+    if not names:
+        raise ConfigError("--remove-node: expected the name of a server, such as gpu[1-2],gpu7")
+    return [NodeName(name) for name in names]
 
 
 def _split(text: str) -> Sequence[str]:
     """Return the parts of a text between its commas, but for those in brackets."""
     return re.split(r",(?![^\[]*\])", text)
-
-
-def _in_group(
-    table: Mapping[str, object], option: str, example: str
-) -> Sequence[tuple[NodeName, ConfigurationSet]]:
-    """Return the servers of a group as a config would describe it."""
-    try:
-        group = NodeGroup.model_validate_json(json.dumps(table))
-        found = list(ClusterSection(nodes=(group,)).servers())
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        where = ".".join(map(str, wrong["loc"])) or "it"
-        raise ConfigError(f"{option}: {where}: {wrong['msg']}; {example}") from error
-    if not found:
-        raise ConfigError(f"{option}: expected the name of a server; {example}")
-    return found
