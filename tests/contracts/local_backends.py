@@ -83,8 +83,9 @@ def empty(root: str) -> None:
     """End all that runs below a folder."""
     for known in attempts.inventory(root):
         folder = known["folder"]
-        attempts.send(folder, {"do": "fence", "term": 1 << 40})
         while attempts.is_held(f"{folder}/lock") or attempts.sweep(folder):
+            # Again and again: a supervisor that has just taken its lock takes no orders yet.
+            attempts.send(folder, {"do": "fence", "term": 1 << 40})
             time.sleep(0.005)
 
 

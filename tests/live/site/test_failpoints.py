@@ -33,7 +33,7 @@ from shunter.events.values.job_spec import SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
 from tests.live.site.sites import NOBODY, config, verified
-from tests.live.site.witnesses import witness, wrongs
+from tests.live.site.witnesses import marks, witness, wrongs
 from tests.policy_forks import AS_THE_PRODUCT_DOES
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
@@ -136,16 +136,20 @@ async def drive(site: Site, root: Path) -> None:
             await site.tell(site.commands.resume(ids[0], NOBODY))
         if other is not None and works(other) and not other.end_cause:
             await site.tell(site.commands.cancel(ids[1], NOBODY))
-        await stop_and_go_on(site, ids[-1])
+        await stop_and_go_on(site, root, ids[-1])
         await anyio.sleep(0.01)
 
 
-async def stop_and_go_on(site: Site, job_id: JobId) -> None:
-    """Stop a job in place once in an attempt, and let it go on once it stands still."""
+async def stop_and_go_on(site: Site, root: Path, job_id: JobId) -> None:
+    """Stop a job in place once in an attempt, and let it go on once it stands still.
+
+    One stopped before it stands would never be told that it goes on.
+    """
     one = site.state.jobs.get(job_id)
     if one is None or one.end_cause:
         return
-    if not one.is_on_hold and works(one) and not one.notes:
+    stands = f"{job_id}.{one.attempt} stands" in marks(root)
+    if not one.is_on_hold and works(one) and stands and not one.notes:
         await site.tell(site.commands.suspend(job_id, NOBODY))
     elif one.is_on_hold and one.held_by == "" and (one.speed == 0 or one.since_us is None):
         await site.tell(site.commands.resume(job_id, NOBODY))
