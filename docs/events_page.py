@@ -28,6 +28,9 @@ as JSON Schema.
 In a frame an event is a row: its kind, its instant in microseconds since the origin, the job it is
 about or `null`, then its other fields in this order, without those at the end that hold their
 default. In an export (`shunter log export`) it is an object with the fields by name.
+
+`nodes` of what an attempt tells are the servers that told it, of a gang over several. Where there
+is only one, none is named.
 """
 
 GROUPS = (

@@ -94,4 +94,5 @@ def _admitted(seen: Input) -> Input:
     job_id, attempt = getattr(seen, "job_id", None), getattr(seen, "attempt", None)
     if not what or job_id is None or attempt is None:
         return seen
-    return MessagesDropped(seen.at_us, job_id, attempt, 1, what[:CAUSE_CHARACTERS])
+    nodes = getattr(seen, "nodes", ())
+    return MessagesDropped(seen.at_us, job_id, attempt, 1, what[:CAUSE_CHARACTERS], nodes)

@@ -74,7 +74,8 @@ class Job:
 
     `launches_failed` counts those in a row, `failures` the attempts that failed by themselves, if
     it has retries. `held_by` is who put the job on hold; if it only backs
-    off, until `back_at_us`. `notes` counts facts of its attempt's suspension and checkpoints;
+    off, until `back_at_us`. `notes` counts facts that its attempt's journals told, and
+    `notes_on` those of a gang that name the servers whose journal it was, by the first of them;
     `set_aside` is the attempt of which nothing is believed any more.
 
     `checkpoints` is where they lie, the newest first; None: anywhere, or in a folder of all
@@ -128,6 +129,7 @@ class Job:
     held_by: str = ""
     back_at_us: int | None = None
     notes: int = 0
+    notes_on: tuple[tuple[NodeName, int], ...] = ()
     measured_rate: MeasuredRate | None = None
     checkpoints: tuple[Place, ...] | None = None
     out_of_reach: int = 0

@@ -73,7 +73,7 @@ class LiveBackend(Backend, Protocol):
         attempt: int,
         *,
         started: bool,
-        noted: int = 0,
+        noted: Mapping[NodeName, int] | None = None,
         on: Allocation | None = None,
         is_set_aside: bool = False,
     ) -> None:
@@ -83,7 +83,7 @@ class LiveBackend(Backend, Protocol):
             job_id: its job.
             attempt: its number.
             started: whether its start has been told.
-            noted: how many facts of its suspension and checkpoints have been told.
+            noted: how many facts of its journals have been told, of a gang by servers.
             on: what it was given, in case there is no trace of it.
             is_set_aside: whether nothing is believed that it tells.
         """

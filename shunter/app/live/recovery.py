@@ -53,7 +53,7 @@ class Adoption:
     job_id: JobId
     attempt: int
     started: bool
-    noted: int
+    noted: Mapping[NodeName, int]
     on: Allocation
     is_set_aside: bool = False
 
@@ -125,10 +125,10 @@ def _was_given(state: State, past: PastJobs, job_id: JobId, attempt: int) -> boo
 def _settle(recovery: Recovery, job: Job, standing: str) -> None:
     job_id, attempt = job.job_id, job.attempt
     started = job.working_since_us is not None
-    noted = job.notes if started else 0
+    noted = {NodeName(""): job.notes, **dict(job.notes_on)} if started else {}
     if job.set_aside == attempt:
         recovery.adoptions.append(
-            Adoption(job_id, attempt, started=False, noted=0, on=job.held, is_set_aside=True)
+            Adoption(job_id, attempt, started=False, noted={}, on=job.held, is_set_aside=True)
         )
         recovery.orders.append(SetAside(job_id, attempt))
     elif standing in _TRACES:

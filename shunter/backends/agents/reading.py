@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from shunter.backends.agents.attempt_records import Known, Note
+from shunter.backends.node.messages.journal import FACTS
 
 __all__ = ["Reading"]
 
@@ -12,12 +13,14 @@ class Reading:
     """Numbers of notes: the last that was read, the last that is in the log.
 
     `facts` is how many facts came before the first note that was ever read here: what an earlier
-    term has read, and its supervisor has dropped since.
+    term has read, and its supervisor has dropped since. `told` is how many facts of it an earlier
+    term has told.
     """
 
     read: int = 0
     durable: int = 0
     facts: int | None = None
+    told: int = 0
 
     def take(self, known: Known) -> list[Note]:
         """Return the notes of a record that were not read before, and note that they are.
@@ -32,6 +35,13 @@ class Reading:
         if fresh:
             self.read = fresh[-1].n
         return fresh
+
+    def was_told(self, note: Note) -> bool:
+        """Say whether an earlier term has told a note; each is asked of once, in their order."""
+        if note.what not in FACTS or self.told <= (self.facts or 0):
+            return False
+        self.told -= 1
+        return True
 
     def note_durable(self, upto: int) -> None:
         """Note that the facts of all notes up to a number are in the log."""

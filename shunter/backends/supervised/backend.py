@@ -183,7 +183,7 @@ class SupervisedBackend:
         attempt: int,
         *,
         started: bool,
-        noted: int = 0,
+        noted: Mapping[NodeName, int] | None = None,
         on: Allocation | None = None,
         is_set_aside: bool = False,
     ) -> None:
@@ -193,7 +193,7 @@ class SupervisedBackend:
             job_id: whose.
             attempt: its number.
             started: whether the log has its start.
-            noted: how many facts of its journals the log has.
+            noted: how many facts of its journals the log has, by the first server of each.
             on: what it was to be given, where no record says on which servers it runs.
             is_set_aside: whether it is only to be ended.
         """
@@ -202,12 +202,13 @@ class SupervisedBackend:
             nodes = tuple(share.node for share in on.shares)
             self._locations.note(job_id, attempt, nodes)
         self._newest[job_id] = attempt
-        watch = Watch(job_id, attempt, told_start=started, told_facts=noted, planned=on)
+        watch = Watch(job_id, attempt, told_start=started, planned=on)
         watch.is_set_aside = is_set_aside
         gang = Gang(watch, {name: Part() for name in self._locations.agents_of(nodes)}, nodes)
         if on is not None:
             gang.given, gang.shares = on, self._held_to(on)  # whatever it is held to by now
         self._gangs.add(gang)
+        gang.skip(noted or {})
         if not is_set_aside:
             self._gangs.watch(gang)
 
@@ -272,6 +273,7 @@ class SupervisedBackend:
     def became_unreachable(self, agent: NodeAgent) -> None:
         """Handle an agent that does not answer; its jobs have not failed."""
         self._reachability.note_silent(agent)
+        self._gangs.cut_off(agent)
 
     def was_lost(self, agent: NodeAgent) -> None:
         """Handle a node on which nothing can run any more."""

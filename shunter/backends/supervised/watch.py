@@ -51,26 +51,25 @@ class Standing:
 
 
 class Told(NamedTuple):
-    """A note of a journal, and the servers of the attempt whose journal it is."""
+    """A note of a journal, the servers whose journal it is, and whether the log has its fact."""
 
     note: Note
     nodes: tuple[NodeName, ...] = ()
+    is_in_log: bool = False
 
 
 @dataclass(slots=True)
 class Watch:
     """An attempt that may run, and what of it was told.
 
-    `told_facts` counts the facts of its journals that the log has of an earlier term. Of one that
-    was set aside no record is read: it is lost once nothing of it runs. `planned` is what it was
-    to be given, where that is known: what it was given is told if it is something else.
+    Of one that was set aside no record is read: it is lost once nothing of it runs. `planned` is
+    what it was to be given, where that is known: what it was given is told if it is something else.
     """
 
     job_id: JobId
     attempt: int
     migrated_from: tuple[NodeName, ...] = ()
     told_start: bool = False
-    told_facts: int = 0
     is_over: bool = False
     is_set_aside: bool = False
     started: Started | None = None
@@ -90,6 +89,10 @@ class Watch:
         """Whether it is on several servers."""
         return self.planned is not None and len(self.planned.shares) > 1
 
+    def nodes_of(self, told: Told) -> tuple[NodeName, ...]:
+        """Return the servers that a fact names: only those of a gang are not all there are."""
+        return told.nodes if self.is_spread else ()
+
     def shares_of(self, mask: int, nodes: Sequence[NodeName] = ()) -> tuple[Share, ...]:
         """Return what it has in a turn on some GPUs of its server, or of nodes."""
         if self.planned is not None and self.is_spread:
@@ -100,16 +103,13 @@ class Watch:
         placement = self.started.placement if self.started is not None else ()
         return tuple([Share(NodeName(node), mask) for node, _ in placement[:1]])
 
-    def tell(
-        self, known: Standing, notes: Sequence[Told], inbox: Inbox, before: int = 0
-    ) -> Iterator[Stamped]:
+    def tell(self, known: Standing, notes: Sequence[Told], inbox: Inbox) -> Iterator[Stamped]:
         """Return what has not been told yet, in order, and note that it has been.
 
         Args:
             known: what its records say.
             notes: what of its journals was not read before.
             inbox: whose clock counts.
-            before: how many facts there were before the first note that was ever read.
         """
         job_id, attempt, came_from = self.job_id, self.attempt, self.migrated_from
         if self.is_set_aside:
@@ -133,7 +133,7 @@ class Watch:
                 may_tell_training=True,
                 started_us=began_us if began_us is not None and began_us < at_us else None,
             )
-        yield from self._note(notes, before, inbox)
+        yield from self._note(notes, inbox)
         if self.is_over or not known.is_all:
             return  # its end comes last
         if known.status is not None and self.started is not None:
@@ -148,21 +148,19 @@ class Watch:
             cause = known.cause or ("supervisor lost" if known.state == "lost" else GONE)
             yield lambda at_us: AttemptLost(at_us, job_id, attempt, cause)
 
-    def _note(self, notes: Sequence[Told], before: int, inbox: Inbox) -> Iterator[Stamped]:
+    def _note(self, notes: Sequence[Told], inbox: Inbox) -> Iterator[Stamped]:
         """Return the facts of notes, without those that the log has."""
         for told in notes:
             note = told.note
             if note.what == "saved":
                 self.saved_ns = note.at_ns
-            if note.what not in FACTS:
+            if note.what not in FACTS or told.is_in_log:
                 continue
-            if self.told_facts > before:
-                self.told_facts -= 1
-            elif note.what in _TURNS:
+            if note.what in _TURNS:
                 noted_us = max(0, inbox.instant_us(note.at_ns))
                 yield _TURNS[note.what](self, told, noted_us)
             else:
-                yield _NOTES[note.what](self, note)
+                yield _NOTES[note.what](self, told)
 
     def _end(self, started: Started, status: Status, cause: str, inbox: Inbox) -> Iterator[Stamped]:
         job_id, attempt = self.job_id, self.attempt
@@ -215,37 +213,43 @@ def learned_allocation(planned: Allocation | None, started: Started) -> Allocati
     return Allocation(tuple(shares))
 
 
-def _acknowledged(watch: Watch, note: Note) -> Stamped:
-    return lambda at_us: SuspendAcknowledged(at_us, watch.job_id, watch.attempt)
+def _acknowledged(watch: Watch, told: Told) -> Stamped:
+    nodes = watch.nodes_of(told)
+    return lambda at_us: SuspendAcknowledged(at_us, watch.job_id, watch.attempt, nodes)
 
 
-def _escalated(watch: Watch, note: Note) -> Stamped:
-    mode = SuspendMode(note.mode or "restart")
-    return lambda at_us: SuspendEscalated(at_us, watch.job_id, watch.attempt, mode)
+def _escalated(watch: Watch, told: Told) -> Stamped:
+    mode, nodes = SuspendMode(told.note.mode or "restart"), watch.nodes_of(told)
+    return lambda at_us: SuspendEscalated(at_us, watch.job_id, watch.attempt, mode, nodes)
 
 
-def _saved(watch: Watch, note: Note) -> Stamped:
+def _saved(watch: Watch, told: Told) -> Stamped:
+    note, nodes = told.note, watch.nodes_of(told)
     return lambda at_us: CheckpointSaved(
-        at_us, watch.job_id, watch.attempt, note.checkpoint or "", note.step, note.bytes
+        at_us, watch.job_id, watch.attempt, note.checkpoint or "", note.step, note.bytes, nodes
     )
 
 
-def _refused(watch: Watch, note: Note) -> Stamped:
+def _refused(watch: Watch, told: Told) -> Stamped:
+    note, nodes = told.note, watch.nodes_of(told)
     return lambda at_us: MessagesDropped(
-        at_us, watch.job_id, watch.attempt, note.count or 1, note.cause or ""
+        at_us, watch.job_id, watch.attempt, note.count or 1, note.cause or "", nodes
     )
 
 
-def _training(watch: Watch, note: Note) -> Stamped:
-    return lambda at_us: TrainingStarted(at_us, watch.job_id, watch.attempt)
+def _training(watch: Watch, told: Told) -> Stamped:
+    nodes = watch.nodes_of(told)
+    return lambda at_us: TrainingStarted(at_us, watch.job_id, watch.attempt, nodes)
 
 
-def _stopped(watch: Watch, note: Note) -> Stamped:
-    return lambda at_us: JobStopped(at_us, watch.job_id, watch.attempt)
+def _stopped(watch: Watch, told: Told) -> Stamped:
+    nodes = watch.nodes_of(told)
+    return lambda at_us: JobStopped(at_us, watch.job_id, watch.attempt, nodes)
 
 
-def _continued(watch: Watch, note: Note) -> Stamped:
-    return lambda at_us: JobContinued(at_us, watch.job_id, watch.attempt)
+def _continued(watch: Watch, told: Told) -> Stamped:
+    nodes = watch.nodes_of(told)
+    return lambda at_us: JobContinued(at_us, watch.job_id, watch.attempt, nodes)
 
 
 def _turn_started(watch: Watch, told: Told, noted_us: int) -> Stamped:
@@ -262,13 +266,13 @@ def _turn_started(watch: Watch, told: Told, noted_us: int) -> Stamped:
 
 
 def _turn_ended(watch: Watch, told: Told, noted_us: int) -> Stamped:
-    nodes = told.nodes if watch.is_spread else ()
+    nodes = watch.nodes_of(told)
     return lambda at_us: TurnEnded(
         at_us, watch.job_id, watch.attempt, ended_us=min(noted_us, at_us), nodes=nodes
     )
 
 
-_NOTES: dict[str, Callable[[Watch, Note], Stamped]] = {
+_NOTES: dict[str, Callable[[Watch, Told], Stamped]] = {
     "acknowledged": _acknowledged,
     "escalated": _escalated,
     "saved": _saved,

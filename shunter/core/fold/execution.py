@@ -53,7 +53,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 
 START_UP_US = 60_000_000
 """How long the first attempt may prepare of a job that has told no mini-batch yet."""
@@ -95,6 +95,7 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
     if phase is RUNNING or job.working_since_us is not None:
         raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
     job.launches_failed = job.notes = 0
+    job.notes_on = ()
     if event.waited:
         job.since_us, job.attempt_since_us = began_us, None
     start_work(job, began_us, 0.0 if job.awaits_turn else event.speed)
@@ -122,7 +123,7 @@ def training_started(state: State, event: TrainingStarted) -> None:
     job = attempt_of(state, event.job_id, event.attempt, "TrainingStarted")
     if job.working_since_us is None and job.phase is LAUNCHING:
         raise IllegalEventError(f"TrainingStarted of job {event.job_id}, which is {job.phase}")
-    job.notes += 1
+    _count_note(job, event.nodes)
     job.counts_from_us = event.at_us
     job.tells_training = True
 
@@ -137,12 +138,14 @@ def speed_changed(state: State, event: SpeedChanged) -> None:
 
 def suspend_acknowledged(state: State, event: SuspendAcknowledged) -> None:
     """Only a note: the job will leave at its next mini-batch boundary."""
-    attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged").notes += 1
+    job = attempt_of(state, event.job_id, event.attempt, "SuspendAcknowledged")
+    _count_note(job, event.nodes)
 
 
 def suspend_escalated(state: State, event: SuspendEscalated) -> None:
     """Only a note: the job is made to leave by a stronger mode."""
-    attempt_of(state, event.job_id, event.attempt, "SuspendEscalated").notes += 1
+    job = attempt_of(state, event.job_id, event.attempt, "SuspendEscalated")
+    _count_note(job, event.nodes)
 
 
 def job_stopped(state: State, event: JobStopped) -> None:
@@ -158,9 +161,11 @@ def job_continued(state: State, event: JobContinued) -> None:
 
 def turn_started(state: State, event: TurnStarted) -> None:
     """Let an attempt that shares its GPUs in turns have them."""
-    job = _turning(state, event.job_id, event.attempt, "TurnStarted")
-    if event.began_us is not None:
-        state.has_live_turns = True  # a simulation sees them begin
+    is_live = event.began_us is not None  # a simulation sees them begin
+    told_by = tuple([share.node for share in event.shares]) if is_live else ()
+    job = _turning(state, event.job_id, event.attempt, "TurnStarted", told_by)
+    if is_live:
+        state.has_live_turns = True
     noted_us = _really(job, event.began_us, event.at_us)
     began_us: int | None = noted_us
     if not gang_turns.can_begin(state, job, event):
@@ -178,7 +183,7 @@ def turn_started(state: State, event: TurnStarted) -> None:
 
 def turn_ended(state: State, event: TurnEnded) -> None:
     """Let an attempt make no progress until its next turn."""
-    job = _turning(state, event.job_id, event.attempt, "TurnEnded")
+    job = _turning(state, event.job_id, event.attempt, "TurnEnded", event.nodes)
     if not gang_turns.can_end(state, job, event):
         raise IllegalEventError(f"TurnEnded of job {job.job_id}, which waits for its turn")
     is_on = bool(job.gpus)
@@ -191,7 +196,7 @@ def turn_ended(state: State, event: TurnEnded) -> None:
 def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
     """Only a note: where in it the job can go on from is known by its own folder."""
     job = attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
-    job.notes += 1
+    _count_note(job, event.nodes)
     checkpoints.saved_step(job, event)
 
 
@@ -203,7 +208,8 @@ def checkpoint_discarded(state: State, event: CheckpointDiscarded) -> None:
 
 def messages_dropped(state: State, event: MessagesDropped) -> None:
     """Only a note: something that the job or its host said was not taken."""
-    attempt_of(state, event.job_id, event.attempt, "MessagesDropped").notes += 1
+    job = attempt_of(state, event.job_id, event.attempt, "MessagesDropped")
+    _count_note(job, event.nodes)
 
 
 def attempt_set_aside(state: State, event: AttemptSetAside) -> None:
@@ -265,11 +271,26 @@ def gpus_released(state: State, event: GpusReleased) -> FoldResult:
     return FoldResult(launched)
 
 
-def _turning(state: State, job_id: JobId, attempt: int, kind: str) -> Job:
+def _count_note(job: Job, nodes: tuple[NodeName, ...]) -> None:
+    """Count a fact that a journal told; of a gang by the first of the servers whose journal it is.
+
+    The next term skips as many of each when it reads the journals again.
+    """
+    if not nodes or not job.is_spread:
+        job.notes += 1
+        return
+    counts = dict(job.notes_on)
+    counts[nodes[0]] = counts.get(nodes[0], 0) + 1
+    job.notes_on = tuple(counts.items())
+
+
+def _turning(
+    state: State, job_id: JobId, attempt: int, kind: str, told_by: tuple[NodeName, ...]
+) -> Job:
     job = attempt_of(state, job_id, attempt, kind)
     if job.held.sharing is not _SLICED or job.working_since_us is None:
         raise IllegalEventError(f"{kind} of job {job_id}, which takes no turns or does not work")
-    job.notes += 1
+    _count_note(job, told_by)
     return job
 
 
@@ -325,7 +346,7 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
     if job.working_since_us is None:
         raise IllegalEventError(f"{kind} of job {event.job_id}, which is {job.phase}")
     _change_speed(job, 0.0 if job.awaits_turn else speed, event.at_us)
-    job.notes += 1
+    _count_note(job, event.nodes)
     if state.has_live_turns:
         measure_neighbours(state, job, event.at_us)
 

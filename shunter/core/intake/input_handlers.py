@@ -337,13 +337,14 @@ def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
         return
     if isinstance(seen, TurnStarted):
         can_be = can_begin(core.state, job, seen)
+        nodes = tuple([share.node for share in seen.shares])
     else:
-        can_be = can_end(core.state, job, seen)
+        can_be, nodes = can_end(core.state, job, seen), seen.nodes
     if job.held.sharing is Sharing.sliced and job.working_since_us is not None and can_be:
         core.emit(seen)
     else:
         cause = "it tells of a turn that cannot be"
-        core.emit(MessagesDropped(seen.at_us, seen.job_id, seen.attempt, 1, cause))
+        core.emit(MessagesDropped(seen.at_us, seen.job_id, seen.attempt, 1, cause, nodes))
 
 
 HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {

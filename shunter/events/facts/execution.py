@@ -1,4 +1,8 @@
-"""Facts about what really ran, as backends observed it."""
+"""Facts about what really ran, as backends observed it.
+
+`nodes` of what an attempt's journal told are the servers whose journal it is, of a gang over
+several.
+"""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -76,6 +80,7 @@ class TrainingStarted:
     at_us: int
     job_id: JobId
     attempt: int
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event
@@ -114,6 +119,7 @@ class SuspendAcknowledged:
     at_us: int
     job_id: JobId
     attempt: int
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event
@@ -124,6 +130,7 @@ class SuspendEscalated:
     job_id: JobId
     attempt: int
     mode: SuspendMode
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event
@@ -133,6 +140,7 @@ class JobStopped:
     at_us: int
     job_id: JobId
     attempt: int
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event
@@ -142,6 +150,7 @@ class JobContinued:
     at_us: int
     job_id: JobId
     attempt: int
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event
@@ -188,6 +197,7 @@ class CheckpointSaved:
     checkpoint: str
     step: int | None = None
     bytes: int | None = None
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event
@@ -274,6 +284,7 @@ class MessagesDropped:
     attempt: int
     count: int
     cause: str
+    nodes: tuple[NodeName, ...] = ()
 
 
 @event

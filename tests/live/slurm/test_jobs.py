@@ -181,7 +181,7 @@ async def test_attempt_stands_still_with_its_gpus_and_survives_the_daemon(bench:
             (each["job"], each["attempt"], each["state"]) for each in await backend.inventory()
         ]
         assert found == [("j0", 1, "running")]
-        backend.adopt(J0, 1, started=True, noted=1, on=allocation(n1=0b0001))
+        backend.adopt(J0, 1, started=True, noted={NodeName("n1"): 1}, on=allocation(n1=0b0001))
         await order(backend, Continue(J0, 1))
         told = await seen_until(backend, JobContinued)
         await order(backend, Terminate(J0, 1))

@@ -99,7 +99,7 @@ async def test_turns_go_on_while_the_scheduler_is_away_and_each_is_told_once(
             await backend.inventory()
             for number, job in enumerate(JOBS):
                 on = launch(job, 1 << number % 2).allocation
-                backend.adopt(job, 1, started=True, noted=counts[job], on=on)
+                backend.adopt(job, 1, started=True, noted={NodeName("n0"): counts[job]}, on=on)
             await backend.perform([], backend.now_us())
             later = await observed(backend, 3 * SECOND_US)
         for job in JOBS:

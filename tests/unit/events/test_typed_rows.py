@@ -40,7 +40,7 @@ def test_text_that_cannot_be_encoded_is_found() -> None:
         (["CheckpointSaved", 5, None, 1, "c"], "CheckpointSaved.job_id: expected str"),
         (["NodeDrained", 5, "j1", "n0"], "NodeDrained.job_id: expected null"),
         (["CheckpointSaved", 5, "j1"], "at least length"),
-        (["CheckpointSaved", 5, "j1", 1, "c", 1, 1, 1], "at most length"),
+        (["CheckpointSaved", 5, "j1", 1, "c", 1, 1, [], 1], "at most length"),
         (["Sesame", 5], "invalid value"),
         ([], "at least length"),
         ({}, "expected array"),

@@ -67,7 +67,7 @@ class Part:
 
     `record` is None while nothing is known; `is_starting` while its start is under way;
     `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
-    lost, and `ordered` is the strongest order its supervisor has taken; `stance` is what it took
+    lost, `is_cut_off` that it has told nothing since it ceased to answer, and `ordered` is the strongest order its supervisor has taken; `stance` is what it took
     last of `stop` and `continue`; `shares` are those it was told last, `has` those that it took
     last; `turns` are how it was told last to take turns. `unread` are notes of its journal that
     were not told yet, `nodes` the servers of the gang that it is on.
@@ -79,6 +79,7 @@ class Part:
     is_starting: bool = False
     is_refused: bool = False
     is_gone: bool = False
+    is_cut_off: bool = False
     ordered: str = ""
     stance: str = ""
     shares: Shares | None = None
@@ -99,6 +100,7 @@ class Part:
         """Note what its host tells of it."""
         self.unread += self.reading.take(record)
         self.record = record
+        self.is_cut_off = False
 
     def take(self, order: str) -> None:
         """Note an order that its supervisor has taken."""
@@ -113,6 +115,11 @@ class Part:
         if self.is_gone:
             return "gone"
         return "unknown" if self.record is None else str(self.record.state)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its host may have noted what nobody could read yet."""
+        return not self.is_over and (self.reading.facts is None or self.is_cut_off)
 
     @property
     def is_over(self) -> bool:
@@ -173,6 +180,16 @@ class Gang:
     def has_begun(self) -> bool:
         """Whether any part of it has ever run, or may have."""
         return any(part.is_gone or part.started is not None for part in self.parts.values())
+
+    def skip(self, noted: Mapping[NodeName, int]) -> None:
+        """Note how many facts of its journals an earlier term has told, by their first server.
+
+        Where there is one journal all are its own. Facts of a gang that name no server (those of
+        an earlier version) cannot be told from each other, and come again.
+        """
+        for part in self.parts.values():
+            own = noted if len(self.parts) == 1 else part.nodes
+            part.reading.told = sum(noted.get(node, 0) for node in own)
 
     def ask(self, effect: Effect) -> None:
         """Note what all parts are to be told; to leave, the strongest order counts."""
@@ -287,25 +304,29 @@ def told_of(gang: Gang, inbox: Inbox, drain: str = "") -> Iterator[Stamped]:
         gone = next(name for name, part in gang.parts.items() if part.is_gone)
         yield lambda at_us: AttemptLost(at_us, job_id, attempt, f"host {gone} lost")
     else:
-        notes, before = news_of(gang) if watch.accepts(known) else ([], 0)
-        yield from watch.tell(known, notes, inbox, before)
+        notes = news_of(gang) if watch.accepts(known) else []
+        yield from watch.tell(known, notes, inbox)
         for part in gang.parts.values() if notes else ():
             inbox.once_durable(partial(part.reading.note_durable, part.reading.read))
 
 
-def news_of(gang: Gang) -> tuple[list[Told], int]:
-    """Return the notes of all parts that were not told, and the facts before.
+def news_of(gang: Gang) -> list[Told]:
+    """Return the notes of all parts that were not read before, in order of time.
 
-    What an earlier term has told can be counted once all parts are known, and not before.
+    None as long as what one of them does is not known: a gang has its turn where all parts have
+    theirs, so the news of others would be half of the truth.
     """
     parts = list(gang.parts.values())
-    if any(part.reading.facts is None and not part.is_gone for part in parts):
-        return [], 0
-    notes = [Told(note, part.nodes) for part in parts for note in part.unread]
+    if any(part.is_unknown for part in parts):
+        return []
+    notes = [
+        Told(note, part.nodes, part.reading.was_told(note))
+        for part in parts
+        for note in part.unread
+    ]
     for part in parts:
         part.unread = []
-    notes.sort(key=lambda told: int(told.note.at_ns))
-    return notes, sum(part.reading.facts or 0 for part in parts)
+    return sorted(notes, key=lambda told: int(told.note.at_ns))
 
 
 def merged(gang: Gang) -> Standing:

@@ -172,6 +172,12 @@ class LiveGangs(Mapping[JobId, Gang]):
             if agent.name in gang.parts:
                 self.settle(gang)
 
+    def cut_off(self, agent: NodeAgent) -> None:
+        """Know of nothing more under an agent until it tells something again."""
+        for gang in self._gangs.values():
+            if agent.name in gang.parts:
+                gang.parts[agent.name].is_cut_off = True
+
     def lose(self, agent: NodeAgent) -> None:
         """Take what is not over under an agent for gone: nothing can run there any more."""
         for gang in list(self._gangs.values()):

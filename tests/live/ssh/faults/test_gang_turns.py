@@ -1,6 +1,7 @@
 """Gangs over several hosts that take turns: all hosts at the same instants, also without a link."""
 
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,14 +12,16 @@ from typer.testing import CliRunner
 
 import shunter
 from shunter.app.cli.application import app
-from shunter.app.live import Submission
+from shunter.app.config.loading import LoadedConfig
+from shunter.app.live import Site, Submission
 from shunter.backends.agents.settings import Slicing
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import Input
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import TurnEnded, TurnStarted
+from shunter.events.facts.execution import MessagesDropped, TurnEnded, TurnStarted
 from shunter.events.facts.jobs import JobCancelled
 from shunter.events.kinds import Event
+from shunter.events.log import read_log
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -61,7 +64,7 @@ def training() -> tuple[str, ...]:
     return (sys.executable, "-c", TRAINS.format(package=package, batch_s=BATCH_S))
 
 
-def spans(seen: list[Input], job: JobId, node: str) -> list[Span]:
+def spans(seen: Sequence[Input | Event], job: JobId, node: str) -> list[Span]:
     """Return the whole turns of a job on a host; hold them to come one after the other."""
     began: list[int] = []
     ended: list[int] = []
@@ -139,16 +142,27 @@ async def test_gangs_have_their_turns_on_all_hosts_at_once(
     bench.assert_nothing_twice()
 
 
-async def test_scheduler_that_comes_back_finds_gangs_in_their_turns(bench: Bench) -> None:
-    """By the policy: two gangs wider than a host, whose scheduler is away for some turns."""
+def two_hosts(bench: Bench) -> LoadedConfig:
+    """Return a cluster of two hosts that gives turns."""
     policy = {"name": "gandiva", "slicing": {"quantum": QUANTUM_US / 1e6}}
-    config = cluster(
+    return cluster(
         bench.farm, bench.folder, nodes=("n0", "n1"), policy=policy, checkpoints=str(bench.folder)
     )
+
+
+async def two_gangs(site: Site) -> list[JobId]:
+    """Submit two gangs wider than a host, and wait until both have had some turns."""
     submission = Submission(JobSpec(command=training(), gpus=2))
+    gangs = [await site.submit(submission, NOBODY) for _ in range(2)]
+    await events_until(site, lambda seen: all(turned(seen, job) >= 4 for job in gangs))
+    return gangs
+
+
+async def test_scheduler_that_comes_back_finds_gangs_in_their_turns(bench: Bench) -> None:
+    """By the policy: two gangs wider than a host, whose scheduler is away for some turns."""
+    config = two_hosts(bench)
     async with at_work(config) as site:
-        gangs = [await site.submit(submission, NOBODY) for _ in range(2)]
-        await events_until(site, lambda seen: all(turned(seen, job) >= 4 for job in gangs))
+        gangs = await two_gangs(site)
         before = site.state.seq
     await anyio.sleep(4 * QUANTUM_US / 1e6)
     async with at_work(config) as site:
@@ -164,6 +178,42 @@ async def test_scheduler_that_comes_back_finds_gangs_in_their_turns(bench: Bench
     assert away
     told = await to_thread.run_sync(CliRunner().invoke, app, words)
     assert "its servers began them" in told.stdout, told.stdout
+    verdict = await verified(bench.folder)
+    assert verdict.divergence is None
+    bench.assert_nothing_twice()
+
+
+async def test_each_turn_is_told_once_though_a_host_was_cut_off_when_the_scheduler_left(
+    network: tuple[Bench, Namespaces],
+) -> None:
+    """The log has other turns of one host than of the other when the next term reads both."""
+    bench, farm = network
+    config = two_hosts(bench)
+    async with at_work(config) as site:
+        gangs = await two_gangs(site)
+        farm.cut("n1")
+        await events_until(site, lambda seen: bool(of(seen, NodeUnreachable)))
+        await anyio.sleep(2 * QUANTUM_US / 1e6)
+    async with at_work(config) as site:
+        before = site.state.seq
+        await anyio.sleep(3 * QUANTUM_US / 1e6)
+        farm.heal("n1")
+        await events_until(site, lambda seen: all(turned(seen, job) >= 8 for job in gangs), before)
+        for job in gangs:
+            await site.tell(site.commands.cancel(job, NOBODY))
+        await events_until(site, lambda seen: len(of(seen, JobCancelled)) == 2, before)
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        events = [event async for event in reader.events()]
+    assert not of(events, MessagesDropped)
+    turns = {(job, node): spans(events, job, node) for job in gangs for node in ("n0", "n1")}
+    for node in ("n0", "n1"):
+        whose = sorted((span, job) for job in gangs for span in turns[job, node])
+        print(node, len(whose), "turns")
+        between = [(one, other) for (_, one), (_, other) in pairwise(whose)]
+        assert all(one != other for one, other in between), "a turn between is missing"
+    for job in gangs:
+        here, there = turns[job, "n0"], turns[job, "n1"]
+        assert len(together(here, there)) >= max(len(here), len(there)) - 1
     verdict = await verified(bench.folder)
     assert verdict.divergence is None
     bench.assert_nothing_twice()

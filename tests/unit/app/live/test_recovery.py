@@ -11,6 +11,7 @@ from shunter.core.state import State
 from shunter.events.facts.jobs import JobCancelRequested
 from shunter.events.kinds import Event
 from shunter.events.past_jobs import MemoryPastJobs
+from shunter.events.values.ids import NodeName
 from tests.factories import (
     attempt_started,
     granted,
@@ -65,7 +66,8 @@ def test_attempt_with_a_trace_is_watched_and_told_again(phase: str, trace: str) 
     state = told(phase)
     recovery = recovery_of(state, NONE_ENDED, [seen(trace)])
     started = phase != "launching"
-    assert recovery.adoptions == [Adoption(J0, 1, started, 0, state.jobs[J0].held)]
+    noted = {NodeName(""): 0} if started else {}
+    assert recovery.adoptions == [Adoption(J0, 1, started, noted, state.jobs[J0].held)]
     assert recovery.orders == order_for(phase)
 
 

@@ -16,6 +16,8 @@ from shunter.events.facts.execution import (
     GpusReleased,
     JobSuspended,
     TrainingStarted,
+    TurnEnded,
+    TurnStarted,
 )
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import NodeName
@@ -186,6 +188,70 @@ def test_what_one_part_says_is_told_after_all_have_started() -> None:
     second.learn(record())
     told = [type(stamped(7)) for stamped in told_of(both, inbox)]
     assert told == [AttemptStarted, TrainingStarted, CheckpointSaved]
+
+
+def turning(**noted: int) -> tuple[Gang, Part, Part]:
+    """Return a gang on two servers that takes turns, of which a term has told some facts."""
+    both = gang(None, None)
+    both.watch.told_start = True
+    shares = tuple(Share(name, 1) for name in both.parts)
+    both.watch.planned = Allocation(shares, Sharing.sliced)
+    for name, part in both.parts.items():
+        part.nodes = (name,)
+    both.skip({NodeName(name): count for name, count in noted.items()})
+    first, second = both.parts.values()
+    return both, first, second
+
+
+def turns(*instants: int, after: int = 0) -> Known:
+    """Return what a server tells of turns that begin and end at instants, in nanoseconds."""
+    whats = ("turn_started", "turn_ended")
+    notes = [
+        Note(what=whats[number % 2], n=number + 1, at_ns=at_ns, mask=1)
+        for number, at_ns in enumerate(instants)
+    ]
+    return structs.replace(record(), notes=tuple(notes[after:]), facts=after)
+
+
+def changes(both: Gang) -> list[str]:
+    """Return what is told of a gang's turns: where, and what."""
+    told = [stamped(10**15) for stamped in told_of(both, Inbox(start_us=50))]
+    return [
+        f"{each.shares[0].node} has it"
+        if isinstance(each, TurnStarted)
+        else f"{each.nodes[0]} had it"
+        for each in told
+        if isinstance(each, TurnStarted | TurnEnded)
+    ]
+
+
+@pytest.mark.parametrize("dropped", [0, 1, 2])
+def test_what_was_told_of_one_server_is_not_counted_for_another(dropped: int) -> None:
+    """The log has all of the first one's turns, and of the second one's only the first start."""
+    both, first, second = turning(n0=3, n1=1)
+    first.learn(turns(10, 30, 50, after=dropped))
+    assert changes(both) == [], "of the other one nothing is known yet"
+    second.learn(turns(12, 28, 52))
+    assert changes(both) == ["n1 had it", "n1 has it"]
+
+
+def test_news_of_a_gang_waits_for_a_server_that_is_cut_off() -> None:
+    both, first, second = turning()
+    first.learn(turns(10))
+    second.learn(turns(12))
+    assert changes(both) == ["n0 has it", "n1 has it"]
+    second.is_cut_off = True
+    first.learn(turns(10, 30, 50))
+    assert changes(both) == []
+    second.learn(turns(12, 28, 52))
+    assert changes(both) == ["n1 had it", "n0 had it", "n0 has it", "n1 has it"]
+
+
+def test_news_of_a_gang_does_not_wait_for_a_server_that_is_lost() -> None:
+    both, first, second = turning()
+    first.learn(turns(10))
+    second.is_gone = True
+    assert changes(both) == ["n0 has it"]
 
 
 LEFT = {"code": 75, "suspended": True, "saved": True}

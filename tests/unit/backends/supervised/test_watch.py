@@ -54,16 +54,15 @@ def put(folder: Path, **records: Any) -> None:
         (folder / name).write_text(json.dumps(record))
 
 
-def told(folder: Path, watch: Watch, inbox: Inbox) -> list[Input]:
-    """Return what the records of a folder become."""
-    watched, reading = Watched(str(folder)), Reading()
+def told(folder: Path, watch: Watch, inbox: Inbox, noted: int = 0) -> list[Input]:
+    """Return what the records of a folder become, of which a term has told some facts."""
+    watched, reading = Watched(str(folder)), Reading(told=noted)
     probed, _ = watched.look()
     told = {**probed, **watched.journal(with_notes=True), "job": "j0", "attempt": 1}
     known = msgspec.convert(told, Known)
-    notes = list(map(Told, reading.take(known)))
-    before = reading.facts or 0
+    notes = [Told(note, (), reading.was_told(note)) for note in reading.take(known)]
     standing = Standing(known.state, known.started, known.status, known.is_all)
-    return [stamped(AT_US) for stamped in watch.tell(standing, notes, inbox, before)]
+    return [stamped(AT_US) for stamped in watch.tell(standing, notes, inbox)]
 
 
 @pytest.fixture
@@ -119,8 +118,8 @@ def test_only_notes_that_become_facts_count_as_told(tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("".join(json.dumps(note) + "\n" for note in NOTES))
     kinds = []
     for noted in (0, 1, 2):
-        watch = Watch(JobId("j0"), 1, told_start=True, told_facts=noted)
-        kinds.append([type(seen) for seen in told(tmp_path, watch, Inbox())[:-1]])
+        watch = Watch(JobId("j0"), 1, told_start=True)
+        kinds.append([type(seen) for seen in told(tmp_path, watch, Inbox(), noted)[:-1]])
     assert kinds == [[SuspendAcknowledged, CheckpointSaved], [CheckpointSaved], []]
 
 
