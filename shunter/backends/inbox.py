@@ -1,8 +1,9 @@
 """The inbox of a live backend: what came in, in order, on the wall clock.
 
 An instant is the start plus what the monotonic clock counted since; a step of the wall clock moves
-nothing. Whatever is put in gets the instant at which it is taken out at the earliest, so that
-instants never run backwards, and `observe` ends at its deadline exactly.
+nothing. Whatever is put in gets the instant at which it is taken out, so that instants never run
+backwards, and `observe` ends at its deadline exactly. What comes after a deadline is not taken
+before it, however late that is seen to be over: nothing is seen before it has happened.
 """
 
 from collections import deque
@@ -27,7 +28,7 @@ class Inbox:
     def __init__(self, start_us: int = 0) -> None:
         self._begun_ns = clock.monotonic_ns() - start_us * 1000
         self._told_us = start_us
-        self._waiting: deque[Stamped] = deque()
+        self._waiting: deque[tuple[int, Stamped]] = deque()  # and when they came
         self._put = self._taken = self._settled = 0
         self._durable: deque[tuple[int, Callable[[], None]]] = deque()
         self._came = anyio.Event()
@@ -42,7 +43,7 @@ class Inbox:
 
     def put(self, stamped: Stamped) -> None:
         """Add an input, made once its instant is known."""
-        self._waiting.append(stamped)
+        self._waiting.append((self.now_us(), stamped))
         self._put += 1
         self._came.set()
 
@@ -64,21 +65,25 @@ class Inbox:
         self._settled = self._taken
         self._tell_durable()
         await lowlevel.checkpoint()  # others get their turn, and nothing is taken out yet
-        while not self._waiting:
-            left_us = None if until_us is None else until_us - self.now_us()
-            if until_us is not None and left_us is not None and left_us <= 0:
-                self._told_us = max(self._told_us, until_us)
-                return until_us, ()
+        while True:
+            now_us = max(self._told_us, self.now_us())
+            is_over = until_us is not None and now_us >= until_us
+            at_us = until_us if until_us is not None and is_over else now_us
+            came = self._come_by(at_us)
+            if came or is_over:
+                self._told_us = max(self._told_us, at_us)
+                return at_us, [_admitted(stamped(at_us)) for stamped in came]
             self._came = anyio.Event()
-            with anyio.move_on_after(None if left_us is None else left_us / 1e6):
+            with anyio.move_on_after(None if until_us is None else (until_us - now_us) / 1e6):
                 await self._came.wait()
-        at_us = max(self._told_us, self.now_us())
-        at_us = at_us if until_us is None else min(at_us, until_us)
-        self._told_us = at_us
-        inputs = [_admitted(stamped(at_us)) for stamped in self._waiting]
-        self._taken += len(self._waiting)
-        self._waiting.clear()
-        return at_us, inputs
+
+    def _come_by(self, at_us: int) -> list[Stamped]:
+        """Take out what had come by an instant, in order."""
+        came = []
+        while self._waiting and self._waiting[0][0] <= at_us:
+            came.append(self._waiting.popleft()[1])
+        self._taken += len(came)
+        return came
 
     def _tell_durable(self) -> None:
         while self._durable and self._durable[0][0] <= self._settled:

@@ -24,12 +24,14 @@ def is_held(path):
     os.close(file)
     kind, _, _, _, owner = struct.unpack("hhqqi4x", answer)
     return kind != fcntl.F_UNLCK and not stands_still(owner)
+EXITING = 4  # PF_EXITING of Linux: it was killed and does nothing more, but has not let go yet
 def stands_still(pid):
     try:
         with open("/proc/%d/stat" % pid) as file:
-            return file.read().rpartition(")")[2].split()[0] in "TX"
-    except (FileNotFoundError, ProcessLookupError):  # of another machine, or it has just ended
-        return False
+            words = file.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return pid > 0  # it has just ended; on another machine it has no number here
+    return words[0] in "TXZ" or bool(int(words[6]) & EXITING)
 """
 PROGRAM = f"""{IS_HELD}
 import sys, time

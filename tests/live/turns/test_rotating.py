@@ -89,6 +89,23 @@ def test_who_is_stopped_takes_no_turns_until_it_goes_on(turning: Turning) -> Non
     assert turning.is_never_shared()
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_who_is_stopped_and_goes_on_at_once_has_turns_again(turning: Turning, others: int) -> None:
+    """Whoever rotates may have seen nothing of it, and count it among those that have a turn."""
+    job, *_ = [turning.starts(1, is_fixed=True) for _ in range(1 + others)]
+    turning.waits_for_its_turn(job)
+    for _ in range(20):
+        stops_and_goes_on(turning, job)
+    assert turning.is_never_shared()
+
+
+def stops_and_goes_on(turning: Turning, job: str) -> None:
+    begun = len(turning.turns(job))
+    turning.sends(job, "stop")
+    turning.sends(job, "continue")
+    wait_for(lambda: len(turning.turns(job)) > begun, "a turn after it")
+
+
 def test_who_is_to_leave_has_the_next_turn_and_keeps_it(turning: Turning) -> None:
     other = turning.starts(1, quantum_us=600_000_000)
     wait_for(lambda: turning.turns(other), "its turn")

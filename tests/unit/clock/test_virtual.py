@@ -159,9 +159,32 @@ def test_inbox_observes_to_its_deadline_and_stamps_what_comes() -> None:
 
     came = NodeReachable(1_250_500, NodeName("n0"))
     assert VirtualClock().run(main) == [
-        (1_000_500, ()),
+        (1_000_500, []),
         (1_250_500, [came]),
-        (30 * 3_600_000_000, ()),
+        (30 * 3_600_000_000, []),
+    ]
+
+
+def test_inbox_takes_nothing_before_it_came_however_late_a_deadline_is_asked_for() -> None:
+    """As where a start or a plan took two seconds: rounds have what had come by then."""
+
+    async def main() -> list[tuple[int, Sequence[Input]]]:
+        inbox = Inbox()
+        for delay_s in (0.2, 0.3, 1.5):
+            await _put_after(delay_s, inbox)
+        found = [await inbox.observe(until_us) for until_us in (100, 200_000, 500_000, 500_001)]
+        await anyio.sleep(1.0)
+        return [*found, await inbox.observe(4_000_000)]
+
+    first, second, third = (
+        NodeReachable(us, NodeName("n0")) for us in (200_000, 500_000, 3_000_000)
+    )
+    assert VirtualClock().run(main) == [
+        (100, []),
+        (200_000, [first]),
+        (500_000, [second]),
+        (500_001, []),
+        (3_000_000, [third]),
     ]
 
 

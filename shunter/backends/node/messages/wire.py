@@ -85,11 +85,13 @@ class Slice(Slicing):
     """An attempt that takes turns: its own GPUs, and if it is next.
 
     Those of one `pack` have their turns together, on the same GPUs at once; empty or None: alone.
+    `joined_us` is when it came back: who has not seen that it was away takes it out and in again.
     """
 
     home: int
     is_urgent: bool
     pack: str | None
+    joined_us: int | None
 
 
 class Turn(TypedDict):

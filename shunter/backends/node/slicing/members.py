@@ -47,7 +47,7 @@ SLICE: Shape[Slice] = a_record(
         "boundary_most_us": a_whole(0, COUNT_MOST),
         "is_urgent": a_flag,
     },
-    {"pack": a_text(PACK_MOST), "timetable": TIMETABLE},
+    {"pack": a_text(PACK_MOST), "timetable": TIMETABLE, "joined_us": a_whole()},
 )
 TURN: Shape[Turn] = a_record({"number": a_whole(), "mask": GPU_MASK}, {"ends": a_whole()})
 

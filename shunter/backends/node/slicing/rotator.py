@@ -60,6 +60,7 @@ class Rotator:
         self._packs: dict[str, str] = {}
         self._turns: dict[str, int] | None = {}
         self._boundary_most_us: dict[str, int] = {}
+        self._joined_us: dict[str, int | None] = {}
         self._leaving: dict[str, int] = {}  # and by when they are to stand still
         self._stuck: dict[str, int] = {}  # and when they were asked last
         self._read(now_us)
@@ -115,17 +116,16 @@ class Rotator:
             self.next_us = min(self.next_us, max(ends_us, now_us + SWITCH_LOOK_US))
 
     def _read(self, now_us: int) -> None:
-        """Let those in that have come, and those out that are gone."""
+        """Let those in that have come, and those out that are gone, or were and are back."""
         records = members_in(self._slices)
         found = {f"{job}.{number}": (job, number) for job, number in records}
-        for name in [name for name in self._keys if name not in found or self._is_gone(name)]:
-            drop_member(self._slices, self._keys.pop(name))
-            self._leave(name, now_us)
-            for known in (self._leaving, self._stuck, self._boundary_most_us):
-                known.pop(name, None)
-            for each in (self._masks, self._numbers, self._untils, self._packs):
-                each.pop(name, None)
-            found.pop(name, None)
+        for name, key in list(self._keys.items()):
+            if self._is_gone(name):
+                drop_member(self._slices, key)
+                found.pop(name, None)
+            elif name in found and records[key].get("joined_us") == self._joined_us.get(name):
+                continue
+            self._forget(name, now_us)
         for name, key in found.items():
             record = records[key]
             if name not in self._keys:
@@ -133,6 +133,21 @@ class Rotator:
             if name not in self._keys:
                 continue
             self._change(self._rotation.job(name), record, now_us)
+
+    def _forget(self, name: str, now_us: int) -> None:
+        """Know nothing of a job any more; its record may be there again, and stays."""
+        del self._keys[name]
+        self._leave(name, now_us)
+        for each in (
+            self._leaving,
+            self._stuck,
+            self._boundary_most_us,
+            self._masks,
+            self._numbers,
+        ):
+            each.pop(name, None)
+        for known in (self._untils, self._packs, self._joined_us):
+            known.pop(name, None)
 
     def _leave(self, name: str, now_us: int) -> None:
         """Take a job out; who was packed with it has its turn, and its next one.
@@ -160,6 +175,7 @@ class Rotator:
         if self._is_gone(name):
             drop_member(self._slices, self._keys.pop(name))
             return
+        self._joined_us[name] = record.get("joined_us")
         if not self._rotation.members:
             self._rotation = Rotation(record["quantum_us"], record["wait_most_us"])
             self._set_clock(now_us)

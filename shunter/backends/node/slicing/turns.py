@@ -67,6 +67,7 @@ class Turns:
                 "is_urgent": False,
                 "pack": "",
                 "timetable": slicing.get("timetable"),
+                "joined_us": None,
             }
         self._width = sum(bin(seat.home).count("1") for seat in self._seats)
         self._folder = folder_of(root, *key)
@@ -93,8 +94,7 @@ class Turns:
                 seat.number = seat.done
             self._show()
         if self._is_stopped:
-            self._is_stopped = False
-            self._note("continued")
+            self._come_back(self._record)
         with suppress(OSError):
             self.join()
 
@@ -170,9 +170,8 @@ class Turns:
 
     def go_on(self) -> bool:
         """Take turns again; False if it takes none anyhow."""
-        if self._is_stopped:
-            self._is_stopped = False
-            self._note("continued")
+        if self._record is not None and self._is_stopped:
+            self._come_back(self._record)
             self.join()
         return self._record is not None
 
@@ -195,6 +194,12 @@ class Turns:
         if self._boundary.is_awaited:
             left_us = min(left_us, self._boundary.left_us(now_us))
         return min(otherwise_s, left_us / 1e6)
+
+    def _come_back(self, record: Slice) -> None:
+        """Take turns again that were left to others: who rotates may not have seen that yet."""
+        self._is_stopped = False
+        self._note("continued")
+        record["joined_us"] = time.monotonic_ns() // 1000
 
     @property
     def _is_on(self) -> bool:
