@@ -207,7 +207,7 @@ class Job:
     @property
     def is_spread(self) -> bool:
         """Whether its attempt is on several servers."""
-        return len(self.held.shares) > 1
+        return self.held.is_spread
 
     @property
     def pack_id(self) -> JobId:

@@ -135,7 +135,7 @@ def _slicing(effect: Launch | Resume, limits: Limits) -> Slicing | None:
         quantum_us=settings.quantum_us,
         wait_most_us=settings.wait_most_us,
         boundary_most_us=settings.boundary_most_us,
-        timetable=UNTOLD if len(allocation.shares) > 1 else None,
+        timetable=UNTOLD if allocation.is_spread else None,
     )
 
 

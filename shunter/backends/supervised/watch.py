@@ -87,7 +87,7 @@ class Watch:
     @property
     def is_spread(self) -> bool:
         """Whether it is on several servers."""
-        return self.planned is not None and len(self.planned.shares) > 1
+        return self.planned is not None and self.planned.is_spread
 
     def nodes_of(self, told: Told) -> tuple[NodeName, ...]:
         """Return the servers that a fact names: only those of a gang are not all there are."""

@@ -55,6 +55,11 @@ class Allocation:
             return shares[0].gpu_mask.bit_count()
         return sum([share.gpus for share in shares])
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether it is on several servers."""
+        return len(self.shares) > 1
+
     def is_on_gpus_of(self, other: "Allocation") -> bool:
         """Say whether it is the same GPUs as another, whatever CPUs and memory."""
         if self.shares == other.shares:

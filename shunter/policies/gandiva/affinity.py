@@ -198,7 +198,7 @@ class Placer:
             before = job.allocation
             if before.sharing is not Sharing.sliced or job.end_cause:
                 continue
-            if len(before.shares) > 1 or not self._view.can_rehome(job):
+            if before.is_spread or not self._view.can_rehome(job):
                 continue
             (share,) = before.shares
             server = self._servers.get(share.node)

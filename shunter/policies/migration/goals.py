@@ -78,7 +78,7 @@ def colocate(
 ) -> Iterator[Wanted]:
     """Bring gangs over several servers to one."""
     for job in jobs:
-        if len(job.allocation.shares) > 1:
+        if job.allocation.is_spread:
             pieces = sorted((share.gpus for share in job.allocation.shares), reverse=True)
             yield Wanted(job, f"colocate {'+'.join(map(str, pieces))}", _of_type(view, job))
 

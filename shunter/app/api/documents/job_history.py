@@ -218,8 +218,7 @@ class JobHistory:
             gpus = event.allocation.gpus
             self._grant = Attempt(0, where, gpus, event.because.rule, event.at_us)
             if event.allocation.sharing is Sharing.sliced:
-                is_spread = len(event.allocation.shares) > 1
-                self._grant.turns = AttemptTurns(gang=gpus if is_spread else 0)
+                self._grant.turns = AttemptTurns(gang=gpus if event.allocation.is_spread else 0)
 
     def _learn(self, event: AllocationLearned) -> None:
         """Say of an attempt where it was found, which may be elsewhere than was granted."""

@@ -9,12 +9,7 @@ from shunter.core.performance.gang_slots import Tenant
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["GangTurns", "is_gang"]
-
-
-def is_gang(run: Run) -> bool:
-    """Say whether an attempt is on several servers."""
-    return len(run.allocation.shares) > 1
+__all__ = ["GangTurns"]
 
 
 class GangTurns:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
-from shunter.backends.simulated.turning.gang_turns import GangTurns, is_gang
+from shunter.backends.simulated.turning.gang_turns import GangTurns
 from shunter.backends.simulated.turning.memory_moves import MemoryMoves
 from shunter.backends.simulated.turning.server_turns import ServerTurns
 from shunter.backends.simulated.turning.slicing import Slicing
@@ -88,14 +88,14 @@ class Turns:
     def ready(self, job_id: JobId, now_us: int) -> None:
         """Let an attempt that has started take turns."""
         run = self._work.runs[job_id]
-        if is_gang(run):
+        if run.allocation.is_spread:
             self._gangs.join(job_id)
         for share in run.allocation.shares:
             server = self._servers.get(share.node)
             if server is None:
                 rotation = Rotation(self._slicing.quantum_us, self._slicing.wait_most_us)
                 server = self._servers[share.node] = ServerTurns(rotation)
-            stays = is_gang(run) or self._slicing.keeps_home(job_id)
+            stays = run.allocation.is_spread or self._slicing.keeps_home(job_id)
             member = Member(job_id, share.gpu_mask, run.task.weight, is_fixed=stays)
             server.rotation.join(member, now_us)
         self._settle_all([share.node for share in run.allocation.shares], now_us)
@@ -161,8 +161,8 @@ class Turns:
         """
         if run.allocation.sharing is not _SLICED or not self._nodes(job_id, run):
             return False
-        on = self._gangs.nodes(job_id) if is_gang(run) else self._nodes(job_id, run)
-        for node in on if is_gang(run) or not run.is_stopped else ():
+        on = self._gangs.nodes(job_id) if run.allocation.is_spread else self._nodes(job_id, run)
+        for node in on if run.allocation.is_spread or not run.is_stopped else ():
             self._end(node, [job_id], now_us)
         self.left(job_id, run, now_us)
         return True
@@ -295,7 +295,7 @@ class Turns:
         }
         for job_id, mask in begun.items():
             run = self._work.runs[job_id]
-            if is_gang(run):
+            if run.allocation.is_spread:
                 self._work.go_on(job_id, now_us, run.allocation)
                 continue
             (home,) = run.allocation.shares
@@ -316,7 +316,7 @@ class Turns:
     def _goes_on(self, job_id: JobId, node: NodeName, now_us: int) -> bool:
         """Say whether a job works with its turn; tell it of a gang that does not."""
         run = self._work.runs[job_id]
-        if not is_gang(run) or self._gangs.begin(job_id, node, run):
+        if not run.allocation.is_spread or self._gangs.begin(job_id, node, run):
             return True
         part = TurnStarted(now_us, job_id, run.attempt, self._told_of(run, node))
         self._world.enter(now_us, job_id, part, AFTER_ALL)
@@ -332,7 +332,7 @@ class Turns:
         ended = {}
         for job_id in jobs:
             run = self._work.runs[job_id]
-            nodes = (node,) if is_gang(run) else ()
+            nodes = (node,) if run.allocation.is_spread else ()
             if not nodes or self._gangs.end(job_id, node, run):
                 ended[job_id] = run
             what = TurnEnded(now_us, job_id, run.attempt, nodes=nodes)

@@ -262,7 +262,7 @@ class LiveGangs(Mapping[JobId, Gang]):
             for name, gang in self._gangs.items()
             if gang.takes_turns and gang.stance != "stop"
         }
-        if not any(len(gang.given.shares) > 1 for gang in turning.values()):
+        if not any(gang.given.is_spread for gang in turning.values()):
             return
         tenants = {
             name: Tenant(gang.given.shares, gang.weight)

@@ -77,7 +77,7 @@ def turns_of(found: Explanation) -> dict[str, object] | None:
 def _of_run(found: Explanation, run: Run) -> tuple[AttemptTurns, _Had]:
     """Return the turns of an attempt, up to its end or the instant asked for."""
     to_us = found.story.at_us if run.to_us is None else run.to_us
-    gpus = run.allocation.gpus if len(run.allocation.shares) > 1 else 0
+    gpus = run.allocation.gpus if run.allocation.is_spread else 0
     turns = AttemptTurns(changed_us=run.from_us, gang=gpus)
     later = [each.from_seq for each in found.runs if each.from_seq > run.from_seq]
     for own in found.story.own:
