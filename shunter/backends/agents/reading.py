@@ -37,7 +37,7 @@ class Reading:
         return fresh
 
     def was_told(self, note: Note) -> bool:
-        """Say whether an earlier term has told a note; each is asked of once, in their order."""
+        """Say whether an earlier term has told a note; ask once, in their order."""
         if note.what not in FACTS or self.told <= (self.facts or 0):
             return False
         self.told -= 1

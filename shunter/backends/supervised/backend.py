@@ -202,13 +202,11 @@ class SupervisedBackend:
             nodes = tuple(share.node for share in on.shares)
             self._locations.note(job_id, attempt, nodes)
         self._newest[job_id] = attempt
-        watch = Watch(job_id, attempt, told_start=started, planned=on)
-        watch.is_set_aside = is_set_aside
+        watch = Watch(job_id, attempt, told_start=started, planned=on, is_set_aside=is_set_aside)
         gang = Gang(watch, {name: Part() for name in self._locations.agents_of(nodes)}, nodes)
         if on is not None:
             gang.given, gang.shares = on, self._held_to(on)  # whatever it is held to by now
-        self._gangs.add(gang)
-        gang.skip(noted or {})
+        self._gangs.add(gang, noted)
         if not is_set_aside:
             self._gangs.watch(gang)
 

@@ -51,7 +51,7 @@ class Standing:
 
 
 class Told(NamedTuple):
-    """A note of a journal, the servers whose journal it is, and whether the log has its fact."""
+    """A note of a journal, whose servers' it is, and if the log has its fact."""
 
     note: Note
     nodes: tuple[NodeName, ...] = ()
@@ -90,7 +90,7 @@ class Watch:
         return self.planned is not None and self.planned.is_spread
 
     def nodes_of(self, told: Told) -> tuple[NodeName, ...]:
-        """Return the servers that a fact names: only those of a gang are not all there are."""
+        """Return the servers that a fact names: none where there is only one."""
         return told.nodes if self.is_spread else ()
 
     def shares_of(self, mask: int, nodes: Sequence[NodeName] = ()) -> tuple[Share, ...]:

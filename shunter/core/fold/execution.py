@@ -272,7 +272,7 @@ def gpus_released(state: State, event: GpusReleased) -> FoldResult:
 
 
 def _count_note(job: Job, nodes: tuple[NodeName, ...]) -> None:
-    """Count a fact that a journal told; of a gang by the first of the servers whose journal it is.
+    """Count a fact that a journal told, of a gang by the first of its servers.
 
     The next term skips as many of each when it reads the journals again.
     """

@@ -43,6 +43,7 @@ INSERT INTO "event_fields" VALUES('CheckpointSaved',3,'attempt');
 INSERT INTO "event_fields" VALUES('CheckpointSaved',4,'checkpoint');
 INSERT INTO "event_fields" VALUES('CheckpointSaved',5,'step');
 INSERT INTO "event_fields" VALUES('CheckpointSaved',6,'bytes');
+INSERT INTO "event_fields" VALUES('CheckpointSaved',7,'nodes');
 INSERT INTO "event_fields" VALUES('ClockStepped',3,'by_us');
 INSERT INTO "event_fields" VALUES('ConfigChanged',3,'config');
 INSERT INTO "event_fields" VALUES('ConfigChanged',4,'keys');
@@ -78,6 +79,7 @@ INSERT INTO "event_fields" VALUES('JobCancelRequested',4,'group');
 INSERT INTO "event_fields" VALUES('JobCancelled',3,'cause');
 INSERT INTO "event_fields" VALUES('JobCancelled',4,'ended_us');
 INSERT INTO "event_fields" VALUES('JobContinued',3,'attempt');
+INSERT INTO "event_fields" VALUES('JobContinued',4,'nodes');
 INSERT INTO "event_fields" VALUES('JobFailed',3,'cause');
 INSERT INTO "event_fields" VALUES('JobFailed',4,'exit_code');
 INSERT INTO "event_fields" VALUES('JobFailed',5,'ended_us');
@@ -100,6 +102,7 @@ INSERT INTO "event_fields" VALUES('JobResized',3,'gpus');
 INSERT INTO "event_fields" VALUES('JobResized',4,'by');
 INSERT INTO "event_fields" VALUES('JobRetried',3,'attempt');
 INSERT INTO "event_fields" VALUES('JobStopped',3,'attempt');
+INSERT INTO "event_fields" VALUES('JobStopped',4,'nodes');
 INSERT INTO "event_fields" VALUES('JobSubmitted',3,'spec');
 INSERT INTO "event_fields" VALUES('JobSubmitted',4,'duration_us');
 INSERT INTO "event_fields" VALUES('JobSubmitted',5,'dedupe_key');
@@ -117,6 +120,7 @@ INSERT INTO "event_fields" VALUES('LaunchFailed',7,'waited');
 INSERT INTO "event_fields" VALUES('MessagesDropped',3,'attempt');
 INSERT INTO "event_fields" VALUES('MessagesDropped',4,'count');
 INSERT INTO "event_fields" VALUES('MessagesDropped',5,'cause');
+INSERT INTO "event_fields" VALUES('MessagesDropped',6,'nodes');
 INSERT INTO "event_fields" VALUES('NodeAdded',3,'node');
 INSERT INTO "event_fields" VALUES('NodeAdded',4,'configuration');
 INSERT INTO "event_fields" VALUES('NodeDrained',3,'node');
@@ -201,8 +205,10 @@ INSERT INTO "event_fields" VALUES('SizesSet',7,'status');
 INSERT INTO "event_fields" VALUES('SpeedChanged',3,'attempt');
 INSERT INTO "event_fields" VALUES('SpeedChanged',4,'speed');
 INSERT INTO "event_fields" VALUES('SuspendAcknowledged',3,'attempt');
+INSERT INTO "event_fields" VALUES('SuspendAcknowledged',4,'nodes');
 INSERT INTO "event_fields" VALUES('SuspendEscalated',3,'attempt');
 INSERT INTO "event_fields" VALUES('SuspendEscalated',4,'mode');
+INSERT INTO "event_fields" VALUES('SuspendEscalated',5,'nodes');
 INSERT INTO "event_fields" VALUES('TargetsSet',3,'targets');
 INSERT INTO "event_fields" VALUES('TargetsSet',4,'solver');
 INSERT INTO "event_fields" VALUES('TargetsSet',5,'status');
@@ -215,6 +221,7 @@ INSERT INTO "event_fields" VALUES('ToleranceLearnt',7,'batch_us');
 INSERT INTO "event_fields" VALUES('ToleranceLearnt',8,'samples');
 INSERT INTO "event_fields" VALUES('ToleranceLearnt',9,'batch_size');
 INSERT INTO "event_fields" VALUES('TrainingStarted',3,'attempt');
+INSERT INTO "event_fields" VALUES('TrainingStarted',4,'nodes');
 INSERT INTO "event_fields" VALUES('TrialKept',3,'trial');
 INSERT INTO "event_fields" VALUES('TrialKept',4,'measured');
 INSERT INTO "event_fields" VALUES('TrialKept',5,'reason');
@@ -247,14 +254,14 @@ CREATE TABLE frames (
     PRIMARY KEY (first_seq)
 );
 INSERT INTO "frames" VALUES(61,30,540,1,X'F36ED3241E1F6CA9AA757E6A158800DF212847DBDFD30A9BF313F2E07DEE975F','[["TargetsSet",540,null,[]],["TargetsSet",540,null,[[["jobs é","jobs é"],"gpu_type é",106.75],[["jobs é","jobs é"],"gpu_type é",106.75]],"solver é","status é"],["SizesSet",540,null,[],66.125,67.0],["SizesSet",540,null,[["job_id é",1073,967],["job_id é",1073,967]],66.125,67.0,39.0,"status é"],["AllocationChanged",540,"job_id é",[],["rule é"]],["AllocationChanged",540,"job_id é",[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"],["rule é",[655,655],["beneficiaries é","beneficiaries é"],"detail é"],true],["JobReshaped",540,"job_id é",[],["rule é"]],["JobReshaped",540,"job_id é",[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"],["rule é",[655,655],["beneficiaries é","beneficiaries é"],"detail é"]],["WaitReasonChanged",540,"job_id é",["proposal_rejected"]],["WaitReasonChanged",540,"job_id é",["proposal_rejected",613,418,["blockers é","blockers é"],"detail é"]],["PlanRejected",540,"job_id é","proposal_rejected","rule é"],["PlanRejected",540,"job_id é","proposal_rejected","rule é","detail é"],["PolicySetAside",540,null,"policy é","cause é",435],["PolicySetAside",540,null,"policy é","cause é",435],["GangProposed",540,"job_id é",774,[]],["GangProposed",540,"job_id é",774,[[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"],[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"]],"cause é","by é"],["GangApproved",540,"job_id é",774,619],["GangApproved",540,"job_id é",774,619,"cause é"],["GangRejected",540,"job_id é",774,"proposal_rejected"],["GangRejected",540,"job_id é",774,"proposal_rejected",[["conflicts é",965],["conflicts é",965]],"cause é","detail é",893,553],["ReservationSet",540,"job_id é",null],["ReservationSet",540,"job_id é",885,447,[["node é",855,1073,967],["node é",855,1073,967]]],["TrialStarted",540,"job_id é","trial é"],["TrialStarted",540,"job_id é","trial é",["partners é","partners é"],104.375,[["job_id é",841],["job_id é",841]],["change é",["models é","models é"],"gpu_type é"]],["TrialKept",540,"job_id é","trial é"],["TrialKept",540,"job_id é","trial é",106.75,"reason é",[["job_id é",841],["job_id é",841]]],["TrialReverted",540,"job_id é","trial é"],["TrialReverted",540,"job_id é","trial é",106.75,"reason é",[["job_id é",841],["job_id é",841]]],["LaunchFailed",540,"job_id é",767,"cause é"],["LaunchFailed",540,"job_id é",767,"cause é",false,["checkpoint_on é","checkpoint_on é"],true]]');
-INSERT INTO "frames" VALUES(91,30,540,1,X'BA14FA18D51E4DCABBC4F6BA67B5D5D78135F06250212E839E6459CEDB70C34E','[["AttemptStarted",540,"job_id é",767],["AttemptStarted",540,"job_id é",767,"resumed_from é",["migrated_from é","migrated_from é"],66.125,true,true,true,true,1086],["SuspendAcknowledged",540,"job_id é",767],["SuspendAcknowledged",540,"job_id é",767],["SuspendEscalated",540,"job_id é",767,"never"],["SuspendEscalated",540,"job_id é",767,"never"],["TrainingStarted",540,"job_id é",767],["TrainingStarted",540,"job_id é",767],["JobStopped",540,"job_id é",767],["JobStopped",540,"job_id é",767],["JobContinued",540,"job_id é",767],["JobContinued",540,"job_id é",767],["TurnStarted",540,"job_id é",767,[]],["TurnStarted",540,"job_id é",767,[["node é",855,1073,967],["node é",855,1073,967]],66.125,836,true],["TurnEnded",540,"job_id é",767],["TurnEnded",540,"job_id é",767,839,["nodes é","nodes é"]],["CheckpointSaved",540,"job_id é",767,"checkpoint é"],["CheckpointSaved",540,"job_id é",767,"checkpoint é",444,551],["CheckpointDiscarded",540,"job_id é",767,[]],["CheckpointDiscarded",540,"job_id é",767,["nodes é","nodes é"],444,"cause é","by é"],["JobSuspended",540,"job_id é",767],["JobSuspended",540,"job_id é",767,444,777,"cause é"],["AttemptEnded",540,"job_id é",767,null],["AttemptEnded",540,"job_id é",767,948,839,1303],["AttemptLost",540,"job_id é",767,"cause é"],["AttemptLost",540,"job_id é",767,"cause é",777],["GpusReleased",540,"job_id é",767],["GpusReleased",540,"job_id é",767],["SpeedChanged",540,"job_id é",767,66.125],["SpeedChanged",540,"job_id é",767,66.125]]');
-INSERT INTO "frames" VALUES(121,16,540,1,X'D9C04A55515BAB57CFB64FFD1FAC0DB472EB20AC3EE92E3092D2B21546BA11D4','[["MessagesDropped",540,"job_id é",767,553,"cause é"],["MessagesDropped",540,"job_id é",767,553,"cause é"],["AttemptSetAside",540,"job_id é",767],["AttemptSetAside",540,"job_id é",767,"by é"],["AllocationLearned",540,"job_id é",767,[]],["AllocationLearned",540,"job_id é",767,[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"]],["ReshapeRefused",540,"job_id é",767,[],[],"cause é"],["ReshapeRefused",540,"job_id é",767,[["node é",855,1073,967],["node é",855,1073,967]],[["node é",855,1073,967],["node é",855,1073,967]],"cause é"],["ProfileSampled",540,"job_id é",767],["ProfileSampled",540,"job_id é",767,444,90.5,204.0,1394,55.375,967,2236,2030],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875,1052,1073,967,"level é"],["SensitivityCorrected",540,"job_id é","model é",447,1073,967,106.25,106.75,1579,1473],["SensitivityCorrected",540,"job_id é","model é",447,1073,967,106.25,106.75,1579,1473],["ToleranceLearnt",540,"job_id é","model é","gpu_type é","cluster",[],841,757],["ToleranceLearnt",540,"job_id é","model é","gpu_type é","cluster",[556,556],841,757,1052]]');
+INSERT INTO "frames" VALUES(91,30,540,1,X'5D70834C2E09CCDCB1A757EA565A1C54B2DE10AF83D7A904C80B896F7421E59E','[["AttemptStarted",540,"job_id é",767],["AttemptStarted",540,"job_id é",767,"resumed_from é",["migrated_from é","migrated_from é"],66.125,true,true,true,true,1086],["SuspendAcknowledged",540,"job_id é",767],["SuspendAcknowledged",540,"job_id é",767,["nodes é","nodes é"]],["SuspendEscalated",540,"job_id é",767,"never"],["SuspendEscalated",540,"job_id é",767,"never",["nodes é","nodes é"]],["TrainingStarted",540,"job_id é",767],["TrainingStarted",540,"job_id é",767,["nodes é","nodes é"]],["JobStopped",540,"job_id é",767],["JobStopped",540,"job_id é",767,["nodes é","nodes é"]],["JobContinued",540,"job_id é",767],["JobContinued",540,"job_id é",767,["nodes é","nodes é"]],["TurnStarted",540,"job_id é",767,[]],["TurnStarted",540,"job_id é",767,[["node é",855,1073,967],["node é",855,1073,967]],66.125,836,true],["TurnEnded",540,"job_id é",767],["TurnEnded",540,"job_id é",767,839,["nodes é","nodes é"]],["CheckpointSaved",540,"job_id é",767,"checkpoint é"],["CheckpointSaved",540,"job_id é",767,"checkpoint é",444,551,["nodes é","nodes é"]],["CheckpointDiscarded",540,"job_id é",767,[]],["CheckpointDiscarded",540,"job_id é",767,["nodes é","nodes é"],444,"cause é","by é"],["JobSuspended",540,"job_id é",767],["JobSuspended",540,"job_id é",767,444,777,"cause é"],["AttemptEnded",540,"job_id é",767,null],["AttemptEnded",540,"job_id é",767,948,839,1303],["AttemptLost",540,"job_id é",767,"cause é"],["AttemptLost",540,"job_id é",767,"cause é",777],["GpusReleased",540,"job_id é",767],["GpusReleased",540,"job_id é",767],["SpeedChanged",540,"job_id é",767,66.125],["SpeedChanged",540,"job_id é",767,66.125]]');
+INSERT INTO "frames" VALUES(121,16,540,1,X'6A752E422126C5852892942ED6F293F0D185711755DA4CFED15D6981934FEF39','[["MessagesDropped",540,"job_id é",767,553,"cause é"],["MessagesDropped",540,"job_id é",767,553,"cause é",["nodes é","nodes é"]],["AttemptSetAside",540,"job_id é",767],["AttemptSetAside",540,"job_id é",767,"by é"],["AllocationLearned",540,"job_id é",767,[]],["AllocationLearned",540,"job_id é",767,[[["node é",855,1073,967],["node é",855,1073,967]],"sliced"]],["ReshapeRefused",540,"job_id é",767,[],[],"cause é"],["ReshapeRefused",540,"job_id é",767,[["node é",855,1073,967],["node é",855,1073,967]],[["node é",855,1073,967],["node é",855,1073,967]],"cause é"],["ProfileSampled",540,"job_id é",767],["ProfileSampled",540,"job_id é",767,444,90.5,204.0,1394,55.375,967,2236,2030],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875],["ProfileMeasured",540,null,"model é","gpu_type é",447,148.875,1052,1073,967,"level é"],["SensitivityCorrected",540,"job_id é","model é",447,1073,967,106.25,106.75,1579,1473],["SensitivityCorrected",540,"job_id é","model é",447,1073,967,106.25,106.75,1579,1473],["ToleranceLearnt",540,"job_id é","model é","gpu_type é","cluster",[],841,757],["ToleranceLearnt",540,"job_id é","model é","gpu_type é","cluster",[556,556],841,757,1052]]');
 CREATE TABLE head (
     seq INTEGER NOT NULL,
     chain BLOB NOT NULL,
     term INTEGER NOT NULL
 );
-INSERT INTO "head" VALUES(136,X'D9C04A55515BAB57CFB64FFD1FAC0DB472EB20AC3EE92E3092D2B21546BA11D4',1);
+INSERT INTO "head" VALUES(136,X'6A752E422126C5852892942ED6F293F0D185711755DA4CFED15D6981934FEF39',1);
 CREATE TABLE job_index (
     first_seq INTEGER NOT NULL,
     last_seq INTEGER NOT NULL,
@@ -268,9 +275,9 @@ CREATE TABLE meta (
     PRIMARY KEY (name)
 );
 INSERT INTO "meta" VALUES('terms','[[1,1]]');
-INSERT INTO "meta" VALUES('event_fields','afbf7fab91fdd114ec8896796a9b6144f6da3985b78c84e77e3a8def19041cef');
+INSERT INTO "meta" VALUES('event_fields','0eda912523abf6c3cc73797208d35eeb6966019e7fd7464cf66e331556a473ab');
 INSERT INTO "meta" VALUES('schema','1');
-INSERT INTO "meta" VALUES('digest','f82f14cedf8f8ca7e25f542235902820166f63041f657c6698eef5ee742383c8');
+INSERT INTO "meta" VALUES('digest','5fbe33b6312bceb9bc5dc5249d3d7d858860d10dfb65e5f635f7c9baa0f1caf0');
 CREATE TABLE outcomes (
     seq INTEGER NOT NULL,
     first INTEGER NOT NULL,

@@ -10,7 +10,7 @@ from typing import Literal, NotRequired, TypedDict, TypeVar
 
 T = TypeVar("T")
 Shape = Callable[[object], T]
-"""What a value is held to: it returns the value as it should be, or raises WrongMessageError."""
+"""What a value is held to: it returns it as it should be, or raises WrongMessageError."""
 State = Literal["absent", "starting", "running", "ended", "lost"]
 Kind = Literal["file", "link", "folder"]
 Answer = Mapping[str, object]
@@ -84,8 +84,7 @@ class Slicing(TypedDict):
 class Slice(Slicing):
     """An attempt that takes turns: its own GPUs, and if it is next.
 
-    Those of one `pack` have their turns together, on the same GPUs at once; empty or None: alone.
-    `joined_us` is when it came back: who has not seen that it was away takes it out and in again.
+    Those of one `pack` have turns at once, on the same GPUs. `joined_us` tells that it was away.
     """
 
     home: int

@@ -196,7 +196,7 @@ class Turns:
         return min(otherwise_s, left_us / 1e6)
 
     def _come_back(self, record: Slice) -> None:
-        """Take turns again that were left to others: who rotates may not have seen that yet."""
+        """Take turns again; who rotates may not have seen yet that it left them."""
         self._is_stopped = False
         self._note("continued")
         record["joined_us"] = time.monotonic_ns() // 1000

@@ -67,10 +67,11 @@ class Part:
 
     `record` is None while nothing is known; `is_starting` while its start is under way;
     `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
-    lost, `is_cut_off` that it has told nothing since it ceased to answer, and `ordered` is the strongest order its supervisor has taken; `stance` is what it took
-    last of `stop` and `continue`; `shares` are those it was told last, `has` those that it took
-    last; `turns` are how it was told last to take turns. `unread` are notes of its journal that
-    were not told yet, `nodes` the servers of the gang that it is on.
+    lost, `is_cut_off` that it has told nothing since it ceased to answer. `ordered` is the
+    strongest order its supervisor has taken; `stance` is what it took last of `stop` and
+    `continue`; `shares` are those it was told last, `has` those that it took last; `turns` are how
+    it was told last to take turns. `unread` are notes of its journal that were not told yet,
+    `nodes` the servers of the gang that it is on.
     """
 
     record: Known | None = None
@@ -182,10 +183,10 @@ class Gang:
         return any(part.is_gone or part.started is not None for part in self.parts.values())
 
     def skip(self, noted: Mapping[NodeName, int]) -> None:
-        """Note how many facts of its journals an earlier term has told, by their first server.
+        """Note how many facts of its journals an earlier term has told, by server.
 
-        Where there is one journal all are its own. Facts of a gang that name no server (those of
-        an earlier version) cannot be told from each other, and come again.
+        That is the first one which a fact names. Where there is one journal all are its own. Facts
+        of a gang that name no server (of an earlier version) cannot be told apart: they come again.
         """
         for part in self.parts.values():
             own = noted if len(self.parts) == 1 else part.nodes

@@ -82,12 +82,13 @@ class LiveGangs(Mapping[JobId, Gang]):
         gang = self._gangs.get(job_id)
         return gang if gang is not None and gang.watch.attempt == number else None
 
-    def add(self, gang: Gang) -> None:
-        """Take in a gang that is about to begin, or may run already."""
+    def add(self, gang: Gang, noted: Mapping[NodeName, int] | None = None) -> None:
+        """Take in a gang that is about to begin, or of which so much has been told."""
         self._gangs[gang.watch.job_id] = gang
         for name, part in gang.parts.items():
             own = self._agents[name].nodes
             part.nodes = tuple(node for node in gang.nodes if node in own)
+        gang.skip(noted or {})
         self._retime()
 
     def watch(self, gang: Gang) -> None:
