@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.live.connecting import Url, connect
+from shunter.app.cli.live.connecting import Url, check_source, connect
 from shunter.app.cli.options import Json, reading
 from shunter.errors import UsageError
 
@@ -80,6 +80,7 @@ class WhyOptions:
 
     def check(self) -> None:
         """Raise UsageError for what does not go together."""
+        check_source(self.log, self.url)
         if self.log is None and self.inevitable:
             raise UsageError("--inevitable goes with --log: it takes too long for a daemon")
         if (self.avoid is not None or self.within is not None) and not self.inevitable:

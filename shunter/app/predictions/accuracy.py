@@ -76,9 +76,14 @@ async def _held(
         if start_us is None and (limits.p90_us is None or limits.p90_us > history.state.now_us):
             still_open += 1
             continue
-        by_p50 += start_us is not None and (limits.p50_us is None or start_us <= limits.p50_us)
-        by_p90 += start_us is not None and (limits.p90_us is None or start_us <= limits.p90_us)
+        by_p50 += _is_by(start_us, limits.p50_us)
+        by_p90 += _is_by(start_us, limits.p90_us)
     return Held(seq, tuple(asked), by_p50, by_p90, still_open)
+
+
+def _is_by(start_us: int | None, limit_us: int | None) -> bool:
+    """Say whether a job had started by a limit; one that was not told has not held."""
+    return start_us is not None and limit_us is not None and start_us <= limit_us
 
 
 def _is_asked(job: Job, history: History) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from shunter.app.cli import output
-from shunter.errors import UnavailableError
+from shunter.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.client import Client
@@ -28,6 +28,12 @@ Url = Annotated[
     ),
 ]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, such as j142.")]
+
+
+def check_source(log: str | None, url: str | None) -> None:
+    """Raise a UsageError if both a log and a daemon are named to be asked."""
+    if log is not None and url is not None:
+        raise UsageError("--log reads a log without a daemon and --url asks one: leave one out")
 
 
 def connect(url: str | None) -> "Client":

@@ -11,7 +11,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.forking.forecasts import of_log, print_forecast
-from shunter.app.cli.live.connecting import Url, connect
+from shunter.app.cli.live.connecting import Url, check_source, connect
 from shunter.app.cli.live.reasons import clause
 from shunter.app.cli.live.tables import (
     TURNS,
@@ -122,6 +122,7 @@ def _forecast(options: QueueOptions) -> "Answer":
     others = (options.watch, options.explain, options.state, options.name, options.group)
     if any(others):
         raise UsageError("--eta goes with --all-users, --log and --json only")
+    check_source(options.log, options.url)
     if options.log is not None:
         return of_log(options.log)
     with connect(options.url) as client:
