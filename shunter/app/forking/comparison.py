@@ -26,6 +26,9 @@ SCHEMA = 1
 SHOWN_JOBS = 5
 """So many winners and losers are named."""
 
+LEAST_S, LEAST_PART = 1.0, 0.01
+"""A job whose JCT differs by less than a second and by less than a hundredth has the same one."""
+
 Numbers = dict[str, float | int | None]
 Stories = Mapping[JobId, JobResult]
 
@@ -75,8 +78,9 @@ def _document(
     deltas = sorted(
         ((_jct_s(first[job]) - _jct_s(before[job]), before[job].ordinal, job) for job in common),
     )
-    better = [(delta, job) for delta, _, job in deltas if delta < 0]
-    worse = [(delta, job) for delta, _, job in reversed(deltas) if delta > 0]
+    told = [(delta, job) for delta, _, job in deltas if _is_told(delta, before[job])]
+    better = [each for each in told if each[0] < 0]
+    worse = [each for each in reversed(told) if each[0] > 0]
     runs = [_numbers(each, common) for each in after]
     return {
         "schema": SCHEMA,
@@ -115,6 +119,11 @@ def _document(
 
 def _finished(stories: Stories) -> dict[JobId, JobResult]:
     return {job: one for job, one in stories.items() if one.status == Outcome.finished}
+
+
+def _is_told(delta_s: float, before: JobResult) -> bool:
+    """Say whether a difference is more than a launch that took longer by chance."""
+    return abs(delta_s) >= min(LEAST_S, LEAST_PART * _jct_s(before)) and delta_s != 0
 
 
 def _jct_s(story: JobResult) -> float:
