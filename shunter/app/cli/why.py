@@ -272,6 +272,14 @@ def _where(part: "Answer") -> str:
     return " ".join(names[:SERVERS_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
+def _run(part: "Answer") -> str:
+    """Return where an attempt ran, in turns also on others' GPUs, and its end."""
+    where = f"attempt {part['attempt']} on {_where(part)}"
+    if part["in_turns"]:
+        where = f"attempt {part['attempt']} in turns, {_where(part)} its own"
+    return f"{where}: {part['ended_by']}" if part["ended_by"] else where
+
+
 def _print_rows(rows: list[tuple[str, str]]) -> None:
     for name, text in rows:
         output.print_line(f"  {name:<12} {text}")
@@ -293,8 +301,7 @@ def _print_history(document: "Answer") -> None:
     for part in document["timeline"]:
         to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
         if part["what"] == "run":
-            where = f"attempt {part['attempt']} on {_where(part)}"
-            text = f"{where}: {part['ended_by']}" if part["ended_by"] else where
+            text = _run(part)
             steps = [(part, to_us, text, (part["decision_seq"], part["ended_seq"]))]
         else:
             steps = [
@@ -320,8 +327,7 @@ def _print_life(document: "Answer") -> None:
     for part in [*parts[:FIRST_ROWS], *parts[FIRST_ROWS + hidden :]]:
         to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
         if part["what"] == "run":
-            where = f"attempt {part['attempt']} on {_where(part)}"
-            text = f"{where}: {part['ended_by']}" if part["ended_by"] else where
+            text = _run(part)
         else:
             text = ", ".join(dict.fromkeys(each["reason"] for each in part["reasons"]))
         if hidden and len(rows) == FIRST_ROWS:

@@ -26,6 +26,7 @@ from shunter.app.replaying.why.timeline import Run, Waiting
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobPriorityChanged
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
@@ -124,7 +125,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
     job: Job | None = state.jobs.get(job_id)
     if job is None:
         return {"id": job_id, "phase": str(found.ended.get(job_id, "unknown")), "gpus": 0}
-    has = job.allocation if job.allocation.shares else job.held  # it may be leaving
+    has = job.held if job.held.shares else job.allocation  # while it leaves it is where it was
     return {
         "id": job_id,
         "phase": str(job.phase),
@@ -356,6 +357,7 @@ def _run(found: Explanation, run: Run) -> dict[str, object]:
         "from_us": run.from_us,
         "to_us": run.to_us,
         "where": allocation_in_words(run.allocation),
+        "in_turns": run.allocation.sharing is Sharing.sliced,
         "gpus": run.allocation.gpus,
         "decision_seq": None if decision is None else decision.seq,
         "ended_by": how_ended(found, run),
