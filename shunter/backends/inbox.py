@@ -72,7 +72,7 @@ class Inbox:
             came = self._come_by(at_us)
             if came or is_over:
                 self._told_us = max(self._told_us, at_us)
-                return at_us, [_admitted(stamped(at_us)) for stamped in came]
+                return at_us, tuple([_admitted(stamped(at_us)) for stamped in came])
             self._came = anyio.Event()
             with anyio.move_on_after(None if until_us is None else (until_us - now_us) / 1e6):
                 await self._came.wait()

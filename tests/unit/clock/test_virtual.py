@@ -159,9 +159,9 @@ def test_inbox_observes_to_its_deadline_and_stamps_what_comes() -> None:
 
     came = NodeReachable(1_250_500, NodeName("n0"))
     assert VirtualClock().run(main) == [
-        (1_000_500, []),
-        (1_250_500, [came]),
-        (30 * 3_600_000_000, []),
+        (1_000_500, ()),
+        (1_250_500, (came,)),
+        (30 * 3_600_000_000, ()),
     ]
 
 
@@ -180,11 +180,11 @@ def test_inbox_takes_nothing_before_it_came_however_late_a_deadline_is_asked_for
         NodeReachable(us, NodeName("n0")) for us in (200_000, 500_000, 3_000_000)
     )
     assert VirtualClock().run(main) == [
-        (100, []),
-        (200_000, [first]),
-        (500_000, [second]),
-        (500_001, []),
-        (3_000_000, [third]),
+        (100, ()),
+        (200_000, (first,)),
+        (500_000, (second,)),
+        (500_001, ()),
+        (3_000_000, (third,)),
     ]
 
 
