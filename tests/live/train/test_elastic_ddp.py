@@ -8,7 +8,6 @@ order, whoever computed them, and nothing may differ.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import pytest
 from shunter.client import Client, JobHandle
 from shunter.errors import NotFoundError
 from tests.live.api.serving import Served, awaited
+from tests.live.train.elastic import ENVIRONMENT, training
 from tests.live.training import LACKS_TORCH
 
 pytestmark = [
@@ -25,90 +25,9 @@ pytestmark = [
     pytest.mark.xdist_group("training"),  # two daemons may choose the same port
 ]
 
-ROOT = Path(__file__).parents[3]
 STEPS = 120
 RESIZES = ((30, 4), (70, 2))
 """After so many steps at the earliest the job is given so many GPUs."""
-
-TORCHRUN = """
-exec "$0" -m torch.distributed.run --nnodes "$WORLD_SIZE" --node-rank "$RANK" \\
-    --nproc-per-node "$SHUNTER_GPUS" --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" "$@"
-"""
-TRAINS = """
-import hashlib, json, sys, time
-import torch
-from torch import distributed
-from shunter import train
-
-way, steps, ends = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-torch.set_num_threads(1)
-distributed.init_process_group("gloo")
-rank, world = distributed.get_rank(), distributed.get_world_size()
-torch.manual_seed(3)
-model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
-if way == "ddp":
-    model = torch.nn.parallel.DistributedDataParallel(model)
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-data = torch.randn(256, 8, generator=torch.Generator().manual_seed(1))
-wanted = data.pow(2).sum(1, keepdim=True).sqrt()
-run = train.start(model=model, optimizer=optimizer, replicated=("model", "optimizer"))
-
-def digest():
-    parts = [each.detach().numpy().tobytes() for each in model.parameters()]
-    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
-
-def say(*words):
-    if rank == 0:
-        print(world, *words, flush=True)
-
-def mean_in_order(indices):
-    # Each quarter of the global batch by itself; then all of them, in the order of the quarters.
-    parts = []
-    for quarter in torch.tensor(indices).split(32 // 4):
-        optimizer.zero_grad()
-        loss = (model(data[quarter]) - wanted[quarter]).square().mean()
-        loss.backward()
-        grads = [each.grad.flatten() for each in model.parameters()]
-        parts.append(torch.cat([loss.detach().reshape(1), *grads]))
-    own = torch.stack(parts)
-    every = [torch.empty_like(own) for _ in range(world)]
-    distributed.all_gather(every, own)
-    total = torch.zeros_like(own[0])
-    for part in torch.cat(every):
-        total += part / 4
-    at = 1
-    for each in model.parameters():
-        each.grad = total[at:at + each.numel()].reshape(each.shape).clone()
-        at += each.numel()
-    return total[0]
-
-def mean_by_ddp(indices, weight):
-    optimizer.zero_grad()
-    loss = (model(data[indices]) - wanted[indices]).square().mean() * weight
-    loss.backward()
-    loss = loss.detach()
-    distributed.all_reduce(loss)
-    return loss / world
-
-say("begins", run.steps_done, digest())
-for _ in run.epochs(steps):
-    shards = run.shards(len(data), 32, seed=7)
-    for indices in run.batches(shards):
-        loss = mean_in_order(indices) if way == "in_order" else mean_by_ddp(indices, shards.weight)
-        optimizer.step()
-        say("step", run.steps_done + 1, loss.item().hex(), digest())
-        time.sleep(0.02)
-        run.step()
-        if run.steps_done == steps:
-            break
-    if run.steps_done == steps:
-        break
-if rank == 0:
-    values = [each.flatten().tolist() for each in model.parameters()]
-    open(ends, "w").write(json.dumps(sum(values, [])))
-run.finish()
-distributed.destroy_process_group()
-"""
 
 
 class Trained(NamedTuple):
@@ -122,14 +41,8 @@ class Trained(NamedTuple):
 
 
 def submitted(client: Client, folder: Path, way: str, name: str, most: int) -> JobHandle[int]:
-    script = folder / "train.py"
-    script.write_text(TRAINS)
-    ends = str(folder / f"{name}.json")
-    return client.submit(
-        ["/bin/sh", "-c", TORCHRUN, sys.executable, str(script), way, str(STEPS), ends],
-        environment={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        gpus_max=most,
-    )
+    command = training(folder, way, STEPS, f"{name}.json")
+    return client.submit(command, environment=ENVIRONMENT, gpus_max=most)
 
 
 def output(client: Client, job_id: str, attempt: int) -> list[str]:
