@@ -123,7 +123,7 @@ async def assert_trains_in_sizes(
     job_id = await site.submit(Submission(spec, ENVIRONMENT | environment), NOBODY)
     for attempt, gpus in enumerate(sizes[1:], 1):
         with anyio.move_on_after(PATIENCE_S) as waiting:
-            while len(await _printed(site, job_id, attempt)) < STEPS_EACH:  # noqa: ASYNC110
+            while len(await _printed(site, job_id, attempt)) < STEPS_EACH:  # noqa: ASYNC110  no event
                 await anyio.sleep(0.1)
         assert not waiting.cancelled_caught, await _said(site, job_id, attempt)
         await site.tell(site.commands.resize(job_id, gpus, NOBODY))
