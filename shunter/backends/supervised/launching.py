@@ -149,7 +149,7 @@ class Launches:
         count = end - first
         while True:
             turn, taken = self._turn, self._taken_on(agent.name)
-            self._turn = (turn + 1) % count  # in turn: one given back rests for long
+            self._turn = (turn + 1) % count
             ports = (first + (turn + offset) % count for offset in range(count))
             free = [*islice((port for port in ports if port not in taken), PORTS_ASKED)]
             answer = await agent.ask(Port(ports=tuple(free)))
@@ -162,6 +162,8 @@ class Launches:
                 retryable=True,
             )
         self._promised[job_id] = agent.name, answer.port
+        # In turn, also past those that others listen on: one that is given back rests for long.
+        self._turn = max(self._turn, answer.port + 1 - first) % count
         return int(answer.port)
 
     def _taken_on(self, name: NodeName) -> set[int]:
