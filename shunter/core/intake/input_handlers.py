@@ -337,7 +337,7 @@ def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
         return
     if isinstance(seen, TurnStarted):
         can_be = can_begin(core.state, job, seen)
-        nodes = tuple([share.node for share in seen.shares])
+        nodes = tuple([share.node for share in seen.shares]) if job.is_spread else ()
     else:
         can_be, nodes = can_end(core.state, job, seen), seen.nodes
     if job.held.sharing is Sharing.sliced and job.working_since_us is not None and can_be:
