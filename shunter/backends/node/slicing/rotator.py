@@ -28,7 +28,7 @@ from shunter.backends.node.slicing.members import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeGuard
 
     from shunter.backends.node.messages.wire import Slice, Turn
@@ -116,16 +116,15 @@ class Rotator:
             self.next_us = min(self.next_us, max(ends_us, now_us + SWITCH_LOOK_US))
 
     def _read(self, now_us: int) -> None:
-        """Let those in that have come, and those out that are gone, or were and are back."""
+        """Let those in that have come, and those out that are gone."""
         records = members_in(self._slices)
         found = {f"{job}.{number}": (job, number) for job, number in records}
         for name, key in list(self._keys.items()):
             if self._is_gone(name):
                 drop_member(self._slices, key)
                 found.pop(name, None)
-            elif name in found and records[key].get("joined_us") == self._joined_us.get(name):
-                continue
-            self._forget(name, now_us)
+            if name not in found:
+                self._forget(name, now_us)
         for name, key in found.items():
             record = records[key]
             if name not in self._keys:
@@ -133,6 +132,23 @@ class Rotator:
             if name not in self._keys:
                 continue
             self._change(self._rotation.job(name), record, now_us)
+        self._call_off([name for name in found if name in self._keys], records, now_us)
+
+    def _call_off(
+        self, names: Iterable[str], records: Mapping[tuple[str, int], Slice], now_us: int
+    ) -> None:
+        """Have those stand still that were away, seen or not, before anybody has their turn.
+
+        An order of before may have given it up with that, or may still be on its way to them.
+        """
+        for name in names:
+            joined_us = records[self._keys[name]].get("joined_us")
+            if joined_us == self._joined_us.get(name):
+                continue
+            self._joined_us[name] = joined_us
+            if self._turns is None:
+                self._choose(now_us)
+            self._end_turn(name, now_us)
 
     def _forget(self, name: str, now_us: int) -> None:
         """Know nothing of a job any more; its record may be there again, and stays."""
@@ -175,7 +191,6 @@ class Rotator:
         if self._is_gone(name):
             drop_member(self._slices, self._keys.pop(name))
             return
-        self._joined_us[name] = record.get("joined_us")
         if not self._rotation.members:
             self._rotation = Rotation(record["quantum_us"], record["wait_most_us"])
             self._set_clock(now_us)
