@@ -137,7 +137,7 @@ class Rotator:
     def _call_off(
         self, names: Iterable[str], records: Mapping[tuple[str, int], Slice], now_us: int
     ) -> None:
-        """Have those stand still that were away, seen or not, before anybody has their turn.
+        """Have those stand still that were away, before anybody has their GPUs.
 
         An order of before may have given it up with that, or may still be on its way to them.
         """
