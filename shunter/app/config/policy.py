@@ -298,7 +298,7 @@ class PolicySection(Section):
                 f"{key}: expected policy.placement = 'topology', not {self.placement!r}; or leave "
                 "the table out"
             )
-        self._refuse_beside("topology.make_room", "decentralised", "sizing", "slicing")
+        self._refuse_beside("topology.make_room", "decentralised", "slicing")
         if not isinstance(policy, CanMakeRoom):
             raise ConfigError(
                 f"{key}: policy {policy.name!r} makes no room by moves; expected an index policy, "

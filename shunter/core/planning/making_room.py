@@ -12,12 +12,14 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from shunter.core.interfaces import AnyPolicy, Observers, both
 from shunter.core.placement import Placement
+from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import Plan
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, WaitReasonChanged
 from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "MAKE_ROOM",
     "ROOM_MADE",
     "CanMakeRoom",
+    "Needs",
     "RoomMaker",
     "RoomMemory",
     "earliest",
@@ -50,6 +53,16 @@ HELD_BACK: Final = frozenset(
 """Why jobs wait for which enough GPUs are free, in a place that will not do."""
 
 
+class Needs(Protocol):
+    """What jobs must have beside their GPUs, where that is not what they ask for."""
+
+    def settle(self, draft: Draft) -> None:
+        """Let all who run count in a draft with what they must have."""
+
+    def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
+        """Return a job's demand, with what it must find in a pool."""
+
+
 class RoomMaker(Protocol):
     """Moves running jobs where that makes room for a gang, and pays."""
 
@@ -57,7 +70,14 @@ class RoomMaker(Protocol):
     def every_us(self) -> int:
         """How long after a plan to look again while gangs wait."""
 
-    def after(self, plan: Plan, view: View, placement: Placement, gangs: Iterable[Job]) -> Plan:
+    def after(
+        self,
+        plan: Plan,
+        view: View,
+        placement: Placement,
+        gangs: Iterable[Job],
+        needs: Needs | None = None,
+    ) -> Plan:
         """Return a plan with the moves that pay, and the starts that they make possible.
 
         Args:
@@ -65,6 +85,7 @@ class RoomMaker(Protocol):
             view: the cluster and the jobs.
             placement: where gangs go.
             gangs: who waits after the plan for one of `HELD_BACK`, the first one first.
+            needs: what jobs must find; None: gangs what they ask for, and movers what they have.
         """
 
 

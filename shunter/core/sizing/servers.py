@@ -42,7 +42,9 @@ class Sized:
 def size_servers(given: SizingInput) -> Sized:
     """Size the servers on which anything happens."""
     if not given.guarantees.sizing.grows:
-        return Sized({job_id: _guaranteed(given, job_id) for job_id in given.starts})
+        jobs, beside = given.view.jobs, given.guarantees.beside
+        starts = given.starts.items()
+        return Sized({job_id: beside(jobs[job_id], shares) for job_id, shares in starts})
     servers = Servers(given)
     if given.book.answer is None:
         servers.tune()
@@ -199,9 +201,8 @@ class Servers:
         room = self._rooms.get(node)
         if room is None:
             room = self._rooms[node] = Room(self._view.cluster.servers[node].beside_free)
-            for holding in self._book.on.get(node, {}).values():
-                if holding.leaves:
-                    room.take(holding.on(node))  # it is decided, but not free yet
+            for beside in self._book.yet_to_leave(node):
+                room.take(beside)
         return room
 
     def sized(self, job_id: JobId) -> SizedJob:
@@ -336,14 +337,6 @@ class Servers:
 
 _OF_ONE_SIZE = Bounds(NO_RESOURCES, None)
 _rank_of = attrgetter("rank")
-
-
-def _guaranteed(given: SizingInput, job_id: JobId) -> Shares:
-    """Return where a job starts, with what it is guaranteed there."""
-    job, shares, guarantees = given.view.jobs[job_id], given.starts[job_id], given.guarantees
-    if not job.spec.gpus:
-        return shares
-    return with_shares(shares, guarantees.per_gpu(job, guarantees.pool_of(shares)))
 
 
 def _each_gpu(share: Share) -> Resources:
