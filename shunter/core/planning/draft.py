@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from shunter.core.cluster import CPU_POOL, PlannedTenants, Pool
 from shunter.core.cluster.pool import Before
 from shunter.core.placement import Placement, find
+from shunter.core.planning.plan import Change, Pack, Reshape, Start, Suspend
 from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -126,6 +127,22 @@ class Draft:
         for share in shares:
             self.give(share)
         self._use_quota(job.spec.queue, -what.gpus)
+
+    def carry_out(self, changes: Iterable[Change], jobs: Mapping[JobId, Job]) -> None:
+        """Do what a plan changes; whether it may is not asked here."""
+        for change in changes:
+            job = jobs.get(change.job_id)
+            if job is None:
+                continue  # the approver refuses it
+            if type(change) is Pack:
+                self.open_up(job, change.allocation)
+            elif type(change) is Reshape:
+                self.reshape(job.allocation, change.allocation)
+            else:
+                if type(change) is not Start and job.allocation.shares:
+                    self.free(job)
+                if type(change) is not Suspend:
+                    self.allocate(job, change.allocation)
 
     def open_up(self, job: Job, packed: Allocation) -> None:
         """Let a job that has its GPUs to itself have company from now on."""

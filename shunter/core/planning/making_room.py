@@ -12,14 +12,13 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from shunter.core.interfaces import AnyPolicy, Observers, both
 from shunter.core.placement import Placement
-from shunter.core.planning.draft import Draft
+from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import Plan
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, WaitReasonChanged
 from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "MAKE_ROOM",
     "ROOM_MADE",
     "CanMakeRoom",
-    "Needs",
     "RoomMaker",
     "RoomMemory",
     "earliest",
@@ -51,16 +49,6 @@ HELD_BACK: Final = frozenset(
     )
 )
 """Why jobs wait for which enough GPUs are free, in a place that will not do."""
-
-
-class Needs(Protocol):
-    """What jobs must have beside their GPUs, where that is not what they ask for."""
-
-    def settle(self, draft: Draft) -> None:
-        """Let all who run count in a draft with what they must have."""
-
-    def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
-        """Return a job's demand, with what it must find in a pool."""
 
 
 class RoomMaker(Protocol):

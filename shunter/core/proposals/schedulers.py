@@ -1,19 +1,20 @@
 """The schedulers of single jobs: from what the order would start to what they propose.
 
 The plan of an index policy says who starts, who leaves for that, and where all of them would find a
-place at once. In the decentralised scheme only the first two are taken from it. Who may start is
-admitted; the scheduler of each admitted job then looks for places of its own, in a view of an
+place at once. In the decentralised scheme only the first two are taken from it; but a gang for which
+others are moved starts where they were. Who may start otherwise is admitted; the scheduler of each admitted job then looks for places of its own, in a view of an
 earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
 rejected. After so many rejections the place that the order found for a job is kept for it: nobody
 else's proposal may have that, so that its next one is approved.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from shunter.core.interfaces import Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.making_room import ROOM_MADE
+from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
     Change,
@@ -21,17 +22,15 @@ from shunter.core.planning.plan import (
     Proposal,
     Reservation,
     Start,
-    Suspend,
 )
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.fact import replace
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.resources import Resources
 
-__all__ = ["decentralised_plan"]
+__all__ = ["decentralised_plan", "without_proposed"]
 
 Reserved = Mapping[JobId, tuple[Share, ...]]
 
@@ -43,6 +42,7 @@ def decentralised_plan(
     view: View,
     placement: Placement,
     rng: Rng,
+    needs: Needs | None = None,
 ) -> Plan:
     """Return a plan in which job schedulers propose what the order would start.
 
@@ -53,18 +53,20 @@ def decentralised_plan(
         view: the state as it is.
         placement: how each of them looks for places.
         rng: where the age of their views comes from, and which place they prefer.
+        needs: what jobs must find; None: what they ask for.
     """
-    starts = [change for change in plan.changes if type(change) is Start and change.allocation.gpus]
+    starts, others = _parted(plan)
     names = {start.job_id for start in starts}
-    others = tuple([change for change in plan.changes if change.job_id not in names])
     admitted = view.proposals.admitted
     new = tuple([start.job_id for start in starts if start.job_id not in admitted])
     gone = tuple([job_id for job_id in admitted if job_id not in names])
     with Draft(view) as draft:
+        if needs is not None:
+            needs.settle(draft)
         reserved = dict(_reserved(starts, others, scheme, draft, view))
         proposals: tuple[Proposal, ...] = ()
         if scheme.built_in:
-            schedulers = _Schedulers(scheme, memory, view, placement, rng, draft, reserved)
+            schedulers = _Schedulers(scheme, memory, view, placement, rng, draft, reserved, needs)
             proposals = tuple(schedulers.propose(starts, others))
     if not (others or new or gone or reserved or proposals) and plan == EMPTY_PLAN:
         return EMPTY_PLAN
@@ -83,6 +85,24 @@ def decentralised_plan(
     )
 
 
+def without_proposed(plan: Plan) -> Plan:
+    """Return a plan without the starts that job schedulers propose."""
+    starts, others = _parted(plan)
+    return replace(plan, changes=others) if starts else plan
+
+
+def _parted(plan: Plan) -> tuple[list[Start], tuple[Change, ...]]:
+    """Return the starts that job schedulers propose, and the changes that stay the plan's."""
+    starts: list[Start] = []
+    others: list[Change] = []
+    for change in plan.changes:
+        if type(change) is Start and change.allocation.gpus and change.because.rule != ROOM_MADE:
+            starts.append(change)
+        else:
+            others.append(change)
+    return starts, tuple(others)
+
+
 class _Schedulers:
     """The schedulers of the admitted jobs, in the order of the policy."""
 
@@ -95,7 +115,9 @@ class _Schedulers:
         rng: Rng,
         draft: Draft,
         reserved: Reserved,
+        needs: Needs | None,
     ) -> None:
+        self._needs = needs
         self._scheme = scheme
         self._memory = memory
         self._view = view
@@ -111,7 +133,7 @@ class _Schedulers:
         """
         draft, stale = self._draft, self._scheme.staleness_us > 0
         if not stale:
-            _leave(others, draft, self._view)
+            draft.carry_out(others, self._view.jobs)
             for shares in self._reserved.values():
                 _take(shares, draft)
         for start in starts:
@@ -137,7 +159,10 @@ class _Schedulers:
             for shares in self._reserved.values():
                 _take(shares, draft)
         pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
-        demand = _sized(view.jobs[start.job_id].waits_as, start.allocation)
+        job = view.jobs[start.job_id]
+        demand = job.waits_as
+        if self._needs is not None:
+            demand = self._needs.demand(demand, job, pool)
         found: list[Allocation] = []
         while len(found) < self._scheme.candidates:
             place = draft.place(self._placement, pool, demand)
@@ -150,14 +175,6 @@ class _Schedulers:
                 other = rng.below(last + 1)
                 found[last], found[other] = found[other], found[last]
         return version, found
-
-
-def _sized(demand: Demand, found: Allocation) -> Demand:
-    """Return a demand with the CPUs and memory that the order gives the job."""
-    beside = sum([share.beside for share in found.shares], Resources())
-    if (beside.cpus_milli, beside.memory_mb) == (demand.cpus_milli, demand.memory_mb):
-        return demand
-    return replace(demand, cpus_milli=beside.cpus_milli, memory_mb=beside.memory_mb)
 
 
 def _reserved(
@@ -174,7 +191,7 @@ def _reserved(
     ]
     if not wanting:
         return
-    _leave(others, draft, view)
+    draft.carry_out(others, view.jobs)
     found: list[tuple[JobId, tuple[Share, ...]]] = []
     for kept_first in (True, False):  # what is kept already stays so
         for start in wanting:
@@ -201,13 +218,6 @@ def _is_over(job_id: JobId, scheme: Decentralised, view: View) -> bool:
 
 def _are_free(shares: Sequence[Share], draft: Draft) -> bool:
     return all(draft.has(share) for share in shares)
-
-
-def _leave(others: Sequence[Change], draft: Draft, view: View) -> None:
-    """Let those leave in a draft who do so in this plan."""
-    for change in others:
-        if type(change) is Suspend:
-            draft.free(view.jobs[change.job_id])
 
 
 def _take(shares: Sequence[Share], draft: Draft) -> None:

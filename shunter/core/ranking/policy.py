@@ -23,7 +23,7 @@ from shunter.core.planning.plan import (
     Suspend,
 )
 from shunter.core.proposals.memory import ProposalMemory, proposal_observers
-from shunter.core.proposals.schedulers import decentralised_plan
+from shunter.core.proposals.schedulers import decentralised_plan, without_proposed
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking.consolidation_classes import classes_of
 from shunter.core.ranking.easy import backfill
@@ -100,7 +100,7 @@ class RankedPolicy:
         ranking.set_quotas(view.queues)
         ranking.remember(view.class_waits)
         if self.sizing is not None:
-            ranking.sizes = SizeBook.of(view)
+            ranking.sizes = SizeBook.of(view, start_small=self.scheme is not None)
         if self.scheme is not None:
             ranking.proposals = ProposalMemory.of(self.scheme, view)
         if self.room is not None:
@@ -181,13 +181,14 @@ class RankedPolicy:
     def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
         """Pick, place, and say why; or let job schedulers propose where."""
         plan, guarantees = self._unsized(memory, view)
-        if guarantees is not None:
-            given = self._sizing_input(plan, guarantees, memory, view)
-            plan = sized_plan(plan, given, is_drafted=not memory.quotas)
-        if self.scheme is None or memory.proposals is None:
+        scheme, proposing = self.scheme, memory.proposals
+        if scheme is not None and proposing is not None:
+            placement = at_load(self.placement, memory.packing)
+            plan = decentralised_plan(plan, scheme, proposing, view, placement, rng, guarantees)
+        if guarantees is None:
             return plan
-        placement = at_load(self.placement, memory.packing)
-        return decentralised_plan(plan, self.scheme, memory.proposals, view, placement, rng)
+        given = self._sizing_input(plan, guarantees, memory, view)
+        return sized_plan(plan, given, is_drafted=not memory.quotas)
 
     def _unsized(self, memory: Ranking, view: View) -> tuple[Plan, Guarantees | None]:
         """Pick, place, make room, and say why; jobs have what they are guaranteed, if anything."""
@@ -286,6 +287,8 @@ class RankedPolicy:
         plan, guarantees = self._unsized(memory, view)
         if guarantees is None:
             return None
+        if self.scheme is not None:  # where the others start, the approver says
+            plan = without_proposed(plan)
         return find(self._sizing_input(plan, guarantees, memory, view))
 
     def _sizing_input(

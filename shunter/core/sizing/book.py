@@ -57,6 +57,7 @@ class Holding:
 class SizeBook:
     """The holdings of all jobs that have any, and the servers to be sized anew.
 
+    Where jobs `start_small`, with their least, their servers are to be sized anew once they have.
     `leaving` is what jobs that are moved have yet to give back where they were.
     `wholes` and `bounds` are what was found out of pools and kinds of jobs at one `version` of the
     cluster: pools by name, and by pool, model and demand the least and the most for each GPU, and
@@ -64,6 +65,7 @@ class SizeBook:
     GPU; None: none were. `sizing` goes by the table as it is corrected; None: to be made.
     """
 
+    start_small: bool = False
     holdings: dict[JobId, Holding] = field(default_factory=dict)
     unsized: dict[NodeName, None] = field(default_factory=dict)
     leaving: dict[JobId, tuple[Share, ...]] = field(default_factory=dict)
@@ -99,9 +101,9 @@ class SizeBook:
             self._index(job_id, holding)
 
     @classmethod
-    def of(cls, view: View) -> "SizeBook":
+    def of(cls, view: View, *, start_small: bool = False) -> "SizeBook":
         """Return the book of a cluster as it is, all of it to be sized anew."""
-        book = cls()
+        book = cls(start_small)
         for job in view.jobs.values():
             book.sync(job)
         book.unsized.update(dict.fromkeys(book.on))
@@ -135,7 +137,7 @@ class SizeBook:
         holding = self.holdings[job.job_id] = Holding(shares, leaves, asks)
         self._index(job.job_id, holding)
         is_sized = any(share.cpus_milli or share.memory_mb for share in shares)
-        if before is not None or leaves or not is_sized:
+        if before is not None or leaves or not is_sized or self.start_small:
             self.unsized.update(dict.fromkeys([share.node for share in shares]))
 
     def yet_to_leave(self, node: NodeName) -> Iterator[Resources]:

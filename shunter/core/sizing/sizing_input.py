@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from shunter.core.planning.plan import Move, Plan, Start, Suspend
+from shunter.core.planning.plan import Move, Plan, Proposal, Start, Suspend
 from shunter.core.sizing.book import SizeBook
 from shunter.core.sizing.guarantees import Guarantees
 from shunter.core.view import View
@@ -27,6 +27,7 @@ class SizingInput(NamedTuple):
             is moved leaves and starts.
         victims: the jobs that leave; what they hold is still theirs for a while.
         rank: the place of a job in the order of the policy; lower is first.
+        proposals: who may start on one of several places, and where that is nobody knows yet.
     """
 
     guarantees: Guarantees
@@ -35,6 +36,7 @@ class SizingInput(NamedTuple):
     starts: Mapping[JobId, Shares]
     victims: Mapping[JobId, None]
     rank: Rank
+    proposals: tuple[Proposal, ...] = ()
 
     @classmethod
     def of(
@@ -47,7 +49,7 @@ class SizingInput(NamedTuple):
             if type(change) is Start or type(change) is Move
         }
         leave = [change.job_id for change in plan.changes if type(change) in _LEAVING]
-        return cls(guarantees, book, view, starts, dict.fromkeys(leave), rank)
+        return cls(guarantees, book, view, starts, dict.fromkeys(leave), rank, plan.proposals)
 
 
 _LEAVING = (Suspend, Move)
