@@ -83,9 +83,8 @@ class Nearness:
 
     def _add(self, position: int, where: ConfigurationSet, free: int, most: int) -> None:
         bit = 1 << position
-        for table, counts in zip(self.tables, self._flips[position][-1, free], strict=True):
-            for count in counts:
-                table[count] |= bit
+        for level, count in self._flips[position][-1, free]:
+            self.tables[level][count] |= bit
         mine = []
         for areas, name in ((self._racks, where.rack), (self._domains, where.domain)):
             if name:
@@ -104,10 +103,10 @@ class Nearness:
             if before != after:
                 known[position] = after
                 bit = 1 << position
-                for table, counts in zip(tables, all_flips[position][before, after], strict=True):
-                    for count in counts:
-                        table[count] ^= bit
-        self._stale_areas.update(self.stale)
+                for level, count in all_flips[position][before, after]:
+                    tables[level][count] ^= bit
+        if self._racks or self._domains:
+            self._stale_areas.update(self.stale)
         self.stale.clear()
 
     @property
@@ -135,8 +134,8 @@ class Nearness:
         self._stale_areas.clear()
 
 
-class _Flips(dict[tuple[int, int], tuple[tuple[int, ...], ...]]):
-    """By what a server had free and has, the tables in which its bit flips, by level.
+class _Flips(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
+    """By what a server had free and has, where its bit flips: tables by number, and counts.
 
     None of its tables has a server that had -1 free: it is new.
     """
@@ -145,12 +144,14 @@ class _Flips(dict[tuple[int, int], tuple[tuple[int, ...], ...]]):
         super().__init__()
         self._groups = [_groups(where, level) for level in levels]
 
-    def __missing__(self, change: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
+    def __missing__(self, change: tuple[int, int]) -> tuple[tuple[int, int], ...]:
         if len(self) > CHANGES_MOST:
             self.clear()
         before, after = change
         found = tuple(
-            tuple(sorted(_counts(masks, before) ^ _counts(masks, after))) for masks in self._groups
+            (level, count)
+            for level, masks in enumerate(self._groups)
+            for count in sorted(_counts(masks, before) ^ _counts(masks, after))
         )
         self[change] = found
         return found

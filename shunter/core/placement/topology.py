@@ -13,9 +13,8 @@ neighbours slow it down is put apart, or packed, whatever the load.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final
 
 from shunter.core.cluster import Pool
@@ -45,6 +44,9 @@ class Mode(StrEnum):
     pack = "pack"
 
 
+_ADAPTIVE, _PACK = Mode.adaptive, Mode.pack  # members are slow to look up
+
+
 @dataclass(frozen=True)
 class Topology:
     """The nearest level that has room.
@@ -58,7 +60,17 @@ class Topology:
     spread_below: float = SPREAD_BELOW
     packed_pools: frozenset[str] = frozenset()
     name: str = "topology"
+    _packed: "dict[frozenset[str], Topology]" = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
     classing = None
+
+    def packed_in(self, pools: frozenset[str]) -> "Topology":
+        """Return the placement as it places where jobs are packed in some pools."""
+        found = self._packed.get(pools)
+        if found is None:
+            found = self._packed[pools] = replace(self, packed_pools=pools)
+        return found
 
     def spots(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return servers and GPU counts that meet the demand, or None."""
@@ -83,7 +95,7 @@ class Topology:
     def _packs(self, pool: Pool, demand: Demand) -> bool:
         if demand.apart is not None:
             return not demand.apart
-        return self.mode is Mode.pack or pool.gpu_type in self.packed_pools
+        return self.mode is _PACK or pool.gpu_type in self.packed_pools
 
     def _in_one_server(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return the server with the nearest room for the whole gang."""
@@ -128,7 +140,7 @@ def note_load(placement: Placement, packing: Packing, pools: Mapping[str, Pool])
         packing: what is remembered, and brought up to date.
         pools: the servers; their load is the part in use of the GPUs that are up.
     """
-    if not isinstance(placement, Topology) or placement.mode is not Mode.adaptive:
+    if not isinstance(placement, Topology) or placement.mode is not _ADAPTIVE:
         return
     for name, pool in pools.items():
         used = pool.gpus_up - pool.gpus_free
@@ -140,14 +152,9 @@ def note_load(placement: Placement, packing: Packing, pools: Mapping[str, Pool])
 
 def at_load(placement: Placement, packing: Packing) -> Placement:
     """Return a placement as it places under the load that is remembered."""
-    if not isinstance(placement, Topology) or placement.mode is not Mode.adaptive:
+    if not isinstance(placement, Topology) or placement.mode is not _ADAPTIVE:
         return placement
-    return _packed_in(placement, frozenset([name for name, packs in packing.items() if packs]))
-
-
-@lru_cache(maxsize=256)
-def _packed_in(placement: Topology, pools: frozenset[str]) -> Topology:
-    return replace(placement, packed_pools=pools)
+    return placement.packed_in(frozenset([name for name, packs in packing.items() if packs]))
 
 
 def _first(tables: list[list[int]], at: int, gpus: int, *, packs: bool) -> int:
