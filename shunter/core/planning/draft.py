@@ -14,7 +14,7 @@ from shunter.core.placement import Placement, find
 from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import QueueName
+from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
@@ -117,6 +117,22 @@ class Draft:
         for share in shares:
             self.give(share)
         self._use_quota(job.spec.queue, -what.gpus)
+
+    def undo(self, job_id: JobId, before: Allocation, after: Allocation) -> None:
+        """Let a job have again what it had before a change, whatever has become of it since.
+
+        Those that were changed after it are to be undone before.
+        """
+        shares = after.shares
+        if after.sharing is not _EXCLUSIVE:
+            self._journal.append(self.tenants.leave(job_id, shares))
+            shares = tuple([self.tenants.abandoned(share) for share in shares])
+        for share in shares:
+            self.give(share)
+        for share in self.unopened(before):
+            self.take(share)
+        if before.sharing is not _EXCLUSIVE:
+            self._journal.append(self.tenants.join(job_id, before.shares))
 
     def open_up(self, job: Job, packed: Allocation) -> None:
         """Let a job that has its GPUs to itself have company from now on."""

@@ -1,14 +1,14 @@
 """The schedulers of single jobs: from what the order would start to what they propose.
 
-The plan of an index policy says who starts, who leaves for that, and where all of them would find a
-place at once. In the decentralised scheme only the first two are taken from it. Who may start is
+The plan of a policy says who starts, who leaves for that, and where all of them would find a place
+at once. In the decentralised scheme only the first two are taken from it (`divided.py`). Who may start is
 admitted; the scheduler of each admitted job then looks for places of its own, in a view of an
 earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
 rejected. After so many rejections the place that the order found for a job is kept for it: nobody
 else's proposal may have that, so that its next one is approved.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shunter.core.interfaces import Rng
@@ -21,10 +21,11 @@ from shunter.core.planning.plan import (
     Proposal,
     Reservation,
     Start,
-    Suspend,
 )
+from shunter.core.proposals.divided import carry_out, divided
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
+from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId
@@ -36,6 +37,10 @@ __all__ = ["decentralised_plan"]
 Reserved = Mapping[JobId, tuple[Share, ...]]
 
 
+def _demand_of(job: Job) -> Demand:
+    return job.waits_as
+
+
 def decentralised_plan(
     plan: Plan,
     scheme: Decentralised,
@@ -43,6 +48,7 @@ def decentralised_plan(
     view: View,
     placement: Placement,
     rng: Rng,
+    demand_of: Callable[[Job], Demand] = _demand_of,
 ) -> Plan:
     """Return a plan in which job schedulers propose what the order would start.
 
@@ -53,10 +59,10 @@ def decentralised_plan(
         view: the state as it is.
         placement: how each of them looks for places.
         rng: where the age of their views comes from, and which place they prefer.
+        demand_of: what a job looks for, where the state does not say it.
     """
-    starts = [change for change in plan.changes if type(change) is Start and change.allocation.gpus]
+    starts, others = divided(plan)
     names = {start.job_id for start in starts}
-    others = tuple([change for change in plan.changes if change.job_id not in names])
     admitted = view.proposals.admitted
     new = tuple([start.job_id for start in starts if start.job_id not in admitted])
     gone = tuple([job_id for job_id in admitted if job_id not in names])
@@ -64,7 +70,9 @@ def decentralised_plan(
         reserved = dict(_reserved(starts, others, scheme, draft, view))
         proposals: tuple[Proposal, ...] = ()
         if scheme.built_in:
-            schedulers = _Schedulers(scheme, memory, view, placement, rng, draft, reserved)
+            schedulers = _Schedulers(
+                *(scheme, memory, view, placement, rng, draft, reserved), demand_of
+            )
             proposals = tuple(schedulers.propose(starts, others))
     if not (others or new or gone or reserved or proposals) and plan == EMPTY_PLAN:
         return EMPTY_PLAN
@@ -95,6 +103,7 @@ class _Schedulers:
         rng: Rng,
         draft: Draft,
         reserved: Reserved,
+        demand_of: Callable[[Job], Demand],
     ) -> None:
         self._scheme = scheme
         self._memory = memory
@@ -103,6 +112,7 @@ class _Schedulers:
         self._rng = rng
         self._draft = draft
         self._reserved = reserved
+        self._demand_of = demand_of
 
     def propose(self, starts: Sequence[Start], others: Sequence[Change]) -> Iterator[Proposal]:
         """Yield what they propose whose turn it is, each in its own view.
@@ -137,7 +147,7 @@ class _Schedulers:
             for shares in self._reserved.values():
                 _take(shares, draft)
         pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
-        demand = _sized(view.jobs[start.job_id].waits_as, start.allocation)
+        demand = _sized(self._demand_of(view.jobs[start.job_id]), start.allocation)
         found: list[Allocation] = []
         while len(found) < self._scheme.candidates:
             place = draft.place(self._placement, pool, demand)
@@ -204,10 +214,8 @@ def _are_free(shares: Sequence[Share], draft: Draft) -> bool:
 
 
 def _leave(others: Sequence[Change], draft: Draft, view: View) -> None:
-    """Let those leave in a draft who do so in this plan."""
-    for change in others:
-        if type(change) is Suspend:
-            draft.free(view.jobs[change.job_id])
+    """Carry out in a draft what this plan changes by itself."""
+    carry_out(others, draft, view)
 
 
 def _take(shares: Sequence[Share], draft: Draft) -> None:

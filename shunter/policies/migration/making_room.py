@@ -24,7 +24,8 @@ from shunter.core.estimates import expected_us
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Reshape, Start, Suspend
+from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.proposals.divided import carry_out
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Sharing
@@ -61,7 +62,7 @@ class MakingRoom:
         found: list[Change] = []
         started: list[Job] = []
         with Draft(view) as draft:
-            _carry_out(plan.changes, draft, view)
+            carry_out(plan.changes, draft, view)
             movable = [job for job in view.jobs.values() if self._may_move(job, view, changed)]
             blocks = Blocks(view, draft, movable, self.cost_us)
             in_vain: dict[Demand, None] = {}
@@ -135,23 +136,6 @@ def _changes(gang: Job, room: Room, gain_gpu_us: int) -> list[Change]:
     moves = [Move(job.job_id, Allocation((share,)), because) for job, share in room.moves]
     start = Start(gang.job_id, Allocation((room.share,)), Because(ROOM_MADE, scores))
     return [*moves, start]
-
-
-def _carry_out(changes: Sequence[Change], draft: Draft, view: View) -> None:
-    """Do in a draft what a plan changes; whether it may is not asked here."""
-    for change in changes:
-        job = view.jobs.get(change.job_id)
-        if job is None:
-            continue  # the approver refuses it
-        if type(change) is Pack:
-            draft.open_up(job, change.allocation)
-        elif type(change) is Reshape:
-            draft.reshape(job.allocation, change.allocation)
-        else:
-            if type(change) is not Start:
-                draft.free(job)
-            if type(change) is not Suspend:
-                draft.allocate(job, change.allocation)
 
 
 def _joined(plan: Plan, found: Sequence[Change], started: Sequence[Job], view: View) -> Plan:

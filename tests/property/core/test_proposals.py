@@ -10,11 +10,14 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shunter.app.config.policies import completed
 from shunter.app.replaying.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.core.digest import state_digest
 from shunter.core.fold import apply
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.placement import PLACEMENTS
+from shunter.core.proposals.scheme import CanPropose, Decentralised
 from shunter.core.state import State
 from shunter.events import SchedulerStarted, encode_record
 from shunter.events.facts.decisions import AllocationChanged
@@ -22,6 +25,9 @@ from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
+from shunter.policies.gavel.objectives import FastestFirst, MaxMinFairness
+from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
+from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
@@ -36,12 +42,28 @@ schemes = st.builds(
     retry_us=st.integers(1, 6),
     reserve_after=st.integers(1, 4),
 )
-NAMES = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf")
+RANKED = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf")
+NAMES = (*RANKED, "gavel", "gavel", "gavel_agnostic_fifo")
+
+
+def chosen(name: str, how: Decentralised, placement: str = "consolidated") -> AnyPolicy:
+    """Return a policy whose jobs have schedulers; turns are of 20 us where it has some."""
+    where = PLACEMENTS[placement]()
+    base: AnyPolicy
+    if name.startswith("gavel"):
+        is_fair = name == "gavel"
+        objective = MaxMinFairness() if is_fair else FastestFirst(agnostic=True)
+        base = GavelPolicy(objective, where, Timing(20, 200))
+    elif name == "two_level":
+        base = completed(TwoLevelPolicy("las", {}, "user", {}, 20, where), where)
+    else:
+        base = las_policy(placement=placement) if name == "las" else policy(name, placement)
+    assert isinstance(base, CanPropose)
+    return base.with_scheme(how)
 
 
 def played(scene: Scene, name: str, how: Decentralised) -> tuple[Outcome, Recorded]:
-    base = las_policy(placement=scene.placement) if name == "las" else policy(name, scene.placement)
-    by, world = replace(base, scheme=how), replace(scene.world, decentralised=how)
+    by, world = chosen(name, how, scene.placement), replace(scene.world, decentralised=how)
     outcome = run(world, by, wrapped=lambda backend: Commanded(backend, scene.commands))
     start = outcome.events[0]
     assert isinstance(start, SchedulerStarted)
@@ -146,7 +168,7 @@ def test_all_contenders_run_in_the_end(
         decentralised=how,
         costs=Costs(),
     )
-    outcome = run(world, replace(policy(name), scheme=how))
+    outcome = run(world, chosen(name, how))
 
     assert len(outcome.ended) == len(trace)
     assert not outcome.state.proposals.reserved
@@ -165,7 +187,7 @@ def test_who_was_rejected_often_enough_is_approved_next(
         for number, (at, gpus, lasts) in enumerate(sorted(jobs))
     ]
     world = World(servers=servers(4, 4), jobs=tuple(trace), decentralised=how)
-    outcome = run(world, replace(policy("fifo"), scheme=how))
+    outcome = run(world, chosen("fifo", how))
     most = max(_rejected_in_a_row(outcome.of(GangApproved, GangRejected)), default=0)
     assert most <= reserve_after
 
@@ -183,7 +205,7 @@ def test_without_staleness_nothing_collides() -> None:
     jobs = [trace_job(number, 1 + number % 4, at=number // 3, lasts=5) for number in range(60)]
     how = scheme(0)
     world = World(servers=servers(4, 4, 4), jobs=tuple(jobs), decentralised=how)
-    outcome = run(world, replace(policy("fifo"), scheme=how))
+    outcome = run(world, chosen("fifo", how))
     assert outcome.state.proposals.approved == 60
     assert outcome.state.proposals.rejected == 0
 
@@ -194,6 +216,6 @@ def test_the_staler_views_are_the_more_collides() -> None:
     for staleness_us in (0, 2, 40):
         how = scheme(staleness_us, candidates=1, reserve_after=50)
         world = World(servers=servers(*[8] * 12), jobs=tuple(jobs), decentralised=how)
-        rates.append(run(world, replace(policy("fifo"), scheme=how)).state.proposals.conflict_rate)
+        rates.append(run(world, chosen("fifo", how)).state.proposals.conflict_rate)
     assert rates[0] == 0
     assert rates[0] < rates[1] < rates[2]

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.plan import Change, Plan
+from shunter.core.proposals.divided import divided
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation
@@ -18,7 +20,7 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 
-__all__ = ["Placements", "demand_of", "fill_up", "let_stay", "seat"]
+__all__ = ["Placements", "as_placed", "demand_of", "fill_up", "let_stay", "seat"]
 
 
 @dataclass(slots=True)
@@ -69,6 +71,17 @@ def let_stay(
             for share in shares:
                 draft.take(share)
             seats.places[job.job_id] = on, job.allocation
+
+
+def as_placed(changes: Sequence[Change], seats: Placements) -> tuple[Change, ...]:
+    """Return the changes of a plan, with the starts that are proposed last, in order of placement.
+
+    Who looks for places in that order, without staleness, finds room for all of them.
+    """
+    starts, others = divided(Plan(tuple(changes)))
+    numbers = {job_id: number for number, job_id in enumerate(seats.places)}
+    starts.sort(key=lambda start: numbers[start.job_id])
+    return (*others, *starts)
 
 
 def demand_of(job: Job, placement: Placement, view: View) -> Demand:
