@@ -43,7 +43,7 @@ schemes = st.builds(
     reserve_after=st.integers(1, 4),
 )
 RANKED = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf")
-NAMES = (*RANKED, "gavel", "gavel", "gavel_agnostic_fifo")
+NAMES = (*RANKED, "gavel", "gavel", "gavel_agnostic_fifo", "two_level")
 
 
 def chosen(name: str, how: Decentralised, placement: str = "consolidated") -> AnyPolicy:
