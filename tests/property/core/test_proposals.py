@@ -18,9 +18,10 @@ from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import PLACEMENTS
 from shunter.core.proposals.scheme import CanPropose, Decentralised
+from shunter.core.round_loop import run_rounds
 from shunter.core.state import State
-from shunter.events import SchedulerStarted, encode_record
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events import SchedulerStarted, encode_payload, encode_record
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
@@ -30,8 +31,20 @@ from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
 from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.commanded import Commanded
-from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
+from tests.factories import (
+    Outcome,
+    Tape,
+    World,
+    drive,
+    las_policy,
+    policy,
+    run,
+    scheme,
+    servers,
+    trace_job,
+)
 from tests.property.invariants import check_state
+from tests.property.test_fold_laws import Forgetting
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
 
@@ -71,6 +84,13 @@ def played(scene: Scene, name: str, how: Decentralised) -> tuple[Outcome, Record
     return outcome, Recorded(events, rebuilt(by, world.rules(instant=world.backend().instant)))
 
 
+in_turns = st.lists(
+    st.tuples(st.integers(0, 30), st.sampled_from([1, 1, 2, 2, 4]), st.integers(1, 90)),
+    min_size=4,
+    max_size=16,
+)
+
+
 @settings(max_examples=120)
 @given(scene=scenes(), name=st.sampled_from(NAMES), how=schemes)
 def test_any_run_of_proposals_is_decided_again(scene: Scene, name: str, how: Decentralised) -> None:
@@ -101,6 +121,20 @@ def test_gangs_are_granted_whole_and_once(scene: Scene, name: str, how: Decentra
         apply(state, event)
         if isinstance(event, AllocationChanged):
             check_state(state)
+
+
+@settings(max_examples=40)
+@given(scene=scenes(), name=st.sampled_from(NAMES), how=schemes, every=st.integers(1, 4))
+def test_memory_read_again_leads_to_the_same_events(
+    scene: Scene, name: str, how: Decentralised, every: int
+) -> None:
+    outcome, _ = played(scene, name, how)
+    world = replace(scene.world, decentralised=how)
+    people = Commanded(world.backend(), scene.commands)
+    core, events = world.scheduler(chosen(name, how, scene.placement), instant=people.instant)
+    tape = Tape(events)
+    drive(run_rounds(core, Forgetting(people, core, every), tape, until_us=world.until_us))
+    assert encode_payload(tape.events) == encode_payload(outcome.events)
 
 
 def check_granted(
@@ -192,10 +226,39 @@ def test_who_was_rejected_often_enough_is_approved_next(
     assert most <= reserve_after
 
 
-def _rejected_in_a_row(verdicts: list[GangApproved | GangRejected]) -> Iterator[int]:
-    """Yield how often a job was rejected in a row, after each verdict."""
+@settings(max_examples=60)
+@given(
+    jobs=in_turns,
+    name=st.sampled_from(["gavel", "gavel_agnostic_fifo", "two_level"]),
+    reserve_after=st.integers(1, 3),
+    round_us=st.sampled_from([0, 3]),
+)
+def test_jobs_in_turns_of_policies_are_approved_as_soon_and_run_to_their_ends(
+    jobs: list[tuple[int, int, int]], name: str, reserve_after: int, round_us: int
+) -> None:
+    """Views are older than a turn is long, and each turn has others start."""
+    how = scheme(40, candidates=1, reserve_after=reserve_after)
+    trace = [
+        trace_job(number, gpus, at=at, lasts=lasts)
+        for number, (at, gpus, lasts) in enumerate(sorted(jobs))
+    ]
+    world = World(servers=servers(4, 4), jobs=tuple(trace), round_us=round_us, decentralised=how)
+    outcome = run(world, chosen(name, how))
+    assert len(outcome.ended) == len(trace)
+    verdicts = outcome.of(GangApproved, GangRejected, RoundPlanned)
+    assert max(_rejected_in_a_row(verdicts), default=0) <= reserve_after
+
+
+def _rejected_in_a_row(
+    verdicts: list[GangApproved | GangRejected | RoundPlanned],
+) -> Iterator[int]:
+    """Yield how often a job was rejected in a row while it might be proposed."""
     counts: dict[JobId, int] = {}
     for event in verdicts:
+        if isinstance(event, RoundPlanned):
+            for job_id in event.dismissed:
+                counts.pop(job_id, None)
+            continue
         rejected = isinstance(event, GangRejected)
         counts[event.job_id] = counts.get(event.job_id, 0) + 1 if rejected else 0
         yield counts[event.job_id]
