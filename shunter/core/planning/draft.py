@@ -119,9 +119,9 @@ class Draft:
         self._use_quota(job.spec.queue, -what.gpus)
 
     def undo(self, job_id: JobId, before: Allocation, after: Allocation) -> None:
-        """Let a job have again what it had before a change, whatever has become of it since.
+        """Let a job have again what it had before a change.
 
-        Those that were changed after it are to be undone before.
+        All later changes, of any job, are to be undone before; the job may have ended since.
         """
         shares = after.shares
         if after.sharing is not _EXCLUSIVE:

@@ -1,9 +1,9 @@
 """The schedulers of single jobs: from what the order would start to what they propose.
 
 The plan of a policy says who starts, who leaves for that, and where all of them would find a place
-at once. In the decentralised scheme only the first two are taken from it (`divided.py`). Who may start is
-admitted; the scheduler of each admitted job then looks for places of its own, in a view of an
-earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
+at once. In the decentralised scheme only the first two are taken from it (`divided.py`). Who may
+start is admitted; the scheduler of each admitted job then looks for places of its own, in a view of
+an earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
 rejected. After so many rejections the place that the order found for a job is kept for it: nobody
 else's proposal may have that, so that its next one is approved.
 """

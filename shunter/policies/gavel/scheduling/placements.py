@@ -74,7 +74,7 @@ def let_stay(
 
 
 def as_placed(changes: Sequence[Change], seats: Placements) -> tuple[Change, ...]:
-    """Return the changes of a plan, with the starts that are proposed last, in order of placement.
+    """Return changes with the starts that are proposed last, as they were placed.
 
     Who looks for places in that order, without staleness, finds room for all of them.
     """

@@ -62,7 +62,7 @@ class GavelMemory:
     who wants GPUs, or what GPUs there are. `told` are the recorded reasons of those that wait.
     `guessed` are rates of jobs from those of other jobs, and how far off such guesses are; `found`
     are those last looked up. `packing` is what a placement that adapts to the load goes by,
-    `places` what a maker of room does, `proposals` what job schedulers remember, where they propose.
+    `places` what a maker of room does, `proposals` what job schedulers remember.
     """
 
     ledger: Ledger = field(default_factory=lambda: Ledger([], 1.0))
