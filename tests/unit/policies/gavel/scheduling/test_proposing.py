@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shunter.app.config.policies import completed
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.proposals.scheme import CanPropose, Decentralised
@@ -17,6 +18,7 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
 from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
 from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
+from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, run, scheme, trace_job
 
@@ -172,6 +174,19 @@ def test_types_are_those_of_the_plan() -> None:
     outcome = proposed(world, seconds_stale(30))
     for event in outcome.of(GangProposed):
         assert len({one.shares[0].node for one in event.candidates}) == 1
+
+
+def test_under_two_level_nobody_leaves_because_somebody_proposes_again() -> None:
+    jobs = tuple([trace_job(number, lasts=END_US, user=f"u{number % 3}") for number in range(14)])
+    world = World(servers=(node_added(gpus=8),), jobs=jobs, until_us=END_US)
+    where = PLACEMENTS["consolidated"]()
+    by = completed(TwoLevelPolicy("fifo", {}, "user", {}, TURN_US, where), where)
+    assert isinstance(by, CanPropose)
+    outcome = proposed(world, replace(seconds_stale(30), candidates=1), by)
+    assert outcome.of(GangRejected)
+    left_us = [each.at_us for each in outcome.of(AllocationChanged) if not each.allocation.shares]
+    assert left_us
+    assert {at_us % TURN_US for at_us in left_us} == {0}
 
 
 def test_memory_is_written_and_read_again() -> None:
