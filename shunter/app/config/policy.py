@@ -276,12 +276,6 @@ class PolicySection(Section):
                 "policy.decentralised: with policy.slicing jobs are put on GPUs that others have, "
                 "and a proposal is granted only GPUs that are free; leave one of the two out"
             )
-        if self.sizing not in (None, Mechanism.proportional):
-            raise ConfigError(
-                f"policy.decentralised: with policy.sizing {self.sizing.value!r} a start takes "
-                "CPUs and memory from jobs of the server that it goes to, which one plan must say; "
-                "expected 'proportional', or leave one of the two out"
-            )
         if self.sizing is not None and not self.decentralised.scheme.built_in:
             raise ConfigError(
                 "policy.decentralised.schedulers: callers propose GPUs with what a job asks for "
@@ -303,21 +297,17 @@ class PolicySection(Section):
                 f"{key}: expected policy.placement = 'topology', not {self.placement!r}; or leave "
                 "the table out"
             )
-        self._refuse_beside("topology.make_room", "decentralised", "sizing", "slicing")
+        if self.slicing is not None:
+            raise ConfigError(
+                f"{key}: with policy.slicing jobs are put on GPUs that others have, so a place is "
+                "never waited for; leave one of the two out"
+            )
         if not isinstance(policy, CanMakeRoom):
             raise ConfigError(
                 f"{key}: policy {policy.name!r} makes no room by moves; expected an index policy, "
                 "one of gavel's or two_level; or leave the table out"
             )
         return policy.with_room(section.making_room())
-
-    def _refuse_beside(self, key: str, *others: str) -> None:
-        """Raise a ConfigError if a key is set by which jobs get GPUs in another way."""
-        for other in [other for other in others if getattr(self, other) is not None]:
-            raise ConfigError(
-                f"policy.{key}: with policy.{other} jobs get their GPUs in another way; leave one "
-                "of the two out"
-            )
 
     def tolerance(self, *, is_measured: bool) -> float:
         """Return from which part on a measured speed corrects the table; 0: none does.

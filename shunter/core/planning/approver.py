@@ -134,6 +134,8 @@ class Check:
         "guards",
         "homes_are_fixed",
         "now_us",
+        "otherwise",
+        "reshaped",
         "servers",
         "state",
         "takes_turns",
@@ -147,6 +149,8 @@ class Check:
         self.now_us = now_us
         self.takes_turns = self.homes_are_fixed = False
         self.given: dict[JobId, Sharing] = {}
+        self.reshaped: dict[JobId, Allocation] = {}
+        self.otherwise: set[JobId] = set()
 
     def run(self, plan: Plan, dropped: set[JobId]) -> Approval:
         """Check every change in order, leaving out the suspensions in `dropped`."""
@@ -183,6 +187,10 @@ class Check:
             seen.add(job_id)
             if refusal is None:
                 granted.append(change)
+                if type(change) is Reshape:
+                    self.reshaped[job_id] = change.allocation
+                else:
+                    self.otherwise.add(job_id)
                 if type(change) is Suspend:
                     left.add(job_id)
             else:

@@ -6,11 +6,12 @@ of it outlives the planning. It is the one book of a planning: the engines find 
 the approver carries a plan of others out in it, change by change.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from shunter.core.cluster import CPU_POOL, PlannedTenants, Pool
 from shunter.core.cluster.pool import Before
 from shunter.core.placement import Placement, find
+from shunter.core.planning.plan import Change, Pack, Reshape, Start, Suspend
 from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -36,7 +37,7 @@ class Draft:
     holds what undoes each change: a pool's numbers of before, or a call.
     """
 
-    __slots__ = ("_cluster", "_journal", "_queues", "_quota_used", "_tenants", "pools")
+    __slots__ = ("_cluster", "_counted", "_journal", "_queues", "_quota_used", "_tenants", "pools")
 
     def __init__(self, look: View | State) -> None:
         self._cluster = look.cluster
@@ -45,6 +46,7 @@ class Draft:
         self._journal: list[Before | Callable[[], None]] = []
         self._tenants: PlannedTenants | None = None
         self._quota_used: dict[QueueName, int] = {}
+        self._counted: dict[JobId, Sequence[Share]] = {}
 
     def __enter__(self) -> "Draft":
         return self
@@ -107,10 +109,18 @@ class Draft:
             self._journal.append(self.tenants.join(job.job_id, what.shares))
         self._use_quota(job.spec.queue, what.gpus)
 
+    def count(self, job: Job, shares: Sequence[Share]) -> None:
+        """Let a job have other CPUs and memory beside its GPUs while this draft is open."""
+        self._counted[job.job_id] = shares
+        for old, new in zip(job.allocation.shares, shares, strict=True):
+            more = new.beside - old.beside
+            if more.cpus_milli or more.memory_mb:
+                self.take(Share(old.node, 0, more.cpus_milli, more.memory_mb))
+
     def free(self, job: Job) -> None:
         """Take from a job what it was given; GPUs with other tenants stay taken."""
         what = job.allocation
-        shares = what.shares
+        shares = self._counted.get(job.job_id, what.shares)
         if what.sharing is not _EXCLUSIVE:
             self._journal.append(self.tenants.leave(job.job_id, shares))
             shares = tuple([self.tenants.abandoned(share) for share in shares])
@@ -133,6 +143,22 @@ class Draft:
             self.take(share)
         if before.sharing is not _EXCLUSIVE:
             self._journal.append(self.tenants.join(job_id, before.shares))
+
+    def carry_out(self, changes: Iterable[Change], jobs: Mapping[JobId, Job]) -> None:
+        """Do what a plan changes; whether it may is not asked here."""
+        for change in changes:
+            job = jobs.get(change.job_id)
+            if job is None:
+                continue  # the approver refuses it
+            if type(change) is Pack:
+                self.open_up(job, change.allocation)
+            elif type(change) is Reshape:
+                self.reshape(job.allocation, change.allocation)
+            else:
+                if type(change) is not Start and job.allocation.shares:
+                    self.free(job)
+                if type(change) is not Suspend:
+                    self.allocate(job, change.allocation)
 
     def open_up(self, job: Job, packed: Allocation) -> None:
         """Let a job that has its GPUs to itself have company from now on."""

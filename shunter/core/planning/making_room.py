@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from shunter.core.interfaces import AnyPolicy, Observers, both
 from shunter.core.placement import Placement
+from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import Plan
 from shunter.core.state import Job
 from shunter.core.view import View
@@ -58,7 +59,14 @@ class RoomMaker(Protocol):
     def every_us(self) -> int:
         """How long after a plan to look again while gangs wait."""
 
-    def after(self, plan: Plan, view: View, placement: Placement, gangs: Iterable[Job]) -> Plan:
+    def after(
+        self,
+        plan: Plan,
+        view: View,
+        placement: Placement,
+        gangs: Iterable[Job],
+        needs: Needs | None = None,
+    ) -> Plan:
         """Return a plan with the moves that pay, and the starts that they make possible.
 
         Args:
@@ -66,6 +74,7 @@ class RoomMaker(Protocol):
             view: the cluster and the jobs.
             placement: where gangs go.
             gangs: who waits after the plan for one of `HELD_BACK`, the first one first.
+            needs: what jobs must find; None: gangs what they ask for, and movers what they have.
         """
 
 

@@ -114,13 +114,15 @@ class Proposal:
     """Candidate placements of a waiting gang, the best first.
 
     The approver starts the job on the first of them that is wholly free for it, or nowhere.
-    `version` is the number of the last event in the view in which they were found.
+    `version` is the number of the last event in the view in which they were found. `gives` is what
+    running jobs give up of CPUs and memory, in this order, where a candidate lacks some.
     """
 
     job_id: JobId
     version: int
     candidates: tuple[Allocation, ...]
     because: Because
+    gives: tuple[Reshape, ...] = ()
 
 
 @fact

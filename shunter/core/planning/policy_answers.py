@@ -215,9 +215,11 @@ def _checked(plan: Plan) -> Plan:
         admitted=tuple(_ids("admitted", plan.admitted)),
         dismissed=tuple(_ids("dismissed", plan.dismissed)),
     )
-    for change in checked.changes:
-        if not all(isfinite(score) for score in change.because.scores):
-            raise PlanError(f"changes: a score of job {change.job_id} is not finite")
+    gives = [give for proposal in checked.proposals for give in proposal.gives]
+    for where, changes in (("changes", checked.changes), ("proposals", gives)):
+        for change in changes:
+            if not all(isfinite(score) for score in change.because.scores):
+                raise PlanError(f"{where}: a score of job {change.job_id} is not finite")
     return checked
 
 

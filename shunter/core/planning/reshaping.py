@@ -15,7 +15,7 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
 
-__all__ = ["reshape_together"]
+__all__ = ["refused_shape", "reshape_together"]
 
 Refusal = tuple[Reason, str]
 
@@ -32,7 +32,7 @@ def reshape_together(
     mark, more = draft.mark, dict[NodeName, Resources]()
     for change in changes:
         job = state.jobs[change.job_id]
-        refusal = _refusal(job, change.allocation)
+        refusal = refused_shape(job, change.allocation)
         if refusal is not None:
             refused[job.job_id] = refusal
             continue
@@ -47,7 +47,7 @@ def reshape_together(
     return refused
 
 
-def _refusal(job: Job, target: Allocation) -> Refusal | None:
+def refused_shape(job: Job, target: Allocation) -> Refusal | None:
     """Return why a job cannot have such shares, whatever its servers have left."""
     before = job.allocation
     if job.is_of_one_size:

@@ -13,10 +13,11 @@ from typing import Protocol
 from shunter.core.planning.approver import Check, no_such_job
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
-from shunter.core.planning.plan import Plan
+from shunter.core.planning.plan import Plan, Reshape
+from shunter.core.proposals.giving import taken_with
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.state import Job, State
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped, PlanRejected
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -56,6 +57,14 @@ class Rules(Protocol):
 
 
 @fact
+class Granted:
+    """Which candidate is granted, and what others gave up for it."""
+
+    choice: int
+    gives: tuple[Reshape, ...] = ()
+
+
+@fact
 class Refused:
     """Why the first candidate cannot be granted, nor any other; its taken GPUs."""
 
@@ -88,12 +97,14 @@ def settled(plan: Plan, check: Check, rules: Rules) -> Iterator[Event]:
         proposed.add(job_id)
         version = min(proposal.version, state.seq)
         yield GangProposed(now_us, job_id, version, proposal.candidates)
-        choice = judged(job, proposal.candidates, check, kept)
-        if isinstance(choice, Refused):
-            yield _rejected(choice, job, state, now_us, rules)
+        granted = judged(job, proposal.candidates, check, kept, proposal.gives)
+        if isinstance(granted, Refused):
+            yield _rejected(granted, job, state, now_us, rules)
         else:
-            target = proposal.candidates[choice]
-            yield GangApproved(now_us, job_id, state.seq, choice)
+            target = proposal.candidates[granted.choice]
+            for give in granted.gives:
+                yield JobReshaped(now_us, give.job_id, give.allocation, give.because)
+            yield GangApproved(now_us, job_id, state.seq, granted.choice)
             yield AllocationChanged(now_us, job_id, target, proposal.because, rules.instant)
 
 
@@ -110,18 +121,18 @@ def gang_reactions(
 
 def answered(event: GangProposed, state: State, rules: Rules) -> list[Event]:
     """Return what follows from a proposal of a caller that has just been folded."""
-    choice = looked_at(event, state, rules)
+    granted = looked_at(event, state, rules)
     job = state.jobs[event.job_id]
-    if isinstance(choice, Refused):
-        return [_rejected(choice, job, state, event.at_us, rules, CALLER)]
-    target = event.candidates[choice]
+    if isinstance(granted, Refused):
+        return [_rejected(granted, job, state, event.at_us, rules, CALLER)]
+    target = event.candidates[granted.choice]
     return [
-        GangApproved(event.at_us, job.job_id, state.seq, choice, CALLER),
+        GangApproved(event.at_us, job.job_id, state.seq, granted.choice, CALLER),
         AllocationChanged(event.at_us, job.job_id, target, PROPOSED, rules.instant),
     ]
 
 
-def looked_at(event: GangProposed, state: State, rules: Rules) -> int | Refused:
+def looked_at(event: GangProposed, state: State, rules: Rules) -> Granted | Refused:
     """Return which candidate of a caller's proposal can be granted now, or why none."""
     book, job = state.proposals, state.jobs[event.job_id]
     if rules.decentralised is None:
@@ -135,8 +146,12 @@ def looked_at(event: GangProposed, state: State, rules: Rules) -> int | Refused:
 
 
 def judged(
-    job: Job, candidates: tuple[Allocation, ...], check: Check, kept: Masks
-) -> int | Refused:
+    job: Job,
+    candidates: tuple[Allocation, ...],
+    check: Check,
+    kept: Masks,
+    gives: Sequence[Reshape] = (),
+) -> Granted | Refused:
     """Take the first candidate that is wholly free; return which, or why none is.
 
     Args:
@@ -144,6 +159,7 @@ def judged(
         candidates: the best first.
         check: what is left.
         kept: the masks of the GPUs that are kept for jobs, by server and job.
+        gives: what others can give up of CPUs and memory.
     """
     if not job.is_eligible:
         return Refused(Reason.refused, f"the job is {job.phase}, on hold or blocked")
@@ -153,9 +169,9 @@ def judged(
         if refusal is None and target.sharing is not _EXCLUSIVE:
             refusal = Reason.refused, "a gang that is proposed has its GPUs to itself"
         if refusal is None:
-            refusal = check.take(job, target, job.demand)
-        if refusal is None:
-            return number
+            refusal, given = taken_with(job, target, gives, check)
+            if refusal is None:
+                return Granted(number, given)
         first = first or refusal
     assert first is not None, "a proposal names a candidate"
     return Refused(*first, _conflicts(job, candidates[0], check, kept))

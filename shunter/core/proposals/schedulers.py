@@ -8,12 +8,12 @@ rejected. After so many rejections the place that the order found for a job is k
 else's proposal may have that, so that its next one is approved.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from shunter.core.interfaces import Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
     Change,
@@ -22,23 +22,17 @@ from shunter.core.planning.plan import (
     Reservation,
     Start,
 )
-from shunter.core.proposals.divided import carry_out, divided
+from shunter.core.proposals.divided import divided
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
-from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.fact import replace
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.resources import Resources
 
-__all__ = ["decentralised_plan"]
+__all__ = ["decentralised_plan", "without_proposed"]
 
 Reserved = Mapping[JobId, tuple[Share, ...]]
-
-
-def _demand_of(job: Job) -> Demand:
-    return job.waits_as
 
 
 def decentralised_plan(
@@ -48,7 +42,7 @@ def decentralised_plan(
     view: View,
     placement: Placement,
     rng: Rng,
-    demand_of: Callable[[Job], Demand] = _demand_of,
+    needs: Needs | None = None,
 ) -> Plan:
     """Return a plan in which job schedulers propose what the order would start.
 
@@ -59,7 +53,7 @@ def decentralised_plan(
         view: the state as it is.
         placement: how each of them looks for places.
         rng: where the age of their views comes from, and which place they prefer.
-        demand_of: what a job looks for, where the state does not say it.
+        needs: what jobs must find; None: what they ask for.
     """
     starts, others = divided(plan)
     names = {start.job_id for start in starts}
@@ -67,12 +61,12 @@ def decentralised_plan(
     new = tuple([start.job_id for start in starts if start.job_id not in admitted])
     gone = tuple([job_id for job_id in admitted if job_id not in names])
     with Draft(view) as draft:
+        if needs is not None:
+            needs.settle(draft)
         reserved = dict(_reserved(starts, others, scheme, draft, view))
         proposals: tuple[Proposal, ...] = ()
         if scheme.built_in:
-            schedulers = _Schedulers(
-                *(scheme, memory, view, placement, rng, draft, reserved), demand_of
-            )
+            schedulers = _Schedulers(scheme, memory, view, placement, rng, draft, reserved, needs)
             proposals = tuple(schedulers.propose(starts, others))
     if not (others or new or gone or reserved or proposals) and plan == EMPTY_PLAN:
         return EMPTY_PLAN
@@ -91,6 +85,12 @@ def decentralised_plan(
     )
 
 
+def without_proposed(plan: Plan) -> Plan:
+    """Return a plan without the starts that job schedulers propose."""
+    starts, others = divided(plan)
+    return replace(plan, changes=others) if starts else plan
+
+
 class _Schedulers:
     """The schedulers of the admitted jobs, in the order of the policy."""
 
@@ -103,8 +103,9 @@ class _Schedulers:
         rng: Rng,
         draft: Draft,
         reserved: Reserved,
-        demand_of: Callable[[Job], Demand],
+        needs: Needs | None,
     ) -> None:
+        self._needs = needs
         self._scheme = scheme
         self._memory = memory
         self._view = view
@@ -112,7 +113,6 @@ class _Schedulers:
         self._rng = rng
         self._draft = draft
         self._reserved = reserved
-        self._demand_of = demand_of
 
     def propose(self, starts: Sequence[Start], others: Sequence[Change]) -> Iterator[Proposal]:
         """Yield what they propose whose turn it is, each in its own view.
@@ -121,7 +121,7 @@ class _Schedulers:
         """
         draft, stale = self._draft, self._scheme.staleness_us > 0
         if not stale:
-            _leave(others, draft, self._view)
+            draft.carry_out(others, self._view.jobs)
             for shares in self._reserved.values():
                 _take(shares, draft)
         for start in starts:
@@ -147,7 +147,10 @@ class _Schedulers:
             for shares in self._reserved.values():
                 _take(shares, draft)
         pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
-        demand = _sized(self._demand_of(view.jobs[start.job_id]), start.allocation)
+        job = view.jobs[start.job_id]
+        demand = job.waits_as
+        if self._needs is not None:
+            demand = self._needs.demand(demand, job, pool)
         found: list[Allocation] = []
         while len(found) < self._scheme.candidates:
             place = draft.place(self._placement, pool, demand)
@@ -160,14 +163,6 @@ class _Schedulers:
                 other = rng.below(last + 1)
                 found[last], found[other] = found[other], found[last]
         return version, found
-
-
-def _sized(demand: Demand, found: Allocation) -> Demand:
-    """Return a demand with the CPUs and memory that the order gives the job."""
-    beside = sum([share.beside for share in found.shares], Resources())
-    if (beside.cpus_milli, beside.memory_mb) == (demand.cpus_milli, demand.memory_mb):
-        return demand
-    return replace(demand, cpus_milli=beside.cpus_milli, memory_mb=beside.memory_mb)
 
 
 def _reserved(
@@ -184,7 +179,7 @@ def _reserved(
     ]
     if not wanting:
         return
-    _leave(others, draft, view)
+    draft.carry_out(others, view.jobs)
     found: list[tuple[JobId, tuple[Share, ...]]] = []
     for kept_first in (True, False):  # what is kept already stays so
         for start in wanting:
@@ -211,11 +206,6 @@ def _is_over(job_id: JobId, scheme: Decentralised, view: View) -> bool:
 
 def _are_free(shares: Sequence[Share], draft: Draft) -> bool:
     return all(draft.has(share) for share in shares)
-
-
-def _leave(others: Sequence[Change], draft: Draft, view: View) -> None:
-    """Carry out in a draft what this plan changes by itself."""
-    carry_out(others, draft, view)
 
 
 def _take(shares: Sequence[Share], draft: Draft) -> None:

@@ -20,20 +20,19 @@ from shunter.core.planning.plan import (
     Change,
     Plan,
     Reservation,
-    Reshape,
     Start,
     Suspend,
 )
 from shunter.core.proposals.memory import ProposalMemory, proposal_observers
-from shunter.core.proposals.schedulers import decentralised_plan
+from shunter.core.proposals.schedulers import decentralised_plan, without_proposed
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking.consolidation_classes import classes_of
 from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
-from shunter.core.ranking.keys import LAST, rank_of
+from shunter.core.ranking.keys import LAST, drift, rank_of
 from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.placing import Placing, Shares
-from shunter.core.ranking.ranking import Ranking
+from shunter.core.ranking.ranking import NO_POOL, Ranking
 from shunter.core.ranking.selection import MAKES_ROOM, Bars, Selection, Walk
 from shunter.core.ranking.wait_reasons import class_waits
 from shunter.core.sizing import (
@@ -42,7 +41,7 @@ from shunter.core.sizing import (
     Sizing,
     SizingInput,
     seek,
-    size_servers,
+    sized_plan,
     solve_sizes,
     speed_of_sizes,
 )
@@ -106,7 +105,7 @@ class RankedPolicy:
         ranking.set_quotas(view.queues)
         ranking.remember(view.class_waits)
         if self.sizing is not None:
-            ranking.sizes = SizeBook.of(view)
+            ranking.sizes = SizeBook.of(view, start_small=self.scheme is not None)
         if self.scheme is not None:
             ranking.proposals = ProposalMemory.of(self.scheme, view)
         if self.room is not None:
@@ -183,37 +182,48 @@ class RankedPolicy:
 
     def plan(self, memory: Ranking, view: View, rng: Rng) -> Plan:
         """Pick, place, and say why; or let job schedulers propose where."""
-        plan = self._centrally(memory, view)
-        if self.room is not None:
-            held = memory.held_back(plan)
-            # Where nobody overtakes the head, who stands behind it has its turn in the next plan.
-            held = held if self.index.misfit is Misfit.skipped else held[:1]
-            gangs = [view.jobs[job_id] for job_id in held]
-            plan = self.room.after(plan, view, at_load(self.placement, memory.packing), gangs)
-        if self.scheme is None or memory.proposals is None:
+        plan, guarantees = self._unsized(memory, view)
+        scheme, proposing = self.scheme, memory.proposals
+        if scheme is not None and proposing is not None:
+            placement = at_load(self.placement, memory.packing)
+            plan = decentralised_plan(plan, scheme, proposing, view, placement, rng, guarantees)
+        if guarantees is None:
             return plan
-        placement = at_load(self.placement, memory.packing)
-        return decentralised_plan(plan, self.scheme, memory.proposals, view, placement, rng)
+        given = self._sizing_input(plan, guarantees, memory, view)
+        return sized_plan(plan, given, is_drafted=not memory.quotas)
 
-    def _centrally(self, memory: Ranking, view: View) -> Plan:
-        """Pick, place, and say why; pick again without the jobs that find no place."""
+    def _unsized(self, memory: Ranking, view: View) -> tuple[Plan, Guarantees | None]:
+        """Pick, place, make room, and say why; jobs have what they are guaranteed, if anything."""
         memory.look_at(view.pools)
         with Draft(view) as draft:
             drafted = self._drafted(memory, view, draft)
-            walk, promise = drafted.walk, drafted.promise
-            placed: Mapping[JobId, Shares] = drafted.placing.placed
-            reshapes: tuple[Reshape, ...] = ()
-            sizable = self._sizable(drafted, memory, view)
-            if sizable is not None:
-                sized = size_servers(sizable)
-                placed, reshapes = sized.starts, sized.reshapes
+            placed = drafted.sought(memory, view)
+        plan, guarantees = self._planned(drafted, placed, memory, view), drafted.guarantees
+        if self.room is None:
+            return plan, guarantees
+        held = memory.held_back(plan)
+        # Where nobody overtakes the head, who stands behind it has its turn in the next plan.
+        held = held if self.index.misfit is Misfit.skipped else held[:1]
+        gangs = [view.jobs[job_id] for job_id in held]
+        placement = at_load(self.placement, memory.packing)
+        return self.room.after(plan, view, placement, gangs, guarantees), guarantees
+
+    def _planned(
+        self,
+        drafted: "_Drafted",
+        placed: Mapping[JobId, Shares],
+        memory: Ranking,
+        view: View,
+    ) -> Plan:
+        """Say who starts and leaves, who waits and why."""
+        walk, promise = drafted.walk, drafted.promise
         picked, waits = walk.picked, class_waits(walk, view)
         moved = memory.reclassed
-        if not (picked.starts or picked.victims or waits or moved or promise or reshapes):
+        if not (picked.starts or picked.victims or waits or moved or promise):
             return EMPTY_PLAN
         stay = [view.jobs[job_id] for job_id in moved if job_id not in placed] if moved else ()
         return Plan(
-            self._changes(picked, placed, reshapes, view.now_us),
+            self._changes(picked, placed, view.now_us),
             waits,
             reservations=() if promise is None else (promise,),
             consolidated=tuple([job.job_id for job in stay if not job.must_consolidate]),
@@ -276,48 +286,39 @@ class RankedPolicy:
         self, memory: Ranking, view: View, find: Callable[[SizingInput], Found | None]
     ) -> Found | None:
         """Return what is found of the round that comes next; None: nothing is sized."""
-        memory.look_at(view.pools)
-        with Draft(view) as draft:
-            drafted = self._drafted(memory, view, draft)
-            sizable = self._sizable(drafted, memory, view)
-            return None if sizable is None else find(sizable)
-
-    def _sizable(self, drafted: "_Drafted", memory: Ranking, view: View) -> SizingInput | None:
-        """Return what is to be sized, those that start in better places; None: nothing."""
-        walk, placing, guarantees = drafted.walk, drafted.placing, drafted.guarantees
-        if guarantees is None or memory.sizes is None:
+        plan, guarantees = self._unsized(memory, view)
+        if guarantees is None:
             return None
-        ordered = {entry.job_id: entry.key + walk.drift for entry, _ in walk.picked.starts}
-        entries = memory.entries
+        if self.scheme is not None:  # where the others start, the approver says
+            plan = without_proposed(plan)
+        return find(self._sizing_input(plan, guarantees, memory, view))
+
+    def _sizing_input(
+        self, plan: Plan, guarantees: Guarantees, memory: Ranking, view: View
+    ) -> SizingInput:
+        """Return what is to be sized after a plan without sizes."""
+        assert memory.sizes is not None, "who sizes keeps a book"
+        entries, drifts_by = memory.entries, drift(view.now_us) if self.index.drifts else 0
 
         def rank(job_id: JobId) -> int:
-            key = ordered.get(job_id)
-            if key is None:
-                key = entries[job_id].key if job_id in entries else LAST  # it is about to end
-            return key
+            entry = entries.get(job_id)
+            if entry is None:
+                return LAST  # it is about to end
+            return entry.key + drifts_by if entry.pool is NO_POOL else entry.key
 
-        jobs, classes = view.jobs, memory.classes
-        picked = [
-            (jobs[entry.job_id], classes[entry.number].demand, pool)
-            for entry, pool in walk.picked.starts
-        ]
-        placed = seek(guarantees, placing.draft, placing.placement, picked, placing.placed)
-        leave = dict.fromkeys([victim.job_id for victim in walk.picked.victims])
-        return SizingInput(guarantees, memory.sizes, view, placed, leave, rank)
+        return SizingInput.of(plan, guarantees, memory.sizes, view, rank)
 
     def _changes(
         self,
         picked: Selection,
         placed: Mapping[JobId, Shares],
-        reshapes: tuple[Reshape, ...],
         now_us: int,
     ) -> tuple[Change, ...]:
-        """Return suspensions, changed shares and starts, each with its rule."""
+        """Return suspensions and starts, each with its rule."""
         changes: list[Change] = []
         if picked.victims:
             zero = now_us if self.index.drifts else 0
             changes.extend(self._suspensions(picked, zero))
-        changes.extend(reshapes)
         reasons: dict[int, Because] = {}
         numbers = self.numbers
         for entry, _ in picked.starts:
@@ -352,6 +353,21 @@ class _Drafted(NamedTuple):
     placing: Placing
     promise: Reservation | None
     guarantees: Guarantees | None
+
+    def sought(self, memory: Ranking, view: View) -> Mapping[JobId, Shares]:
+        """Return where jobs start: in better places, where they are sized."""
+        placing, guarantees = self.placing, self.guarantees
+        if guarantees is None:
+            return placing.placed
+        picked = [
+            (view.jobs[entry.job_id], memory.classes[entry.number].demand, pool)
+            for entry, pool in self.walk.picked.starts
+        ]
+        placed = seek(guarantees, placing.draft, placing.placement, picked, placing.placed)
+        return {
+            job_id: guarantees.beside(view.jobs[job_id], shares)
+            for job_id, shares in placed.items()
+        }
 
 
 def _alone(rank: int) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from shunter.core.sizing.optimum import solve_sizes, speed_of_sizes
 from shunter.core.sizing.options import Option
 from shunter.core.sizing.programs import Answer, Choice, Program, Solver
 from shunter.core.sizing.seeking import seek
-from shunter.core.sizing.servers import GROWN, SHRUNK, Sized, size_servers
+from shunter.core.sizing.servers import GROWN, SHRUNK
+from shunter.core.sizing.sized_plans import sized_plan
 from shunter.core.sizing.sizing_input import SizingInput
 
 __all__ = [
@@ -23,12 +24,11 @@ __all__ = [
     "Option",
     "Program",
     "SizeBook",
-    "Sized",
     "Sizing",
     "SizingInput",
     "Solver",
     "seek",
-    "size_servers",
+    "sized_plan",
     "solve_sizes",
     "speed_of_sizes",
 ]

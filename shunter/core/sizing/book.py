@@ -4,6 +4,7 @@ A server is sized anew once a job has come or left. So what a round costs follow
 since the last one, and jobs on all other servers keep what they have.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,14 +57,18 @@ class Holding:
 class SizeBook:
     """The holdings of all jobs that have any, and the servers to be sized anew.
 
+    Where jobs `start_small`, with their least, their servers are to be sized anew once they have.
+    `leaving` is what jobs that are moved have yet to give back where they were.
     `wholes` and `bounds` are what was found out of pools and kinds of jobs at one `version` of the
     cluster: pools by name, and by pool, model and demand the least and the most for each GPU, and
     all sizes. `answer` are the sizes that programs found for the round that comes next, for each
     GPU; None: none were. `sizing` goes by the table as it is corrected; None: to be made.
     """
 
+    start_small: bool = False
     holdings: dict[JobId, Holding] = field(default_factory=dict)
     unsized: dict[NodeName, None] = field(default_factory=dict)
+    leaving: dict[JobId, tuple[Share, ...]] = field(default_factory=dict)
     on: dict[NodeName, dict[JobId, Holding]] = field(default_factory=dict, metadata=DERIVED)
     asking: dict[JobId, None] = field(default_factory=dict, metadata=DERIVED)
     wholes: dict[str, Whole] = field(default_factory=dict, metadata=DERIVED)
@@ -96,9 +101,9 @@ class SizeBook:
             self._index(job_id, holding)
 
     @classmethod
-    def of(cls, view: View) -> "SizeBook":
+    def of(cls, view: View, *, start_small: bool = False) -> "SizeBook":
         """Return the book of a cluster as it is, all of it to be sized anew."""
-        book = cls()
+        book = cls(start_small)
         for job in view.jobs.values():
             book.sync(job)
         book.unsized.update(dict.fromkeys(book.on))
@@ -107,12 +112,14 @@ class SizeBook:
     def sync(self, job: Job) -> None:
         """Note what a job has now, whatever it was."""
         shares, leaves = job.allocation.shares, False
-        if not shares and job.since_us is not None:
-            shares, leaves = job.held.shares, True
+        held = job.held.shares if job.since_us is not None else ()
+        if not shares:
+            shares, leaves = held, bool(held)
+        if held is not shares or self.leaving:
+            self._note_move(job.job_id, shares, held)
         before = self.holdings.get(job.job_id)
         if not shares:
-            if before is not None:
-                self.drop(job.job_id)
+            self._unhold(job.job_id)
             return
         is_same = before is not None and before.shares is shares and before.leaves is leaves
         if is_same and not job.keeps_shares:
@@ -126,16 +133,38 @@ class SizeBook:
             if _gpus(before.shares) == _gpus(shares):
                 before.shares = shares  # its servers were sized for it
                 return
-        if before is not None:
-            self.drop(job.job_id)
+        self._unhold(job.job_id)
         holding = self.holdings[job.job_id] = Holding(shares, leaves, asks)
         self._index(job.job_id, holding)
         is_sized = any(share.cpus_milli or share.memory_mb for share in shares)
-        if before is not None or leaves or not is_sized:
+        if before is not None or leaves or not is_sized or self.start_small:
             self.unsized.update(dict.fromkeys([share.node for share in shares]))
+
+    def yet_to_leave(self, node: NodeName) -> Iterator[Resources]:
+        """Yield what of a server is given back, but not free yet."""
+        for holding in self.on.get(node, {}).values():
+            if holding.leaves:
+                yield holding.on(node)
+        for shares in self.leaving.values():
+            for share in shares:
+                if share.node == node:
+                    yield share.beside
+
+    def _note_move(self, job_id: JobId, shares: tuple[Share, ...], held: tuple[Share, ...]) -> None:
+        """Note what a job has yet to leave that was given other GPUs, or that it has left them."""
+        moves = bool(held) and _gpus(held) != _gpus(shares)
+        left = self.leaving.pop(job_id, ())
+        if moves:
+            self.leaving[job_id] = held
+        else:
+            self.unsized.update(dict.fromkeys([share.node for share in left]))
 
     def drop(self, job_id: JobId) -> None:
         """Forget a job; its servers are to be sized anew."""
+        self._note_move(job_id, (), ())
+        self._unhold(job_id)
+
+    def _unhold(self, job_id: JobId) -> None:
         holding = self.holdings.pop(job_id, None)
         if holding is None:
             return

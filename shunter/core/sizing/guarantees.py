@@ -38,10 +38,15 @@ class Guarantees:
         self._view = view
         book.look_at(view.cluster.version)
         self.are_looked_at = asked or bool(book.asking) or sizing.is_by_model
+        self.settle(draft)
+
+    def settle(self, draft: Draft) -> None:
+        """Let all who run count in a draft with what they are guaranteed."""
         if self.are_looked_at:
-            for job_id, holding in book.holdings.items():
+            for job_id, holding in self._book.holdings.items():
                 if not holding.leaves:
-                    self._settle(draft, holding.shares, self.shares(view.jobs[job_id]))
+                    job = self._view.jobs[job_id]
+                    draft.count(job, self.shares(job))
 
     def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
         """Return what a job needs to start in a pool."""
@@ -62,6 +67,12 @@ class Guarantees:
         """
         shares = job.allocation.shares
         if not self.are_looked_at or not job.allocation.gpus or counts_as_it_is(self.sizing, job):
+            return shares
+        return with_shares(shares, self.per_gpu(job, self.pool_of(shares)))
+
+    def beside(self, job: Job, shares: tuple[Share, ...]) -> tuple[Share, ...]:
+        """Return where a job starts, with what it is guaranteed there."""
+        if not job.spec.gpus:
             return shares
         return with_shares(shares, self.per_gpu(job, self.pool_of(shares)))
 
@@ -116,14 +127,6 @@ class Guarantees:
         if whole is None:
             whole = self._book.wholes[pool] = whole_of(self._view.pools[pool])
         return whole
-
-    @staticmethod
-    def _settle(draft: Draft, has: Sequence[Share], guaranteed: Sequence[Share]) -> None:
-        """Take what a job is guaranteed, in place of what it has."""
-        for old, new in zip(has, guaranteed, strict=True):
-            more = new.beside - old.beside
-            if more.cpus_milli or more.memory_mb:
-                draft.take(Share(old.node, 0, more.cpus_milli, more.memory_mb))
 
 
 def counts_as_it_is(sizing: Sizing, job: Job) -> bool:

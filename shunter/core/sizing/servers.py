@@ -20,38 +20,14 @@ from shunter.core.sizing.options import ROUNDING
 from shunter.core.sizing.sized_jobs import Room, SizedJob
 from shunter.core.sizing.sizing_input import Shares, SizingInput
 from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Because
 from shunter.events.values.resources import Resources
 
-__all__ = ["GROWN", "SHRUNK", "Servers", "Sized", "size_servers"]
+__all__ = ["GROWN", "SHRUNK", "Servers"]
 
 GROWN, SHRUNK = "grown", "shrunk"
 """The rules by which a job gets more than it had, or gives some of it up."""
-
-
-@fact
-class Sized:
-    """The shares of those that start, and the changes of those that run."""
-
-    starts: Mapping[JobId, Shares]
-    reshapes: tuple[Reshape, ...] = ()
-
-
-def size_servers(given: SizingInput) -> Sized:
-    """Size the servers on which anything happens."""
-    if not given.guarantees.sizing.grows:
-        return Sized({job_id: _guaranteed(given, job_id) for job_id in given.starts})
-    servers = Servers(given)
-    if given.book.answer is None:
-        servers.tune()
-    else:
-        servers.take(given.book.answer)
-    return Sized(
-        {job_id: servers.shares(job_id) for job_id in given.starts},
-        tuple([servers.reshape(job_id) for job_id in servers.changed()]),
-    )
 
 
 class Servers:
@@ -133,12 +109,17 @@ class Servers:
         """Let jobs have no more than their least while their server has too little."""
         if not self._is_short(node):
             return
-        for peer in sorted(
-            self.peers(node), key=lambda peer: (len(peer.shares), -peer.has.cpus_milli)
-        ):
+        for peer in self.as_they_give(node):
             self._shrink(peer, gainer)
             if not self._is_short(node):
                 break
+
+    def as_they_give(self, node: NodeName) -> list[SizedJob]:
+        """Return the jobs of a server in the order in which they give up what is above their least.
+
+        Those of one server come first, and of them who has most.
+        """
+        return sorted(self.peers(node), key=lambda peer: (len(peer.shares), -peer.has.cpus_milli))
 
     def _raise_measured(self) -> None:
         """Give jobs their least that are slower than that, by what was measured since."""
@@ -199,9 +180,8 @@ class Servers:
         room = self._rooms.get(node)
         if room is None:
             room = self._rooms[node] = Room(self._view.cluster.servers[node].beside_free)
-            for holding in self._book.on.get(node, {}).values():
-                if holding.leaves:
-                    room.take(holding.on(node))  # it is decided, but not free yet
+            for beside in self._book.yet_to_leave(node):
+                room.take(beside)
         return room
 
     def sized(self, job_id: JobId) -> SizedJob:
@@ -336,14 +316,6 @@ class Servers:
 
 _OF_ONE_SIZE = Bounds(NO_RESOURCES, None)
 _rank_of = attrgetter("rank")
-
-
-def _guaranteed(given: SizingInput, job_id: JobId) -> Shares:
-    """Return where a job starts, with what it is guaranteed there."""
-    job, shares, guarantees = given.view.jobs[job_id], given.starts[job_id], given.guarantees
-    if not job.spec.gpus:
-        return shares
-    return with_shares(shares, guarantees.per_gpu(job, guarantees.pool_of(shares)))
 
 
 def _each_gpu(share: Share) -> Resources:

@@ -11,7 +11,7 @@ come. Each set is tried in every order and on every server, until one works (Xia
 asks for aligned blocks and a bound on moves; the search is ours).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -20,11 +20,13 @@ from shunter.core.cluster import Pool, Server
 from shunter.core.performance.speed_model import level_of
 from shunter.core.placement.gpus import groups_within, pick_emptiest, pick_gpus
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.needs import Needs
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import BELOW_SERVER, LEVEL_ORDER, Demand, Level
+from shunter.events.values.resources import Resources
 
 __all__ = ["LOOKS_MOST", "Blocks", "Room"]
 
@@ -44,13 +46,17 @@ class Room:
 
 
 class _Group(NamedTuple):
-    """GPUs of a server among which a gang could be, the ones that lack fewest first."""
+    """GPUs of a server among which a gang could be, the ones that lack fewest first.
+
+    `demand` is what the gang must find there.
+    """
 
     lacking: int
     number: int
     mask: int
     server: Server
     pool: Pool
+    demand: Demand
 
 
 class Blocks:
@@ -61,40 +67,49 @@ class Blocks:
         draft: what is free after all that the plan does already.
         movable: who may be moved.
         cost_us: what a move costs each GPU of a job, in microseconds.
+        needs: what movers must find; None: what they have.
     """
 
-    def __init__(self, view: View, draft: Draft, movable: Sequence[Job], cost_us: int) -> None:
+    def __init__(
+        self,
+        view: View,
+        draft: Draft,
+        movable: Sequence[Job],
+        cost_us: int,
+        needs: Needs | None = None,
+    ) -> None:
         self._nodes = {name: server.configuration for name, server in view.cluster.servers.items()}
         self._draft = draft
         self._cost_us = cost_us
+        self._needs = needs
         self._looks = 0
         self._movers: dict[NodeName, list[Job]] = {}
         for job in movable:
             for share in job.allocation.shares:
                 self._movers.setdefault(share.node, []).append(job)
 
-    def cheapest(self, demand: Demand, moves_most: int, below_gpu_us: int) -> Room | None:
+    def cheapest(
+        self, demands: Mapping[str, Demand], moves_most: int, below_gpu_us: int
+    ) -> Room | None:
         """Return the cheapest room for a gang below a bound; None: there is none.
 
         Of equally cheap ones that on the server that lacks the fewest GPUs.
 
         Args:
-            demand: what the gang asks for.
+            demands: what the gang must find, by pool.
             moves_most: how many jobs may be moved.
             below_gpu_us: the bound, in GPU-microseconds.
         """
-        if not demand.accepts_split((demand.gpus,)):
-            return None
         best: Room | None = None
-        for group in sorted(self._groups(demand)):
+        for group in sorted(self._groups(demands)):
             if group.lacking * self._cost_us >= below_gpu_us or self._looks >= LOOKS_MOST:
                 break
-            for movers in self._sets(group, demand, moves_most):
+            for movers in self._sets(group, moves_most):
                 cost_gpu_us = sum(self._cost(job) for job in movers)
                 self._looks += 1
                 if cost_gpu_us >= below_gpu_us or self._looks >= LOOKS_MOST:
                     break
-                room = self._freed(group, movers, demand, cost_gpu_us)
+                room = self._freed(group, movers, cost_gpu_us)
                 if room is not None:
                     best, below_gpu_us = room, cost_gpu_us
                     break
@@ -113,12 +128,14 @@ class Blocks:
     def _cost(self, job: Job) -> int:
         return job.allocation.gpus * self._cost_us
 
-    def _groups(self, demand: Demand) -> Iterator[_Group]:
+    def _groups(self, demands: Mapping[str, Demand]) -> Iterator[_Group]:
         """Yield the groups that could hold a gang, if all that may leave them did."""
-        number, pools = 0, self._draft.pools
-        for name in demand.gpu_types or pools:
-            pool = pools.get(name)
-            if pool is None or pool.unit_cpus_milli or demand.gpus > pool.gpus_free:
+        number = 0
+        for name, demand in demands.items():
+            pool = self._draft.pools[name]
+            if pool.unit_cpus_milli or demand.gpus > pool.gpus_free:
+                continue
+            if not demand.accepts_split((demand.gpus,)):
                 continue
             for server in pool.servers:
                 if server.gpus_up < demand.gpus or server.name not in self._movers:
@@ -126,11 +143,13 @@ class Blocks:
                 for mask in groups_within(server.configuration, demand.max_level):
                     if (mask & server.working_gpus).bit_count() >= demand.gpus:
                         free = (mask & pool.free[server.position]).bit_count()
-                        yield _Group(max(0, demand.gpus - free), number, mask, server, pool)
+                        lacking = max(0, demand.gpus - free)
+                        yield _Group(lacking, number, mask, server, pool, demand)
                         number += 1
 
-    def _sets(self, group: _Group, demand: Demand, moves_most: int) -> list[tuple[Job, ...]]:
+    def _sets(self, group: _Group, moves_most: int) -> list[tuple[Job, ...]]:
         """Return the sets of jobs that leave enough GPUs of a group, the cheapest first."""
+        demand = group.demand
         node, any_will_do = group.server.name, bool(demand.cpus_milli or demand.memory_mb)
         held = {
             job.job_id: mask
@@ -156,11 +175,9 @@ class Blocks:
             ),
         )
 
-    def _freed(
-        self, group: _Group, movers: tuple[Job, ...], demand: Demand, cost_gpu_us: int
-    ) -> Room | None:
+    def _freed(self, group: _Group, movers: tuple[Job, ...], cost_gpu_us: int) -> Room | None:
         """Return the room that movers make in a group; the draft stays as it is."""
-        server, pool = group.server, group.pool
+        server, pool, demand = group.server, group.pool, group.demand
         node, draft = server.name, self._draft
         freed = sum(_mask_on(job, node) for job in movers)
         open_gpus = (pool.free[server.position] | freed & server.working_gpus) & group.mask
@@ -203,8 +220,7 @@ class Blocks:
         gpu_type = self._nodes[held.shares[0].node].gpu_type
         pool, level = self._draft.pools[gpu_type], self._level(job)
         pick = pick_emptiest if demand.apart else pick_gpus
-        cpus_milli = sum(share.cpus_milli for share in held.shares)
-        memory_mb = sum(share.memory_mb for share in held.shares)
+        beside = self._beside(job, gpu_type)
         rows = pool.buckets[gpus:]
         for row in [*reversed(rows)] if demand.apart else rows:
             bits = row
@@ -218,7 +234,14 @@ class Blocks:
                 if free.bit_count() >= gpus:
                     mask = pick(server.configuration, free, gpus, level)
                     if mask:
-                        yield Share(server.name, mask, cpus_milli, memory_mb)
+                        yield Share(server.name, mask, beside.cpus_milli, beside.memory_mb)
+
+    def _beside(self, job: Job, pool: str) -> Resources:
+        """Return the CPUs and memory that a mover must find."""
+        if self._needs is None:
+            return sum([share.beside for share in job.allocation.shares], Resources())
+        demand = self._needs.demand(job.demand, job, pool)
+        return Resources(0, demand.cpus_milli, demand.memory_mb)
 
     def _level(self, job: Job) -> Level | None:
         """Return within what a job's GPUs must be; None: anywhere on one server."""

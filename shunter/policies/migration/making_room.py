@@ -16,7 +16,7 @@ would move jobs again. Moved is whom that planner may move, who has had GPUs to 
 what a move takes, so that moves take a tenth of its time at most; and at most so many in one plan.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop
 
@@ -24,8 +24,8 @@ from shunter.core.estimates import expected_us
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
+from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
-from shunter.core.proposals.divided import carry_out
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Sharing
@@ -53,7 +53,14 @@ class MakingRoom:
     moves_most: int
     every_us: int
 
-    def after(self, plan: Plan, view: View, placement: Placement, gangs: Iterable[Job]) -> Plan:
+    def after(
+        self,
+        plan: Plan,
+        view: View,
+        placement: Placement,
+        gangs: Iterable[Job],
+        needs: Needs | None = None,
+    ) -> Plan:
         """Return a plan with the moves that pay, and the starts that they make possible."""
         waiting = list(gangs)
         if not waiting:
@@ -62,21 +69,26 @@ class MakingRoom:
         found: list[Change] = []
         started: list[Job] = []
         with Draft(view) as draft:
-            carry_out(plan.changes, draft, view)
+            if needs is not None:
+                needs.settle(draft)
+            draft.carry_out(plan.changes, view.jobs)
+            for kept in view.proposals.reserved.values():
+                draft.take_back(kept)
             movable = [job for job in view.jobs.values() if self._may_move(job, view, changed)]
-            blocks = Blocks(view, draft, movable, self.cost_us)
-            in_vain: dict[Demand, None] = {}
+            blocks = Blocks(view, draft, movable, self.cost_us, needs)
+            in_vain: dict[tuple[tuple[str, Demand], ...], None] = {}
             for job in waiting:
                 left = self.moves_most - len(found) + len(started)
                 if not left or not movable:
                     break
-                if job.demand in in_vain or not _may_start(job, draft):
+                demands = _demands(job, draft, needs)
+                if tuple(demands.items()) in in_vain or not _may_start(job, draft):
                     continue
                 moved = changed.union(change.job_id for change in found)
-                gain_gpu_us = job.demand.gpus * _wait_us(job, view, draft, placement, moved)
-                room = blocks.cheapest(job.demand, left, gain_gpu_us)
+                gain_gpu_us = job.demand.gpus * _wait_us(demands, view, draft, placement, moved)
+                room = blocks.cheapest(demands, left, gain_gpu_us)
                 if room is None:
-                    in_vain[job.demand] = None
+                    in_vain[tuple(demands.items())] = None
                     continue
                 blocks.take(room, job)
                 found += _changes(job, room, gain_gpu_us)
@@ -100,15 +112,27 @@ def _may_start(job: Job, draft: Draft) -> bool:
     return bool(job.demand.gpus) and (left is None or left >= job.demand.gpus)
 
 
+def _demands(job: Job, draft: Draft, needs: Needs | None) -> dict[str, Demand]:
+    """Return what a gang must find in each pool in which it may be."""
+    demand = job.demand
+    names = [name for name in demand.gpu_types or draft.pools if name in draft.pools]
+    if needs is None:
+        return dict.fromkeys(names, demand)
+    return {name: needs.demand(demand, job, name) for name in names}
+
+
 def _wait_us(
-    gang: Job, view: View, draft: Draft, placement: Placement, changed: frozenset[JobId]
+    demands: Mapping[str, Demand],
+    view: View,
+    draft: Draft,
+    placement: Placement,
+    changed: frozenset[JobId],
 ) -> int:
     """Return how long a gang would wait for a place, in microseconds.
 
     Where none is had even then: until the last job has ended that runs and is not changed.
     """
-    demand, now_us, mark = gang.demand, view.now_us, draft.mark
-    names = [name for name in demand.gpu_types or draft.pools if name in draft.pools]
+    now_us, mark = view.now_us, draft.mark
     ends = [
         (expected_us(job, now_us), job.ordinal, job)
         for job in view.jobs.values()
@@ -121,7 +145,7 @@ def _wait_us(
         draft.free(job)
         if any(
             not isinstance(draft.place(placement, name, demand), Reason)
-            for name in names
+            for name, demand in demands.items()
             if draft.pools[name].gpus_free >= demand.gpus
         ):
             break

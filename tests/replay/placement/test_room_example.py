@@ -47,3 +47,20 @@ def test_log_is_decided_again_and_why_says_for_whom(tmp_path: Path, name: str) -
     gang = said("why", "gang", "--log", url, "--at", "1300s")
     assert "others were moved to make room, which saves " in gang
     assert " had to move for it" in gang
+
+
+@pytest.mark.parametrize("sizing", ["proportional", "greedy", "tune"])
+def test_sized_jobs_are_moved_as_others_are(tmp_path: Path, sizing: str) -> None:
+    config = tmp_path / "sized.toml"
+    text = CONFIG.read_text().replace("gpus = 4", "gpus = 4\ncpus = 12\nmemory_gb = 250")
+    text = text.replace(
+        '"room.csv"', f'"{CONFIG.parent / "room.csv"}"\nsensitivity = "builtin:synergy"'
+    )
+    config.write_text(text.replace('name = "fifo"', f'name = "fifo"\nsizing = "{sizing}"'))
+    url = str(tmp_path / "run.db")
+    simulate(load_config(config, [("--set", f"log.url={url}")], {}))
+    done = CliRunner().invoke(app, ["replay", url, "--verify"])
+    assert done.exit_code == 0, done.output
+    said = CliRunner().invoke(app, ["why", "gang", "--log", url, "--at", "1300s"]).output
+    assert "c had to move for it" in said
+    assert "shares       12 CPUs and 250000 MB" in said

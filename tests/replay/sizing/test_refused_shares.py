@@ -19,7 +19,7 @@ from shunter.core.fold import apply
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob, SuspendJob
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.placement import Consolidated
-from shunter.core.planning.reshaping import _refusal
+from shunter.core.planning.reshaping import refused_shape
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import Mechanism, Sizing
@@ -239,7 +239,7 @@ def test_no_plan_reshapes_what_was_refused() -> None:
     live, had = made_room()
     live.refuses(J0, had)
     job = live.core.state.jobs[J0]
-    refusal = _refusal(job, job.allocation)
+    refusal = refused_shape(job, job.allocation)
     assert refusal is not None
     assert refusal[1] == "its attempt refused other CPUs or memory before"
 

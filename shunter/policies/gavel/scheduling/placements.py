@@ -20,7 +20,7 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 
-__all__ = ["Placements", "as_placed", "demand_of", "fill_up", "let_stay", "seat"]
+__all__ = ["Gathered", "Placements", "as_placed", "demand_of", "fill_up", "let_stay", "seat"]
 
 
 @dataclass(slots=True)
@@ -90,6 +90,21 @@ def demand_of(job: Job, placement: Placement, view: View) -> Demand:
     if classing is not None and classing.is_tight(job.spec, view.messages):
         return replace(job.demand, tight=True)
     return job.demand
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What job schedulers look for: the same that the plan found (`Needs`)."""
+
+    placement: Placement
+    view: View
+
+    def settle(self, draft: Draft) -> None:
+        """All who run count with what they have."""
+
+    def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
+        """Return a job's demand, tight where the placement keeps its gang together."""
+        return demand_of(job, self.placement, self.view)
 
 
 _With = tuple[Placement, Draft, View]

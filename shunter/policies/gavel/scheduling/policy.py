@@ -65,7 +65,7 @@ from shunter.policies.gavel.scheduling.job_requests import (
     wants,
 )
 from shunter.policies.gavel.scheduling.movable import may_leave, room_among
-from shunter.policies.gavel.scheduling.placements import as_placed, demand_of
+from shunter.policies.gavel.scheduling.placements import Gathered, as_placed
 from shunter.policies.gavel.scheduling.policy_memory import (
     GavelMemory,
     fractions_of,
@@ -249,7 +249,7 @@ class GavelPolicy:
             return plan
         return decentralised_plan(
             *(plan, self.scheme, memory.proposals, view, placement, rng),
-            lambda job: demand_of(job, placement, view),
+            Gathered(placement, view),
         )
 
     def _centrally(self, memory: GavelMemory, view: View, placement: Placement) -> Plan:

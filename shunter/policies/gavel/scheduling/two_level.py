@@ -64,7 +64,7 @@ from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
 from shunter.policies.gavel.scheduling.movable import may_leave, room_among
-from shunter.policies.gavel.scheduling.placements import as_placed, demand_of
+from shunter.policies.gavel.scheduling.placements import Gathered, as_placed
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
 from shunter.policies.gavel.scheduling.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
@@ -238,7 +238,7 @@ class TwoLevelPolicy:
             return plan
         return decentralised_plan(
             *(plan, self.scheme, memory.proposals, view, placement, rng),
-            lambda job: demand_of(job, placement, view),
+            Gathered(placement, view),
         )
 
     def _centrally(self, memory: TwoLevelMemory, view: View, placement: Placement) -> Plan:

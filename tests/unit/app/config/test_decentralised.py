@@ -122,17 +122,20 @@ SIZED = (
 )
 
 
-def test_proportional_sizes_go_beside_it(write_config: WriteConfig) -> None:
-    runtime = policy_runtime(loaded(write_config, SIZED + TABLE), instant=True)
+@pytest.mark.parametrize("mechanism", ["proportional", "greedy", "tune"])
+def test_sizes_and_moves_go_beside_it(write_config: WriteConfig, mechanism: str) -> None:
+    room = '[policy.topology.make_room]\ncost = "5s"\n'
+    text = SIZED.replace('"proportional"', f'"{mechanism}"\nplacement = "topology"') + TABLE + room
+    runtime = policy_runtime(loaded(write_config, text), instant=True)
     assert isinstance(runtime.policy, RankedPolicy)
     assert runtime.policy.scheme is not None
     assert runtime.policy.sizing is not None
+    assert runtime.policy.room is not None
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({'"proportional"': '"tune"'}, "policy.sizing 'tune' a start takes CPUs and memory from"),
         ({"staleness": 'schedulers = "callers"\nstaleness'}, "expected 'built_in'"),
         ({'sizing = "proportional"': "slicing = {}"}, "with policy.slicing jobs are put on GPUs"),
     ],

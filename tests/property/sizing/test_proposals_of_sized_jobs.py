@@ -1,0 +1,154 @@
+"""Job schedulers that propose where jobs are sized, and running jobs are moved for gangs.
+
+A gang is granted where its GPUs are free; what it must have beside them others give up. What holds
+of sizes, of proposals and of moves alone holds of all together.
+"""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from shunter.app.replaying.verification import Verifier
+from shunter.core.fold import apply
+from shunter.core.planning.making_room import MAKE_ROOM
+from shunter.core.proposals.scheme import Decentralised
+from shunter.core.ranking import RankedPolicy
+from shunter.core.sizing import SHRUNK, Mechanism, Sizing
+from shunter.core.state import State
+from shunter.events import encode_record
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped
+from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
+from shunter.events.facts.run import SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.values.reasons import Reason
+from shunter.policies.migration import MakingRoom
+from shunter.policies.sizing import HighsSolver
+from tests.commanded import Commanded
+from tests.factories import Outcome, World, needs_highs, policy, run, scheme
+from tests.property.core.test_proposals import taken_of
+from tests.property.invariants import check_state
+from tests.property.sizing.test_room_of_sized_jobs import TABLE, worlds
+from tests.property.sizing.test_sizing import Case, cases, checking, sized, wrongly_refused
+from tests.replay.recording import rebuilt
+
+MECHANISMS = [
+    Mechanism.proportional,
+    Mechanism.greedy,
+    Mechanism.tune,
+    pytest.param(Mechanism.opt, marks=needs_highs),
+]
+SCHEMES = st.builds(
+    scheme,
+    st.sampled_from([0, 0, 3, 12]),
+    candidates=st.integers(1, 3),
+    retry_us=st.integers(1, 6),
+    reserve_after=st.integers(1, 3),
+)
+
+
+def played(case: Case, by: RankedPolicy, how: Decentralised, mechanism: Mechanism) -> Outcome:
+    """Run a case, decide it again, and look at each approval."""
+    scene = case.scene
+    world = replace(scene.world, decentralised=how)
+    outcome = run(
+        world,
+        by,
+        wrapped=lambda backend: Commanded(backend, scene.commands),
+        listeners=(checking(mechanism),),
+    )
+    assert not wrongly_refused(outcome)
+    decided_again(outcome, by, world)
+    granted_whole(outcome)
+    return outcome
+
+
+def decided_again(outcome: Outcome, by: RankedPolicy, world: World) -> None:
+    verifier = Verifier(rebuilt(by, world.rules(instant=world.backend().instant)))
+    start, *events = outcome.events
+    assert isinstance(start, SchedulerStarted)
+    divergence = verifier.take([replace(start, simulated=True), *events])
+    assert divergence is None, "\n".join(divergence.lines())
+    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
+
+
+def granted_whole(outcome: Outcome) -> None:
+    """Each approved gang gets the very candidate, after others gave up what it says they did."""
+    state, proposed = State(), None
+    for number, happened in enumerate(outcome.events):
+        if isinstance(happened, GangProposed):
+            proposed = happened
+        elif isinstance(happened, GangApproved):
+            assert proposed is not None
+            target, then = proposed.candidates[happened.choice], outcome.events[number + 1]
+            assert isinstance(then, AllocationChanged)
+            assert (then.job_id, then.allocation) == (happened.job_id, target)
+            assert not taken_of(target, happened.job_id, state)
+            gave = _given_up_before(outcome.events, number)
+            nodes = {share.node for share in target.shares}
+            for each in gave:
+                assert each.because.beneficiaries == (happened.job_id,)
+                assert nodes & {share.node for share in each.allocation.shares}
+            if gave:
+                event("others gave up CPUs")
+        apply(state, happened)
+        if isinstance(happened, AllocationChanged):
+            check_state(state)
+
+
+def _given_up_before(events: list[Event], number: int) -> list[JobReshaped]:
+    """Return the changes of shares between a proposal and its approval."""
+    found: list[JobReshaped] = []
+    while isinstance(events[number - 1], JobReshaped):
+        number -= 1
+        each = events[number]
+        assert isinstance(each, JobReshaped)
+        assert each.because.rule == SHRUNK
+        found.append(each)
+    return found
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("name", ["fifo_backfill", "las"])
+@settings(max_examples=30)
+@given(case=cases(), how=SCHEMES)
+def test_sized_jobs_are_proposed(
+    name: str, mechanism: Mechanism, case: Case, how: Decentralised
+) -> None:
+    played(case, replace(sized(name, mechanism, case), scheme=how), how, mechanism)
+
+
+@pytest.mark.parametrize("mechanism", [None, *MECHANISMS])
+@settings(max_examples=30)
+@given(world=worlds(), how=SCHEMES)
+def test_room_is_made_for_gangs_beside_proposals(
+    mechanism: Mechanism | None, world: World, how: Decentralised
+) -> None:
+    solver = HighsSolver() if mechanism is Mechanism.opt else None
+    sizing = None if mechanism is None else Sizing(mechanism, TABLE, solver)
+    room = MakingRoom(1, 3, 5)
+    by = replace(policy("fifo_backfill", "spread"), sizing=sizing, room=room, scheme=how)
+    world = replace(world, decentralised=how)
+    outcome = run(world, by)
+    assert not wrongly_refused(outcome)
+    decided_again(outcome, by, world)
+    granted_whole(outcome)
+    assert len(outcome.ended) == len(world.jobs), "everybody runs in the end"
+    moves = [one for one in outcome.of(AllocationChanged) if one.because.rule == MAKE_ROOM]
+    event("moves" if moves else "nobody is moved")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:-1])
+@settings(max_examples=40)
+@given(case=cases(asked=False), candidates=st.integers(1, 3))
+def test_nobody_is_rejected_for_want_of_what_others_can_give(
+    mechanism: Mechanism, case: Case, candidates: int
+) -> None:
+    """With views that are up to date, who is proposed has a place with all it must have."""
+    how = scheme(0, candidates=candidates)
+    by = replace(sized("las", mechanism, case), scheme=how)
+    world = replace(case.scene.world, decentralised=how)
+    outcome = run(world, by, wrapped=lambda backend: Commanded(backend, case.scene.commands))
+    for rejected in outcome.of(GangRejected):
+        assert rejected.reason is not Reason.cpu_or_memory_short
