@@ -16,7 +16,6 @@ from shunter.core.effects import Effect
 from shunter.core.fold import replay
 from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import Backend
-from shunter.core.ranking import Ranking
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
@@ -159,7 +158,7 @@ class Forgetting:
 
 def remember(core: Scheduler) -> None:
     """Put a memory that was written and read in the place of the core's own."""
-    memory = decode_record(Ranking, encode_record(core.memory))
+    memory = decode_record(type(core.memory), encode_record(core.memory))
     assert encode_record(memory) == encode_record(core.memory)
     core.memory = core.planner.memory = memory
     core._routes = core._routed()

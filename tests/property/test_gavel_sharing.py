@@ -4,6 +4,7 @@ Jobs, tables of pairs, quotas, guards and failures are drawn; every state is che
 round, and who shares GPUs must be a pair that the table knows and that fits.
 """
 
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -12,23 +13,37 @@ from hypothesis import strategies as st
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.core.fold import apply, replay
+from shunter.core.interfaces import Observers, both
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
+from shunter.core.proposals.history import AllocationHistory
+from shunter.core.proposals.memory import ProposalMemory, proposal_observers
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
+from shunter.core.view import View
 from shunter.events.codec import encode_record
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import PlanRejected, RoundPlanned, TargetsSet
+from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    PlanRejected,
+    RoundPlanned,
+    TargetsSet,
+)
+from shunter.events.facts.gangs import GangProposed
+from shunter.events.facts.jobs import JOB_ENDS
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.scheduling import Gavel
-from tests.factories import World, node_added, node_name, quota, run, trace_job
+from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
+from tests.factories import Outcome, World, node_added, node_name, quota, run, scheme, trace_job
 from tests.property.invariants import check_state
 
 MINUTE_US = 60_000_000
 TYPES = (GpuType("v100"), GpuType("k80"))
 KINDS = [JobKind(model, gpus) for model in "abc" for gpus in (1, 2)]
+CHANGES = (AllocationChanged, *JOB_ENDS, *CLUSTER_CHANGES)
 OBJECTIVES = ["max_min_fairness", "makespan", "water_filling", "finish_time_fairness"]
 
 
@@ -88,21 +103,71 @@ def worlds(draw: st.DrawFn) -> World:
     )
 
 
+def sharing(world: World, objective: str) -> GavelPolicy:
+    """Return a policy that lets jobs share GPUs, with turns of two minutes."""
+    speeds: Any = world.speeds
+    params: dict[str, Any] = {"turn": 2 * MINUTE_US, "space_sharing": True, "objective": objective}
+    built = Gavel.build(Gavel.Params.model_construct(**params), PLACEMENTS["consolidated"]())
+    return built.knowing(speeds.throughput)
+
+
 @settings(max_examples=40)
 @given(world=worlds(), objective=st.sampled_from(OBJECTIVES))
 def test_pairs_keep_every_limit_and_everybody_ends(world: World, objective: str) -> None:
+    check_run(run(world, sharing(world, objective)), world)
+
+
+@settings(max_examples=40)
+@given(world=worlds(), objective=st.sampled_from(OBJECTIVES), minutes=st.sampled_from([0, 1, 5]))
+def test_they_do_so_where_job_schedulers_propose(
+    world: World, objective: str, minutes: int
+) -> None:
+    """The plan puts jobs beside each other; those that have GPUs to themselves are proposed."""
+    how = scheme(minutes * MINUTE_US, retry_us=MINUTE_US, retry_most_us=4 * MINUTE_US)
+    by, seen = sharing(world, objective).with_scheme(how), Seen()
+
+    outcome = run(replace(world, decentralised=how), by, listeners=[seen.observers()])
+
+    check_run(outcome, world)
+    for proposed in outcome.of(GangProposed):
+        assert {one.sharing for one in proposed.candidates} == {Sharing.exclusive}
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was free at the end of each instant, and what views of it show later."""
+
+    free: dict[int, dict[str, list[int]]] = field(default_factory=dict)
+    memory: ProposalMemory = field(
+        default_factory=lambda: ProposalMemory(AllocationHistory(1 << 60))
+    )
+
+    def observers(self) -> Observers:
+        """Return what notes changes, and looks back at each plan."""
+        mine = dict.fromkeys(CHANGES, self._changed) | {RoundPlanned: self._planned}
+        return both(proposal_observers(self.memory, scheme(1)), mine)
+
+    def _changed(self, event: Any, view: View) -> None:
+        if isinstance(event, CLUSTER_CHANGES):
+            self.free.clear()  # what is out of service is so in every view
+        self.free[view.now_us] = {name: pool.free.copy() for name, pool in view.pools.items()}
+
+    def _planned(self, event: RoundPlanned, view: View) -> None:
+        for at_us, free in self.free.items():
+            with Draft(view) as draft:
+                self.memory.look_back(draft, at_us)
+                assert {name: pool.free for name, pool in draft.pools.items()} == free
+                draft.rollback(0)
+
+
+def check_run(outcome: Outcome, world: World) -> None:
+    """Hold that limits are kept all along, and all jobs end."""
     speeds: Any = world.speeds
-    table: ThroughputTable = speeds.throughput
-    params: dict[str, Any] = {"turn": 2 * MINUTE_US, "space_sharing": True, "objective": objective}
-    built = Gavel.build(Gavel.Params.model_construct(**params), PLACEMENTS["consolidated"]())
-
-    outcome = run(world, built.knowing(table))
-
     state = State()
     for event in outcome.events:
         if isinstance(event, RoundPlanned):
             check_state(state)
-            check_pairs(state, table)
+            check_pairs(state, speeds.throughput)
         if isinstance(event, TargetsSet):
             assert event.status == "ok"
         apply(state, event)
@@ -115,10 +180,7 @@ def test_pairs_keep_every_limit_and_everybody_ends(world: World, objective: str)
 @given(world=worlds())
 def test_policy_that_takes_over_finds_everybody_at_his_post(world: World) -> None:
     """Memory that begins in mid-log agrees on where jobs are and beside whom, and plans well."""
-    speeds: Any = world.speeds
-    params: dict[str, Any] = {"turn": 2 * MINUTE_US, "space_sharing": True}
-    built = Gavel.build(Gavel.Params.model_construct(**params), PLACEMENTS["consolidated"]())
-    chosen = built.knowing(speeds.throughput)
+    chosen = sharing(world, "max_min_fairness")
     events = run(world, chosen).events
     for cut, event in enumerate(events):
         if isinstance(event, RoundPlanned) and cut % 3 == 0:

@@ -17,7 +17,7 @@ from shunter.core.placement import (
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.making_room import CanMakeRoom
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.proposals.scheme import CanPropose, Decentralised
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.errors import ConfigError
@@ -261,11 +261,16 @@ class PolicySection(Section):
         """Return a policy whose jobs have schedulers of their own, if that is configured.
 
         Raises:
-            ConfigError: it is no index policy, or places jobs in a way that only one plan can.
+            ConfigError: its plans name no such starts, or place jobs as only one plan can.
         """
         if self.decentralised is None:
             return policy
-        ranked = _ranked(policy, "decentralised", "that says who may start; leave the table out")
+        if not isinstance(policy, CanPropose):
+            raise ConfigError(
+                f"policy.decentralised: policy {policy.name!r} does not say who may start wherever "
+                "its job scheduler finds a place; expected an index policy, one of gavel's or "
+                "two_level; or leave the table out"
+            )
         if self.slicing is not None:
             raise ConfigError(
                 "policy.decentralised: with policy.slicing jobs are put on GPUs that others have, "
@@ -276,7 +281,7 @@ class PolicySection(Section):
                 "policy.decentralised.schedulers: callers propose GPUs with what a job asks for "
                 "beside them; with policy.sizing expected 'built_in'"
             )
-        return replace(ranked, scheme=self.scheme)
+        return policy.with_scheme(self.decentralised.scheme)
 
     def making_room(self, policy: AnyPolicy) -> AnyPolicy:
         """Return a policy that moves running jobs for gangs, if it is to.

@@ -128,6 +128,22 @@ class Draft:
             self.give(share)
         self._use_quota(job.spec.queue, -what.gpus)
 
+    def undo(self, job_id: JobId, before: Allocation, after: Allocation) -> None:
+        """Let a job have again what it had before a change.
+
+        All later changes, of any job, are to be undone before; the job may have ended since.
+        """
+        shares = after.shares
+        if after.sharing is not _EXCLUSIVE:
+            self._journal.append(self.tenants.leave(job_id, shares))
+            shares = tuple([self.tenants.abandoned(share) for share in shares])
+        for share in shares:
+            self.give(share)
+        for share in self.unopened(before):
+            self.take(share)
+        if before.sharing is not _EXCLUSIVE:
+            self._journal.append(self.tenants.join(job_id, before.shares))
+
     def carry_out(self, changes: Iterable[Change], jobs: Mapping[JobId, Job]) -> None:
         """Do what a plan changes; whether it may is not asked here."""
         for change in changes:

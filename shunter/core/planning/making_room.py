@@ -31,6 +31,7 @@ __all__ = [
     "earliest",
     "held_jobs",
     "room_observers",
+    "sooner",
     "with_room_observers",
 ]
 
@@ -160,10 +161,14 @@ def with_room_observers(
 
 def earliest(wakes_us: int | None, memory: RoomMemory | None) -> int | None:
     """Return when a policy is to be asked: by itself, or to make room."""
-    looks_us = None if memory is None else memory.looks_us
-    if wakes_us is None or looks_us is None:
-        return looks_us if wakes_us is None else wakes_us
-    return min(wakes_us, looks_us)
+    return sooner(wakes_us, None if memory is None else memory.looks_us)
+
+
+def sooner(one_us: int | None, other_us: int | None) -> int | None:
+    """Return the earlier of two instants; None: never."""
+    if one_us is None or other_us is None:
+        return other_us if one_us is None else one_us
+    return min(one_us, other_us)
 
 
 def held_jobs(plan: Plan, view: View, memory: RoomMemory) -> list[Job]:

@@ -138,7 +138,7 @@ def looked_at(event: GangProposed, state: State, rules: Rules) -> Granted | Refu
     if rules.decentralised is None:
         return Refused(Reason.refused, "job schedulers do not propose here")
     if job.job_id not in book.admitted:
-        wait = state.class_waits.get(job.waits_as)
+        wait = job.wait or state.class_waits.get(job.waits_as)
         return Refused(Reason.waiting_for_round if wait is None else wait.reason, NOT_ADMITTED)
     with Draft(state) as draft:
         check = Check(state, draft, rules.guards, event.at_us)

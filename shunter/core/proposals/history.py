@@ -26,6 +26,7 @@ class Passed:
     seq: int
     before: Allocation
     after: Allocation
+    job_id: JobId = JobId("")
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class AllocationHistory:
         while past < len(self.changes) and self.changes[past].at_us < oldest_us:
             past += 1
         del self.changes[:past]
-        self.changes.append(Passed(view.now_us, view.seq, before, after))
+        self.changes.append(Passed(view.now_us, view.seq, before, after, job_id))
 
     def look_back(self, draft: Draft, at_us: int) -> int | None:
         """Undo in a draft what changed after an instant.
@@ -67,9 +68,6 @@ class AllocationHistory:
         for passed in reversed(self.changes):
             if passed.at_us <= at_us:
                 break
-            for share in passed.after.shares:
-                draft.give(share)
-            for share in passed.before.shares:
-                draft.take(share)
+            draft.undo(passed.job_id, passed.before, passed.after)
             version = passed.seq - 1
         return version

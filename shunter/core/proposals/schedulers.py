@@ -1,9 +1,9 @@
 """The schedulers of single jobs: from what the order would start to what they propose.
 
-The plan of an index policy says who starts, who leaves for that, and where all of them would find a
-place at once. In the decentralised scheme only the first two are taken from it; but a gang for which
-others are moved starts where they were. Who may start otherwise is admitted; the scheduler of each admitted job then looks for places of its own, in a view of an
-earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
+The plan of a policy says who starts, who leaves for that, and where all of them would find a place
+at once. In the decentralised scheme only the first two are taken from it (`divided.py`). Who may
+start is admitted; the scheduler of each admitted job then looks for places of its own, in a view of
+an earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
 rejected. After so many rejections the place that the order found for a job is kept for it: nobody
 else's proposal may have that, so that its next one is approved.
 """
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from shunter.core.interfaces import Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.making_room import ROOM_MADE
 from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
@@ -23,6 +22,7 @@ from shunter.core.planning.plan import (
     Reservation,
     Start,
 )
+from shunter.core.proposals.divided import divided
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.view import View
@@ -55,7 +55,7 @@ def decentralised_plan(
         rng: where the age of their views comes from, and which place they prefer.
         needs: what jobs must find; None: what they ask for.
     """
-    starts, others = _parted(plan)
+    starts, others = divided(plan)
     names = {start.job_id for start in starts}
     admitted = view.proposals.admitted
     new = tuple([start.job_id for start in starts if start.job_id not in admitted])
@@ -87,20 +87,8 @@ def decentralised_plan(
 
 def without_proposed(plan: Plan) -> Plan:
     """Return a plan without the starts that job schedulers propose."""
-    starts, others = _parted(plan)
+    starts, others = divided(plan)
     return replace(plan, changes=others) if starts else plan
-
-
-def _parted(plan: Plan) -> tuple[list[Start], tuple[Change, ...]]:
-    """Return the starts that job schedulers propose, and the changes that stay the plan's."""
-    starts: list[Start] = []
-    others: list[Change] = []
-    for change in plan.changes:
-        if type(change) is Start and change.allocation.gpus and change.because.rule != ROOM_MADE:
-            starts.append(change)
-        else:
-            others.append(change)
-    return starts, tuple(others)
 
 
 class _Schedulers:

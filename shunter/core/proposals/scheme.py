@@ -9,12 +9,15 @@ job's scheduler proposes whole gangs from a view that may be stale, and the appr
 the GPUs' state, whatever the version of that view.
 """
 
+from typing import Protocol, runtime_checkable
+
 from shunter.core.backoff import jittered_us
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.rng import Rng
 from shunter.core.state import Job
 from shunter.events.values.fact import fact
 
-__all__ = ["Decentralised"]
+__all__ = ["CanPropose", "Decentralised"]
 
 
 @fact
@@ -45,3 +48,11 @@ class Decentralised:
         """Return when a job proposes again that was rejected so many times in a row."""
         rng = Rng(seed, "proposal", job.ordinal, rejected)
         return now_us + jittered_us(rejected, self.retry_us, self.retry_most_us, rng)
+
+
+@runtime_checkable
+class CanPropose(Protocol):
+    """A policy that lets job schedulers propose what its plans start."""
+
+    def with_scheme(self, scheme: Decentralised) -> AnyPolicy:
+        """Return the policy with job schedulers that propose so."""

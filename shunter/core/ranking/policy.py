@@ -12,6 +12,7 @@ from shunter.core.planning.making_room import (
     RoomMaker,
     RoomMemory,
     earliest,
+    sooner,
     with_room_observers,
 )
 from shunter.core.planning.plan import (
@@ -77,6 +78,10 @@ class RankedPolicy:
     def with_room(self, room: RoomMaker) -> "RankedPolicy":
         """Return the policy with a maker of room."""
         return replace(self, room=room)
+
+    def with_scheme(self, scheme: Decentralised) -> "RankedPolicy":
+        """Return the policy with job schedulers that propose."""
+        return replace(self, scheme=scheme)
 
     @property
     def name(self) -> str:
@@ -166,10 +171,7 @@ class RankedPolicy:
         if memory.replan_at_once:
             return 0
         changes_us = earliest(memory.next_change(), memory.room)
-        proposed_us = None if memory.proposals is None else memory.proposals.next_us()
-        if changes_us is None or proposed_us is None:
-            return proposed_us if changes_us is None else changes_us
-        return min(changes_us, proposed_us)
+        return sooner(changes_us, None if memory.proposals is None else memory.proposals.next_us())
 
     def settled(self, memory: Ranking) -> bool:
         """Say whether nothing happened since the last plan, or nobody minds."""

@@ -10,22 +10,41 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shunter.app.config.policies import completed
 from shunter.app.replaying.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.core.digest import state_digest
 from shunter.core.fold import apply
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.placement import PLACEMENTS
+from shunter.core.proposals.scheme import CanPropose, Decentralised
+from shunter.core.round_loop import run_rounds
 from shunter.core.state import State
-from shunter.events import SchedulerStarted, encode_record
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events import SchedulerStarted, encode_payload, encode_record
+from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
+from shunter.policies.gavel.objectives import FastestFirst, MaxMinFairness
+from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
+from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.commanded import Commanded
-from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
+from tests.factories import (
+    Outcome,
+    Tape,
+    World,
+    drive,
+    las_policy,
+    policy,
+    run,
+    scheme,
+    servers,
+    trace_job,
+)
 from tests.property.invariants import check_state
+from tests.property.test_fold_laws import Forgetting
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
 
@@ -36,17 +55,40 @@ schemes = st.builds(
     retry_us=st.integers(1, 6),
     reserve_after=st.integers(1, 4),
 )
-NAMES = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf")
+RANKED = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf")
+NAMES = (*RANKED, "gavel", "gavel", "gavel_agnostic_fifo", "two_level")
+
+
+def chosen(name: str, how: Decentralised, placement: str = "consolidated") -> AnyPolicy:
+    """Return a policy whose jobs have schedulers; turns are of 20 us where it has some."""
+    where = PLACEMENTS[placement]()
+    base: AnyPolicy
+    if name.startswith("gavel"):
+        is_fair = name == "gavel"
+        objective = MaxMinFairness() if is_fair else FastestFirst(agnostic=True)
+        base = GavelPolicy(objective, where, Timing(20, 200))
+    elif name == "two_level":
+        base = completed(TwoLevelPolicy("las", {}, "user", {}, 20, where), where)
+    else:
+        base = las_policy(placement=placement) if name == "las" else policy(name, placement)
+    assert isinstance(base, CanPropose)
+    return base.with_scheme(how)
 
 
 def played(scene: Scene, name: str, how: Decentralised) -> tuple[Outcome, Recorded]:
-    base = las_policy(placement=scene.placement) if name == "las" else policy(name, scene.placement)
-    by, world = replace(base, scheme=how), replace(scene.world, decentralised=how)
+    by, world = chosen(name, how, scene.placement), replace(scene.world, decentralised=how)
     outcome = run(world, by, wrapped=lambda backend: Commanded(backend, scene.commands))
     start = outcome.events[0]
     assert isinstance(start, SchedulerStarted)
     events = [replace(start, simulated=True), *outcome.events[1:]]
     return outcome, Recorded(events, rebuilt(by, world.rules(instant=world.backend().instant)))
+
+
+in_turns = st.lists(
+    st.tuples(st.integers(0, 30), st.sampled_from([1, 1, 2, 2, 4]), st.integers(1, 90)),
+    min_size=4,
+    max_size=16,
+)
 
 
 @settings(max_examples=120)
@@ -79,6 +121,20 @@ def test_gangs_are_granted_whole_and_once(scene: Scene, name: str, how: Decentra
         apply(state, event)
         if isinstance(event, AllocationChanged):
             check_state(state)
+
+
+@settings(max_examples=40)
+@given(scene=scenes(), name=st.sampled_from(NAMES), how=schemes, every=st.integers(1, 4))
+def test_memory_read_again_leads_to_the_same_events(
+    scene: Scene, name: str, how: Decentralised, every: int
+) -> None:
+    outcome, _ = played(scene, name, how)
+    world = replace(scene.world, decentralised=how)
+    people = Commanded(world.backend(), scene.commands)
+    core, events = world.scheduler(chosen(name, how, scene.placement), instant=people.instant)
+    tape = Tape(events)
+    drive(run_rounds(core, Forgetting(people, core, every), tape, until_us=world.until_us))
+    assert encode_payload(tape.events) == encode_payload(outcome.events)
 
 
 def check_granted(
@@ -146,7 +202,7 @@ def test_all_contenders_run_in_the_end(
         decentralised=how,
         costs=Costs(),
     )
-    outcome = run(world, replace(policy(name), scheme=how))
+    outcome = run(world, chosen(name, how))
 
     assert len(outcome.ended) == len(trace)
     assert not outcome.state.proposals.reserved
@@ -165,15 +221,44 @@ def test_who_was_rejected_often_enough_is_approved_next(
         for number, (at, gpus, lasts) in enumerate(sorted(jobs))
     ]
     world = World(servers=servers(4, 4), jobs=tuple(trace), decentralised=how)
-    outcome = run(world, replace(policy("fifo"), scheme=how))
+    outcome = run(world, chosen("fifo", how))
     most = max(_rejected_in_a_row(outcome.of(GangApproved, GangRejected)), default=0)
     assert most <= reserve_after
 
 
-def _rejected_in_a_row(verdicts: list[GangApproved | GangRejected]) -> Iterator[int]:
-    """Yield how often a job was rejected in a row, after each verdict."""
+@settings(max_examples=60)
+@given(
+    jobs=in_turns,
+    name=st.sampled_from(["gavel", "gavel_agnostic_fifo", "two_level"]),
+    reserve_after=st.integers(1, 3),
+    round_us=st.sampled_from([0, 3]),
+)
+def test_jobs_in_turns_of_policies_are_approved_as_soon_and_run_to_their_ends(
+    jobs: list[tuple[int, int, int]], name: str, reserve_after: int, round_us: int
+) -> None:
+    """Views are older than a turn is long, and each turn has others start."""
+    how = scheme(40, candidates=1, reserve_after=reserve_after)
+    trace = [
+        trace_job(number, gpus, at=at, lasts=lasts)
+        for number, (at, gpus, lasts) in enumerate(sorted(jobs))
+    ]
+    world = World(servers=servers(4, 4), jobs=tuple(trace), round_us=round_us, decentralised=how)
+    outcome = run(world, chosen(name, how))
+    assert len(outcome.ended) == len(trace)
+    verdicts = outcome.of(GangApproved, GangRejected, RoundPlanned)
+    assert max(_rejected_in_a_row(verdicts), default=0) <= reserve_after
+
+
+def _rejected_in_a_row(
+    verdicts: list[GangApproved | GangRejected | RoundPlanned],
+) -> Iterator[int]:
+    """Yield how often a job was rejected in a row while it might be proposed."""
     counts: dict[JobId, int] = {}
     for event in verdicts:
+        if isinstance(event, RoundPlanned):
+            for job_id in event.dismissed:
+                counts.pop(job_id, None)
+            continue
         rejected = isinstance(event, GangRejected)
         counts[event.job_id] = counts.get(event.job_id, 0) + 1 if rejected else 0
         yield counts[event.job_id]
@@ -183,7 +268,7 @@ def test_without_staleness_nothing_collides() -> None:
     jobs = [trace_job(number, 1 + number % 4, at=number // 3, lasts=5) for number in range(60)]
     how = scheme(0)
     world = World(servers=servers(4, 4, 4), jobs=tuple(jobs), decentralised=how)
-    outcome = run(world, replace(policy("fifo"), scheme=how))
+    outcome = run(world, chosen("fifo", how))
     assert outcome.state.proposals.approved == 60
     assert outcome.state.proposals.rejected == 0
 
@@ -194,6 +279,6 @@ def test_the_staler_views_are_the_more_collides() -> None:
     for staleness_us in (0, 2, 40):
         how = scheme(staleness_us, candidates=1, reserve_after=50)
         world = World(servers=servers(*[8] * 12), jobs=tuple(jobs), decentralised=how)
-        rates.append(run(world, replace(policy("fifo"), scheme=how)).state.proposals.conflict_rate)
+        rates.append(run(world, chosen("fifo", how)).state.proposals.conflict_rate)
     assert rates[0] == 0
     assert rates[0] < rates[1] < rates[2]

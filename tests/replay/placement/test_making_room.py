@@ -14,6 +14,7 @@ from shunter.backends.simulated import Costs
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import Mode, Topology
 from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE, CanMakeRoom
+from shunter.core.proposals.scheme import CanPropose
 from shunter.events import AllocationChanged
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.decisions import PlanRejected
@@ -24,7 +25,7 @@ from shunter.policies.gavel.scheduling.two_level import TwoLevel
 from shunter.policies.migration import MakingRoom
 from shunter.policies.tiresias import Tiresias
 from tests.commanded import Commanded
-from tests.factories import Outcome, World, las_policy, policy, run, servers, trace_job
+from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
 from tests.property.invariants import check_state
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, asked, rebuilt
@@ -93,6 +94,26 @@ def cramped(draw: st.DrawFn) -> World:
 @given(world=cramped())
 def test_run_with_such_moves_is_decided_again(name: str, world: World) -> None:
     by = chosen(name)
+
+    outcome = run(world, by)
+
+    check_state(outcome.core.state)
+    assert not outcome.of(PlanRejected)
+    event(f"{min(3, len(moves_of(outcome)))} moves")
+    check_decided_again(world, by, outcome)
+
+
+@pytest.mark.parametrize("name", ["gavel", "two_level"])
+@settings(max_examples=20)
+@given(world=cramped(), staleness_us=st.sampled_from([0, 5, 40]))
+def test_so_is_one_in_which_job_schedulers_propose(
+    name: str, world: World, staleness_us: int
+) -> None:
+    """Moves and the start for which they were made are the plan's, all other starts proposed."""
+    how = scheme(staleness_us)
+    base = chosen(name)
+    assert isinstance(base, CanPropose)
+    by, world = base.with_scheme(how), replace(world, decentralised=how)
 
     outcome = run(world, by)
 

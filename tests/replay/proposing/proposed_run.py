@@ -6,11 +6,15 @@ Two servers of four GPUs, and a loop that is stepped by hand, a second apart.
 from dataclasses import replace
 
 from shunter.core.intake.inputs import AttemptExited, Input, ProposeGang, SubmitJob
+from shunter.core.placement import PLACEMENTS
+from shunter.core.proposals.scheme import CanPropose
 from shunter.core.scheduler import Scheduler
 from shunter.events import Event, SchedulerStarted
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
+from shunter.policies.gavel.objectives import MaxMinFairness
+from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
 from tests.factories import World, allocation, job_id, job_spec, policy, quota, scheme, servers
 from tests.replay.eventful_run import RECORD, S
 from tests.replay.recording import Recorded, rebuilt
@@ -19,7 +23,13 @@ from tests.replay.recording import Recorded, rebuilt
 class ProposedScript:
     """A live scheduler whose jobs callers propose, stepped by hand."""
 
-    def __init__(self, *gpus: int, bound: int | None = None, name: str = "fifo") -> None:
+    def __init__(
+        self,
+        *gpus: int,
+        bound: int | None = None,
+        name: str = "fifo",
+        by: CanPropose | None = None,
+    ) -> None:
         how = scheme(*(0,), built_in=False, retry_us=S, retry_most_us=8 * S, reserve_for_us=30 * S)
         self.world = World(
             servers=servers(*gpus or (4, 4)),
@@ -27,7 +37,7 @@ class ProposedScript:
             is_live=True,
             decentralised=how,
         )
-        self.policy = replace(policy(name), scheme=how)
+        self.policy = (policy(name) if by is None else by).with_scheme(how)
         self.core: Scheduler
         self.core, events = self.world.scheduler(self.policy, instant=False)
         self.events: list[Event] = [
@@ -54,6 +64,12 @@ class ProposedScript:
     def recorded(self) -> Recorded:
         """Return what was recorded up to now."""
         return Recorded(list(self.events), rebuilt(self.policy, self.core.rules))
+
+
+def under_gavel() -> ProposedScript:
+    """Return a live scheduler under `gavel` with turns of a minute."""
+    objective, where = MaxMinFairness(), PLACEMENTS["consolidated"]()
+    return ProposedScript(by=GavelPolicy(objective, where, Timing(60 * S, 600 * S)))
 
 
 def submit(name: int, gpus: int = 4, **fields: object) -> SubmitJob:

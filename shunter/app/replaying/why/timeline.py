@@ -261,6 +261,7 @@ class _Reasons:
         """Return a reason that is the job's alone."""
         held: Reason | None = None
         found: tuple[Wait, Round | None] | None = None
+        after = self._waiting.from_seq
         for own in self._story.own:
             event = own.event
             if event.at_us > at_us:
@@ -270,6 +271,7 @@ class _Reasons:
             elif isinstance(event, AllocationChanged):
                 # A grant on which the job is launched at once ends the wait.
                 is_later = own.seq > self._waiting.from_seq and event.at_us != self._waiting.to_us
+                after = own.seq if is_later else after
                 found = (_FIRST_RELEASE, None) if is_later and _is_grant(own) else None
                 if is_later and is_displacement(event) and not self._was_planned(at_us):
                     found = _displaced_by(event), None
@@ -282,12 +284,15 @@ class _Reasons:
         if self._unblocked_us is None or at_us < self._unblocked_us:
             blockers = tuple(each.job_id for each in self._story.spec.depends_on)
             return Wait(Reason.dependency, blockers=blockers), None
-        return found or self._proposed(at_us)
+        return self._proposed(at_us, after) or found
 
-    def _proposed(self, at_us: int) -> tuple[Wait, Round | None] | None:
-        """Return why it waits where its place is to be proposed."""
+    def _proposed(self, at_us: int, after: int) -> tuple[Wait, Round | None] | None:
+        """Return why it waits where its place is to be proposed, admitted after an event.
+
+        That goes before a reason that was recorded for it alone, before or since.
+        """
         events = ((own.seq, own.event) for own in self._story.own)
-        wait = proposal_wait(events, self._story.admissions, self._waiting.from_seq, at_us)
+        wait = proposal_wait(events, self._story.admissions, after, at_us)
         return None if wait is None else (wait, None)
 
     def _planned_since_displaced(self) -> list[Round]:

@@ -14,7 +14,7 @@ from shunter.policies.gavel.mechanism import Gang, Ledger
 from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 from shunter.policies.gavel.scheduling.placements import Placements
 
-__all__ = ["BESIDE", "SHARE", "SPARE", "Teller", "Told", "changes_of", "waits_of"]
+__all__ = ["BESIDE", "SHARE", "SPARE", "Teller", "Told", "changes_of", "pairs_of", "waits_of"]
 
 SHARE: Final = "target_share"
 SPARE: Final = "spare_gpus"
@@ -89,6 +89,16 @@ class Told:
             return None
         _, _, gpu_type, gang = max(found, key=lambda each: each[:3])
         return gpu_type, next((other for other in gang if other != job_id), None)
+
+
+def pairs_of(ledger: Ledger) -> dict[JobId, list[Gang]]:
+    """Return the pairs of each job that have targets."""
+    found: dict[JobId, list[Gang]] = {}
+    for gang in ledger.fractions:
+        if len(gang) > 1:
+            for job_id in gang:
+                found.setdefault(job_id, []).append(gang)
+    return found
 
 
 def changes_of(

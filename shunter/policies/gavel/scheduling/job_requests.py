@@ -1,18 +1,18 @@
 """From a view to job requests: who wants GPUs, of what rates, with how much left to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.state import ENDING, SUSPENDING, Job
 from shunter.core.view import View
-from shunter.events.values.ids import GpuType
+from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of, seconds
 from shunter.policies.gavel.scheduling.rates import Rates
 
-__all__ = ["EntityBy", "demands_of", "room_of", "unable", "wants"]
+__all__ = ["EntityBy", "demands_of", "room_of", "waits_nowhere", "wants"]
 
 EntityBy = Literal["user", "queue", "group"]
 UNKNOWN_S: Final = 86_400.0
@@ -36,19 +36,29 @@ def wants(job: Job) -> bool:
     return bool(job.allocation.shares) or job.phase is SUSPENDING or job.is_eligible
 
 
-def unable(job: Job, rates: Rates) -> Wait:
-    """Return what holds back a job that gets on nowhere."""
-    spec = job.spec
-    up = [gpus for name, gpus in rates.room.items() if not spec.gpu_types or name in spec.gpu_types]
-    if up and max(up) < spec.gpus:
-        return Wait(Reason.no_capacity, spec.gpus, max(up))
-    return Wait(Reason.gpu_type_unavailable, spec.gpus, detail="throughput" if up else "")
+def waits_nowhere(
+    jobs: Iterable[Job], rates: Rates, known: Mapping[JobId, Reason], *, every: bool
+) -> Iterator[tuple[JobId, Wait]]:
+    """Yield what holds back jobs that get on nowhere, where it is new (or all)."""
+    for job in jobs:
+        wait = _unable(job, rates)
+        if every or known.get(job.job_id) is not wait.reason:
+            yield job.job_id, wait
 
 
 def demands_of(view: View, rates: Rates, by: EntityBy) -> Demands:
     """Return the requests of all jobs that want GPUs and can run, in order."""
     requests = tuple(_claims(view, rates, by))
     return Demands(requests, rates.room, rates.table_as_measured() or _NO_TABLE)
+
+
+def _unable(job: Job, rates: Rates) -> Wait:
+    """Return what holds back a job that gets on nowhere."""
+    spec = job.spec
+    up = [gpus for name, gpus in rates.room.items() if not spec.gpu_types or name in spec.gpu_types]
+    if up and max(up) < spec.gpus:
+        return Wait(Reason.no_capacity, spec.gpus, max(up))
+    return Wait(Reason.gpu_type_unavailable, spec.gpus, detail="throughput" if up else "")
 
 
 def _claims(view: View, rates: Rates, by: EntityBy) -> Iterator[JobRequest]:

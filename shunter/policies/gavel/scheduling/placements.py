@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.plan import Change, Plan
+from shunter.core.proposals.divided import divided
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation
@@ -18,7 +20,7 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 
-__all__ = ["Placements", "demand_of", "fill_up", "let_stay", "seat"]
+__all__ = ["Gathered", "Placements", "as_placed", "demand_of", "fill_up", "let_stay", "seat"]
 
 
 @dataclass(slots=True)
@@ -71,12 +73,38 @@ def let_stay(
             seats.places[job.job_id] = on, job.allocation
 
 
+def as_placed(changes: Sequence[Change], seats: Placements) -> tuple[Change, ...]:
+    """Return changes with the starts that are proposed last, as they were placed.
+
+    Who looks for places in that order, without staleness, finds room for all of them.
+    """
+    starts, others = divided(Plan(tuple(changes)))
+    numbers = {job_id: number for number, job_id in enumerate(seats.places)}
+    starts.sort(key=lambda start: numbers[start.job_id])
+    return (*others, *starts)
+
+
 def demand_of(job: Job, placement: Placement, view: View) -> Demand:
     """Return what a placement goes by: tight where it keeps the job's gang together."""
     classing = placement.classing
     if classing is not None and classing.is_tight(job.spec, view.messages):
         return replace(job.demand, tight=True)
     return job.demand
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What job schedulers look for: the same that the plan found (`Needs`)."""
+
+    placement: Placement
+    view: View
+
+    def settle(self, draft: Draft) -> None:
+        """All who run count with what they have."""
+
+    def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
+        """Return a job's demand, tight where the placement keeps its gang together."""
+        return demand_of(job, self.placement, self.view)
 
 
 _With = tuple[Placement, Draft, View]

@@ -5,11 +5,11 @@ a turn, what is free goes to those that wait. Targets are computed at the first 
 came or left, or anything was measured anew, and now and then if so configured.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shunter.core.interfaces import Observer, Observers, Rng
+from shunter.core.interfaces import Observer, Observers, Rng, both
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.placement import Placement, at_load, note_load
 from shunter.core.planning.making_room import (
@@ -17,9 +17,13 @@ from shunter.core.planning.making_room import (
     RoomMemory,
     earliest,
     held_jobs,
+    sooner,
     with_room_observers,
 )
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
+from shunter.core.proposals.memory import ProposalMemory, proposal_observers
+from shunter.core.proposals.schedulers import decentralised_plan
+from shunter.core.proposals.scheme import Decentralised
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
@@ -47,21 +51,21 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.mechanism import Demands, Gang, Ledger, Targets
+from shunter.events.values.ids import GpuType
+from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
 from shunter.policies.gavel.objectives import FinishTimes
-from shunter.policies.gavel.scheduling.changes import Told, changes_of, waits_of
+from shunter.policies.gavel.scheduling.changes import Told, changes_of, pairs_of, waits_of
 from shunter.policies.gavel.scheduling.choosing import Candidate, choose, is_starved
 from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import (
     EntityBy,
     demands_of,
     room_of,
-    unable,
+    waits_nowhere,
     wants,
 )
 from shunter.policies.gavel.scheduling.movable import may_leave, room_among
+from shunter.policies.gavel.scheduling.placements import Gathered, as_placed
 from shunter.policies.gavel.scheduling.policy_memory import (
     GavelMemory,
     fractions_of,
@@ -112,10 +116,15 @@ class GavelPolicy:
     estimates: bool = False
     said: str = field(default="", compare=False)
     room: RoomMaker | None = None
+    scheme: Decentralised | None = None
 
     def with_room(self, room: RoomMaker) -> "GavelPolicy":
         """Return the policy with a maker of room."""
         return replace(self, room=room)
+
+    def with_scheme(self, scheme: Decentralised) -> "GavelPolicy":
+        """Return the policy with job schedulers that propose."""
+        return replace(self, scheme=scheme)
 
     def knowing(self, table: ThroughputTable) -> "GavelPolicy":
         """Return the policy with a table of throughputs, its gaps filled if it estimates."""
@@ -159,6 +168,8 @@ class GavelPolicy:
             memory.changed = memory.ledger.is_dirty = True
         if self.room is not None:
             memory.places = RoomMemory.of(view, self.room.every_us)
+        if self.scheme is not None:
+            memory.proposals = ProposalMemory.of(self.scheme, view)
         return memory
 
     def observers(self, memory: GavelMemory) -> Observers:
@@ -186,12 +197,15 @@ class GavelPolicy:
 
         touched = (*_TOUCHED, *CLUSTER_CHANGES, JobSubmitted, QuotaChanged)
         told: dict[Any, Any] = dict.fromkeys(touched, changed)
-        told.update(dict.fromkeys(JOB_ENDS, _ended(memory)) | {JobResized: memory.resized})
-        told.update({AllocationChanged: _moved(memory), AllocationLearned: learned})
+        told.update(dict.fromkeys(JOB_ENDS, memory.ended) | {JobResized: memory.resized})
+        told.update({AllocationChanged: memory.moved, AllocationLearned: learned})
         told[ProfileSampled] = _sampled(memory, self._rates)
         told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
         told[WaitReasonChanged] = waits
-        return with_room_observers(told, self.room, memory.places)
+        observers = with_room_observers(told, self.room, memory.places)
+        if self.scheme is None or memory.proposals is None:
+            return observers
+        return both(observers, proposal_observers(memory.proposals, self.scheme))
 
     def advance(self, memory: GavelMemory, view: View) -> None:
         """Count time, learn who wants GPUs, and see whether new targets are due."""
@@ -226,33 +240,48 @@ class GavelPolicy:
         return TargetsSet(view.now_us, targets_of(fractions), said)
 
     def plan(self, memory: GavelMemory, view: View, rng: Rng) -> Plan:
+        """Choose, seat, and say why; or let job schedulers propose where."""
+        placement = at_load(self.placement, memory.packing)
+        plan = self._centrally(memory, view, placement)
+        if self.room is not None and memory.places is not None:
+            plan = self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
+        if self.scheme is None or memory.proposals is None:
+            return plan
+        return decentralised_plan(
+            *(plan, self.scheme, memory.proposals, view, placement, rng),
+            Gathered(placement, view),
+        )
+
+    def _centrally(self, memory: GavelMemory, view: View, placement: Placement) -> Plan:
         """Choose and seat; say why."""
         candidates, nowhere = self._candidates(memory, view)
         choice = choose(memory.ledger, candidates, room_among(candidates, view))
-        placement = at_load(self.placement, memory.packing)
         seats = seat_together(choice, candidates, placement, view)
-        told = Told(seats, choice, memory.ledger, _pairs_of(memory.ledger))
+        told = Told(seats, choice, memory.ledger, pairs_of(memory.ledger))
         changes = changes_of(seats, told, candidates, view)
         changes = (*changes, *cpu_starts(placement, view, changes))
+        if self.scheme is not None:
+            changes = as_placed(changes, seats)
         waiting = [each for each in candidates if each.on is None]
         waits = (
             *waits_of(told, waiting, memory.told, every=view.all_reasons),
-            *_waits_nowhere(nowhere, self._rates(memory), memory, every=view.all_reasons),
+            *waits_nowhere(nowhere, self._rates(memory), memory.told, every=view.all_reasons),
         )
-        plan = Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
-        if self.room is None or memory.places is None:
-            return plan
-        return self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
+        return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
 
     def wake_at(self, memory: GavelMemory) -> int | None:
-        """Return the end of the turn if others may run then, or when targets are due."""
+        """Return the end of the turn if others may run then, or when targets are due.
+
+        Where job schedulers propose, also when one of them does.
+        """
         turn_us = (memory.turn + 1) * self.timing.turn_us if memory.contended else None
         ends_us = earliest(turn_us, memory.places)
+        if memory.proposals is not None:
+            ends_us = sooner(ends_us, memory.proposals.next_us())
         most_us = self.timing.most_us
         if not most_us or memory.asked_us is None or not memory.ledger.received_s:
             return ends_us
-        due_us = memory.asked_us + most_us
-        return due_us if ends_us is None else min(ends_us, due_us)
+        return sooner(ends_us, memory.asked_us + most_us)
 
     def settled(self, memory: GavelMemory) -> bool:
         """Say whether nothing has happened since the last plan."""
@@ -324,52 +353,12 @@ class GavelPolicy:
         return found, nowhere
 
 
-def _waits_nowhere(
-    jobs: Iterable[Job], rates: Rates, memory: GavelMemory, *, every: bool
-) -> Iterator[tuple[JobId, Wait]]:
-    """Yield what holds back jobs that get on nowhere, where it is new (or all)."""
-    for job in jobs:
-        wait = unable(job, rates)
-        if every or memory.told.get(job.job_id) is not wait.reason:
-            yield job.job_id, wait
-
-
 def guesses_in_words(count: int, what: str, error: float | None) -> str:
     """Return how many rates were guessed and how well, in words; "" for none."""
     if not count:
         return ""
     off = "" if error is None else f", half of them within {error:.0%} as far as can be told"
     return f"{count} {what} guessed{off}"
-
-
-def _pairs_of(ledger: Ledger) -> dict[JobId, list[Gang]]:
-    """Return the pairs of each job that have targets."""
-    found: dict[JobId, list[Gang]] = {}
-    for gang in ledger.fractions:
-        if len(gang) > 1:
-            for job_id in gang:
-                found.setdefault(job_id, []).append(gang)
-    return found
-
-
-def _ended(memory: GavelMemory) -> Observer:
-    def ended(event: Any, view: View) -> None:
-        memory.forget(event.job_id, view, event.at_us)
-        memory.stale = memory.changed = True
-
-    return ended
-
-
-def _moved(memory: GavelMemory) -> Observer:
-    def moved(event: AllocationChanged, view: View) -> None:
-        job_id, rule = event.job_id, event.because.rule
-        memory.post(view.jobs[job_id], view, event.at_us)
-        if event.allocation.shares or rule not in Reason.__members__:
-            memory.told.pop(job_id, None)
-        else:
-            memory.told[job_id] = Reason(rule)
-
-    return moved
 
 
 def _sampled(memory: GavelMemory, rates_of: Callable[[GavelMemory], Rates]) -> Observer:

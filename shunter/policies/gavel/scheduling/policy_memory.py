@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from shunter.core.placement import Packing
 from shunter.core.planning.making_room import RoomMemory
+from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target, TargetsSet
+from shunter.events.facts.decisions import AllocationChanged, Target, TargetsSet
 from shunter.events.facts.jobs import JobResized
 from shunter.events.rows import DERIVED
 from shunter.events.values.allocation import Sharing
@@ -61,7 +62,7 @@ class GavelMemory:
     who wants GPUs, or what GPUs there are. `told` are the recorded reasons of those that wait.
     `guessed` are rates of jobs from those of other jobs, and how far off such guesses are; `found`
     are those last looked up. `packing` is what a placement that adapts to the load goes by,
-    `places` what a maker of room does.
+    `places` what a maker of room does, `proposals` what job schedulers remember.
     """
 
     ledger: Ledger = field(default_factory=lambda: Ledger([], 1.0))
@@ -83,6 +84,7 @@ class GavelMemory:
     guess_error: float | None = None
     packing: Packing = field(default_factory=dict)
     places: RoomMemory | None = None
+    proposals: ProposalMemory | None = None
     found: dict[JobId, dict[GpuType, float]] = field(
         default_factory=dict, compare=False, metadata=DERIVED
     )
@@ -151,6 +153,20 @@ class GavelMemory:
         """Drop the rates of a job whose gang has another size from its next attempt on."""
         self.measured.forget_rates(event.job_id)
         self.found.pop(event.job_id, None)
+        self.stale = self.changed = True
+
+    def moved(self, event: AllocationChanged, view: View) -> None:
+        """Note where a job is given GPUs, or why it leaves those it has."""
+        job_id, rule = event.job_id, event.because.rule
+        self.post(view.jobs[job_id], view, event.at_us)
+        if event.allocation.shares or rule not in Reason.__members__:
+            self.told.pop(job_id, None)
+        else:
+            self.told[job_id] = Reason(rule)
+
+    def ended(self, event: Any, view: View) -> None:
+        """Drop a job that has ended; somebody may have its GPUs."""
+        self.forget(event.job_id, view, event.at_us)
         self.stale = self.changed = True
 
     def forget(self, job_id: JobId, view: View, now_us: int) -> None:

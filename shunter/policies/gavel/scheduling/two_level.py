@@ -16,16 +16,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shunter.core.interfaces import Observers, Rng
+from shunter.core.interfaces import Observers, Rng, both
 from shunter.core.placement import Placement, at_load
 from shunter.core.planning.making_room import (
     RoomMaker,
     RoomMemory,
     earliest,
     held_jobs,
+    sooner,
     with_room_observers,
 )
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
+from shunter.core.proposals.memory import ProposalMemory, proposal_observers
+from shunter.core.proposals.schedulers import decentralised_plan
+from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift
 from shunter.core.state import Job
@@ -60,6 +64,7 @@ from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
 from shunter.policies.gavel.scheduling.movable import may_leave, room_among
+from shunter.policies.gavel.scheduling.placements import Gathered, as_placed
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
 from shunter.policies.gavel.scheduling.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
@@ -79,7 +84,8 @@ class TwoLevelMemory:
 
     `counted` is the service of each job that stands in it already. `turn` is the number of the
     present turn, `turns` whether it has just begun; `stale` says that something has happened.
-    `places` is what a maker of room goes by.
+    `places` is what a maker of room goes by, `proposals` what job schedulers remember, where they
+    propose.
     """
 
     inside: Ranking = field(default_factory=Ranking)
@@ -90,6 +96,7 @@ class TwoLevelMemory:
     turns: bool = False
     stale: bool = True
     places: RoomMemory | None = None
+    proposals: ProposalMemory | None = None
 
     def count(self, group: str, job: Job, now_us: int) -> None:
         """Count the service of a job up to now."""
@@ -129,6 +136,7 @@ class TwoLevelPolicy:
     version: str = "1"
     remembers: bool = True
     room: RoomMaker | None = None
+    scheme: Decentralised | None = None
 
     @property
     def oracle(self) -> bool:
@@ -143,12 +151,18 @@ class TwoLevelPolicy:
         """Return the policy with a maker of room."""
         return replace(self, room=room)
 
+    def with_scheme(self, scheme: Decentralised) -> "TwoLevelPolicy":
+        """Return the policy with job schedulers that propose."""
+        return replace(self, scheme=scheme)
+
     def start(self, view: View) -> TwoLevelMemory:
         """Return the memory for a cluster as it is; nobody has had anything."""
         memory = TwoLevelMemory(self._index.start(view))
         memory.counted = {job.job_id: job.service_us(view.now_us) for job in view.jobs.values()}
         if self.room is not None:
             memory.places = RoomMemory.of(view, self.room.every_us)
+        if self.scheme is not None:
+            memory.proposals = ProposalMemory.of(self.scheme, view)
         return memory
 
     def observers(self, memory: TwoLevelMemory) -> Observers:
@@ -194,10 +208,16 @@ class TwoLevelPolicy:
         also(AllocationChanged, moved)
         also(RoundPlanned, planned)
         also(WaitReasonChanged, waits)
-        return with_room_observers(told, self.room, memory.places)
+        observers = with_room_observers(told, self.room, memory.places)
+        if self.scheme is None or memory.proposals is None:
+            return observers
+        return both(observers, proposal_observers(memory.proposals, self.scheme))
 
     def advance(self, memory: TwoLevelMemory, view: View) -> None:
         """Rank anew who has changed rank by itself, and count what groups have had."""
+        changes_us = self._index.wake_at(memory.inside)
+        if changes_us is not None and changes_us <= view.now_us:
+            memory.stale = True  # somebody stands elsewhere in the order inside
         self._index.advance(memory.inside, view)
         for job in view.jobs.values():
             memory.count(getattr(job.spec, self.by), job, view.now_us)
@@ -209,13 +229,27 @@ class TwoLevelPolicy:
         return None
 
     def plan(self, memory: TwoLevelMemory, view: View, rng: Rng) -> Plan:
+        """Fill group by group, and say why; or let job schedulers propose where."""
+        placement = at_load(self.placement, memory.inside.packing)
+        plan = self._centrally(memory, view, placement)
+        if self.room is not None and memory.places is not None:
+            plan = self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
+        if self.scheme is None or memory.proposals is None:
+            return plan
+        return decentralised_plan(
+            *(plan, self.scheme, memory.proposals, view, placement, rng),
+            Gathered(placement, view),
+        )
+
+    def _centrally(self, memory: TwoLevelMemory, view: View, placement: Placement) -> Plan:
         """Fill group by group; say why."""
         candidates, has = self._candidates(memory, view)
         choice = self._filled(memory, candidates, dict(has), view)
-        placement = at_load(self.placement, memory.inside.packing)
         seats = seat_together(choice, candidates, placement, view)
         changes = changes_of(seats, _Teller(has, self.by), candidates, view)
         changes = (*changes, *cpu_starts(placement, view, changes))
+        if self.scheme is not None:
+            changes = as_placed(changes, seats)
         free = max(choice.room.values(), default=0)
         waits = tuple(
             (job.job_id, Wait(reason, job.spec.gpus, free))
@@ -224,10 +258,7 @@ class TwoLevelPolicy:
             for reason in [seats.misfits.get(job.job_id, Reason.outranked)]
             if view.all_reasons or memory.told.get(job.job_id) is not reason
         )
-        plan = Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
-        if self.room is None or memory.places is None:
-            return plan
-        return self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
+        return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
 
     def wake_at(self, memory: TwoLevelMemory) -> int | None:
         """Return the end of the turn, or when a rank changes, if anybody waits."""
@@ -235,7 +266,9 @@ class TwoLevelPolicy:
             return None
         ends_us = (memory.turn + 1) * self.turn_us
         changes_us = earliest(self._index.wake_at(memory.inside), memory.places)
-        return ends_us if changes_us is None else min(ends_us, changes_us)
+        if memory.proposals is not None:
+            changes_us = sooner(changes_us, memory.proposals.next_us())
+        return sooner(ends_us, changes_us)
 
     def settled(self, memory: TwoLevelMemory) -> bool:
         """Say whether nothing has happened since the last plan."""
@@ -250,7 +283,11 @@ class TwoLevelPolicy:
     def _candidates(
         self, memory: TwoLevelMemory, view: View
     ) -> tuple[list[Candidate], dict[str, int]]:
-        """Return who may get GPUs now in the order inside, and what groups have besides."""
+        """Return who may get GPUs now in the order inside, and what groups have besides.
+
+        Nobody leaves in a plan that is made only because job schedulers propose.
+        """
+        may_any_leave = self.scheme is None or memory.stale or memory.turns
         ranked: list[tuple[int, Candidate]] = []
         has: dict[str, int] = {}
         behind = drift(view.now_us) if self._index.index.drifts else 0
@@ -263,7 +300,7 @@ class TwoLevelPolicy:
             if not job.allocation.shares:
                 if job.is_eligible:
                     ranked.append((entry.key + behind, Candidate(job, able)))
-            elif may_leave(job, view, 0):
+            elif may_any_leave and may_leave(job, view, 0):
                 ranked.append((entry.key, Candidate(job, able, gpu_type_of(job, view))))
             else:
                 group = getattr(job.spec, self.by)

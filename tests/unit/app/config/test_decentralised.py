@@ -12,6 +12,8 @@ from shunter.app.runs.simulation import simulate
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
+from shunter.policies.gavel.scheduling import GavelPolicy
+from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 
 CONFIG = """\
 [[cluster.nodes]]
@@ -80,10 +82,37 @@ def test_a_wrong_key_is_named(write_config: WriteConfig, lines: str, says: str) 
         loaded(write_config, f"{CONFIG}[policy.decentralised]\n{lines}\n")
 
 
-def test_a_policy_without_an_index_is_refused(write_config: WriteConfig) -> None:
-    text = CONFIG.replace('"fifo"', '"gavel"').replace('trigger = "event"\n', "")
-    with pytest.raises(ConfigError, match=r"policy\.decentralised: policy 'gavel\w*' has no index"):
+@pytest.mark.parametrize(
+    "name", ["gavel", "max_min_fairness", "allox", "hierarchical", "two_level", "tiresias", "las"]
+)
+def test_every_order_that_says_who_starts_goes_with_it(
+    write_config: WriteConfig, name: str
+) -> None:
+    config = loaded(write_config, CONFIG.replace('"fifo"', f'"{name}"') + TABLE)
+    runtime = policy_runtime(config, instant=True)
+    again = recorded_runtime(record_of(config, instant=True, workload={}))
+    for found in (runtime, again):
+        assert isinstance(found.policy, RankedPolicy | GavelPolicy | TwoLevelPolicy)
+        assert found.policy.scheme == found.rules.decentralised is not None
+
+
+def test_gandiva_is_refused(write_config: WriteConfig) -> None:
+    text = CONFIG.replace('"fifo"', '"gandiva"') + "[policy.slicing]\n"
+    with pytest.raises(ConfigError, match="policy 'gandiva' does not say who may start wherever"):
         policy_runtime(loaded(write_config, text + TABLE), instant=True)
+
+
+SHARING = (
+    CONFIG.replace('"fifo"', '"gavel"\nparams.gavel.space_sharing = true')
+    .replace("gpus = 8", 'gpus = 8\ntype = "v100"')
+    .replace("load = 0.9", 'load = 0.9\n[workload]\nthroughputs = "builtin:gavel"')
+)
+
+
+def test_space_sharing_goes_beside_it(write_config: WriteConfig) -> None:
+    runtime = policy_runtime(loaded(write_config, SHARING + TABLE), instant=True)
+    assert isinstance(runtime.policy, GavelPolicy)
+    assert runtime.policy.scheme is not None
 
 
 SIZED = (

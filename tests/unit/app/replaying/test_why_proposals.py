@@ -8,11 +8,13 @@ from shunter.app.replaying.lookup import is_part
 from shunter.app.replaying.waits import wait_of
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.sentences import details, headline
+from shunter.core.intake.inputs import DrainNode
+from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.gangs import GANGS
 from shunter.events.values.reasons import Reason
-from tests.factories import allocation, job_id
+from tests.factories import allocation, job_id, node_name
 from tests.replay.eventful_run import S
-from tests.replay.proposing.proposed_run import ProposedScript, propose, submit
+from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel
 from tests.replay.recording import Recorded, asked
 
 J1, J2 = job_id(1), job_id(2)
@@ -69,6 +71,49 @@ def test_once_it_is_granted_it_waits_no_more() -> None:
     before = why(script.recorded(), "j1", 2 * S)
     assert before.waits_now is not None
     assert before.waits_now.wait.reason is Reason.awaiting_proposal
+
+
+def in_the_second_turn() -> ProposedScript:
+    """Return a run under `gavel` in which j2 waited for its turn, and has it now."""
+    script = under_gavel()
+    script.step(submit(0), submit(1), submit(2))
+    script.step(propose(0, ALL_OF_N0), propose(1, allocation(n1=0b1111)))
+    script.step(AttemptStarted(0, job_id(0), 1), AttemptStarted(0, J1, 1))
+    script.idle(61 * S)
+    return script
+
+
+def test_that_a_job_is_admitted_goes_before_the_reason_it_had_before() -> None:
+    script = in_the_second_turn()
+    reasons = [part.wait.reason for part in why(script.recorded(), "j2").reasons]
+    assert reasons == [Reason.share_met, Reason.awaiting_proposal]
+    script.step(propose(2, ALL_OF_N0))
+    found = why(script.recorded(), "j2")
+    assert found.waits_now is not None
+    assert found.waits_now.wait.reason is Reason.proposal_rejected
+    wait = wait_of(script.core.state.jobs[J2], script.core.state)
+    assert wait == found.waits_now.wait
+
+
+def test_granted_gpus_that_others_have_yet_to_leave_go_before_that() -> None:
+    script = in_the_second_turn()
+    script.step(propose(2, allocation(n1=0b1111)))
+    found = why(script.recorded(), "j2")
+    assert found.waits_now is not None
+    assert found.waits_now.wait.reason is Reason.waiting_for_release
+
+
+def test_who_is_dismissed_waits_for_the_reason_of_its_own_again() -> None:
+    script = in_the_second_turn()
+    script.step(DrainNode(0, node_name(1), "ana"))
+    state = script.core.state
+    assert J2 not in state.proposals.admitted
+    found = why(script.recorded(), "j2")
+    assert found.waits_now is not None
+    assert found.waits_now.wait.reason is Reason.time_sliced
+    wait = wait_of(state.jobs[J2], state)
+    assert wait is not None
+    assert wait.reason is Reason.time_sliced
 
 
 def test_queue_and_metrics_say_the_same() -> None:

@@ -16,7 +16,7 @@ from shunter.events.values.causes import CALLER, PROPOSED, REPEATED
 from shunter.events.values.reasons import Reason
 from tests.factories import allocation, job_id, node_name, packed
 from tests.replay.eventful_run import S
-from tests.replay.proposing.proposed_run import ProposedScript, propose, submit
+from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)
 ALL_OF_N0, ALL_OF_N1 = allocation(n0=0b1111), allocation(n1=0b1111)
@@ -85,6 +85,28 @@ def test_who_has_not_its_turn_may_not_be_proposed() -> None:
     script.step(submit(0), submit(1), submit(2))
     told = rejected(script.step(propose(2, ALL_OF_N0)))
     assert (told.reason, told.detail) == (Reason.no_capacity, NOT_ADMITTED)
+    verified(script)
+
+
+def test_a_policy_without_classes_says_itself_why_a_job_has_not_its_turn() -> None:
+    script = under_gavel()
+    script.step(submit(0), submit(1), submit(2))
+    told = rejected(script.step(propose(2, ALL_OF_N0)))
+    assert (told.reason, told.detail) == (Reason.share_met, NOT_ADMITTED)
+    verified(script)
+
+
+def test_who_is_owed_time_may_be_proposed_in_the_next_turn() -> None:
+    script = under_gavel()
+    script.step(submit(0), submit(1), submit(2))
+    script.step(propose(0, ALL_OF_N0), propose(1, ALL_OF_N1))
+    script.step(AttemptStarted(0, J0, 1), AttemptStarted(0, J1, 1))
+    facts = script.idle(61 * S)
+    assert list(script.core.state.proposals.admitted) == [J2]
+    left = next(fact for fact in facts if isinstance(fact, AllocationChanged))
+    assert (left.job_id, left.because.beneficiaries) == (J1, (J2,))
+    script.step(propose(2, ALL_OF_N1))
+    assert script.core.state.jobs[J2].phase is JobPhase.granted
     verified(script)
 
 
