@@ -23,7 +23,8 @@ CORRECT = "the config counts; correct it in [[cluster.nodes]], or leave it out t
 class ServerMap:
     """A server with its map, its sockets with their CPUs, and what is amiss.
 
-    `by` is who told of the map: 'config', 'sysfs' or 'nvidia-smi'; nothing where there is no map.
+    `by` is who told of the map: 'config', or sources of the server such as 'sysfs and hwloc';
+    nothing where there is no map.
     Notes say what is so, and behind the last colon what to do.
     """
 

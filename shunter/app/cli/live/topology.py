@@ -21,12 +21,8 @@ from shunter.app.counting import counted
 __all__ = ["picture_of"]
 
 FREE = "."
-SOURCES = {
-    "sysfs": "by sysfs of the server",
-    "nvidia-smi": "by nvidia-smi of the server",
-    "log": "by the server at an earlier start",
-}
-"""Who told of a map, where it was not the config."""
+SOURCES = {"": "", "config": "", "log": "by the server at an earlier start"}
+"""Who told of a map, where it was not asked of the server at this start."""
 _INDENT = "  "
 
 Node = Mapping[str, Any]
@@ -91,7 +87,8 @@ def _gpu_lines(node: Node) -> Iterator[str]:
     if sockets := node.get("sockets"):
         near = [f"{_ranges(each['cpus'])} for GPUs {_ranges(each['gpus'])}" for each in sockets]
         yield "CPUs    " + ", ".join(near)
-    if found_by := SOURCES.get(node.get("map_by", "")):
+    by = node.get("map_by", "")
+    if found_by := SOURCES.get(by, f"by {by} of the server"):
         yield f"map     {found_by}"
     for note in node.get("map_notes", ()):
         yield f"note    {note}"
