@@ -65,6 +65,10 @@ class ListedNode(NodePart):
     map_notes: tuple[str, ...] = Field(
         description="where config and server contradict each other, or why there is no map"
     )
+    place_by: str = Field(
+        description="who told rack and domain: config, Slurm, the log of a time before; empty: "
+        "nobody"
+    )
     sockets: tuple[SocketPart, ...] = Field(description="its sockets whose CPUs are known")
 
 
