@@ -17,30 +17,35 @@ from shunter.app.gpu_maps.server_map import (
     without_found,
 )
 from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.wiring import Wiring
 from shunter.backends.supervised.wiring import ask_wirings, set_sockets
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
 from shunter.events.values.ids import NodeName
 
-__all__ = ["BY_LOG", "ToldPlaces", "discover_maps", "kept"]
+__all__ = ["BY_LOG", "ToldBySlurm", "discover_maps", "kept"]
 
-BY_LOG = "log"
+BY_LOG, BY_SLURM = "log", "Slurm"
 AS_BEFORE = "counts until the daemon starts while nothing runs there"
 
 
 @dataclass(frozen=True, slots=True)
-class ToldPlaces:
-    """Racks and domains of servers, and who told them."""
+class ToldBySlurm:
+    """Racks and domains of Slurm's nodes, and what pilots have noted of their wiring.
 
-    by: str = ""
+    Nodes come and go with pilots: one that is away is as idle as one on which nothing runs. Slurm
+    binds its own jobs, so the CPUs of their sockets are nobody's concern.
+    """
+
     places: Mapping[NodeName, Place] = field(default_factory=dict)
+    wirings: Mapping[NodeName, Wiring] = field(default_factory=dict)
 
 
 async def discover_maps(
     cluster: ClusterSection,
     agents: Mapping[NodeName, NodeAgent],
     state: State,
-    told: ToldPlaces = ToldPlaces(),
+    slurm: ToldBySlurm | None = None,
 ) -> dict[NodeName, ServerMap]:
     """Return the map of each server, and let its agent bind ranks by its sockets.
 
@@ -48,29 +53,36 @@ async def discover_maps(
         cluster: as the config has it.
         agents: those that are asked, by name; others, and servers of one GPU, have no map.
         state: what the log says of servers.
-        told: their racks and domains, where somebody else tells those.
+        slurm: what is told of its nodes, where servers are such.
     """
-    wirings = await ask_wirings(agents)
+    told = slurm or ToldBySlurm()
+    wirings = {**told.wirings, **await ask_wirings(agents)}
     names = {
         server.name: server.gpus for agent in agents.values() for server in agent.transport.servers
     }
     groups, maps = cluster.groups(), dict[NodeName, ServerMap]()
     jobs = state.jobs.values()
     busy = {share.node for job in jobs for share in (*job.allocation.shares, *job.held.shares)}
-    racks = rack_notes(cluster, told.places, told.by)
+    racks = rack_notes(cluster, told.places, BY_SLURM)
     for name, configuration in cluster.servers():
         wiring, found = wirings.get(name), FoundMap()
         if wiring is not None:
-            found = found_map(wiring, names[name][: configuration.gpus])
-        one = server_map(groups[name], configuration, found, told.places.get(name), told.by)
+            every = names.get(name) or tuple(map(str, range(configuration.gpus)))
+            found = found_map(wiring, every[: configuration.gpus])
+        one = server_map(groups[name], configuration, found, told.places.get(name), BY_SLURM)
         if name in racks:
             one = replace(one, notes=(*one.notes, racks[name]))
-        maps[name] = kept(one, state.cluster.servers.get(name), is_busy=name in busy)
+        if name in told.wirings and not groups[name].socket_cpus:
+            one = replace(one, sockets=())
+        known = state.cluster.servers.get(name)
+        maps[name] = kept(one, known, is_busy=name in busy, is_on_demand=slurm is not None)
     set_sockets(agents, {name: each.sockets for name, each in maps.items()})
     return maps
 
 
-def kept(told: ServerMap, known: Server | None, *, is_busy: bool) -> ServerMap:
+def kept(
+    told: ServerMap, known: Server | None, *, is_busy: bool, is_on_demand: bool = False
+) -> ServerMap:
     """Return the map and place of a server that count now.
 
     What was found changes only while the server is idle and in service. Of what is not told now,
@@ -80,6 +92,7 @@ def kept(told: ServerMap, known: Server | None, *, is_busy: bool) -> ServerMap:
         told: what the config, the server and others say.
         known: the server, as the log has it.
         is_busy: a job runs there, or is to.
+        is_on_demand: it comes and goes, and who tells of it need not reach it.
     """
     if known is None or known.health is Health.removed:
         return told
@@ -92,15 +105,13 @@ def kept(told: ServerMap, known: Server | None, *, is_busy: bool) -> ServerMap:
     )
     if before == now or is_given or without_found(before) != without_found(now):
         return wanted
-    is_mapped_anew = (before.levels, before.links) != (now.levels, now.links)
-    # Its drains and quarantines would be forgotten with the server. One in Slurm without a pilot
-    # counts as unreachable, and it is not the server that tells its place.
+    # Its drains and quarantines would be forgotten with the server.
     is_away = known.health is Health.unreachable and not known.drained
-    is_in_service = known.is_up or (is_away and not is_mapped_anew)
+    is_in_service = known.is_up or (is_away and is_on_demand)
     if is_in_service and not is_busy and not known.quarantined:
         return wanted
     notes = list(told.notes)
-    if is_mapped_anew:
+    if (before.levels, before.links) != (now.levels, now.links):
         notes.append(f"it has another map than before: its map of before {AS_BEFORE}")
     if (before.rack, before.domain) != (now.rack, now.domain):
         where = " in ".join(filter(None, (f"rack {now.rack}", now.domain)))

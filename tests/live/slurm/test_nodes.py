@@ -1,5 +1,6 @@
 """Nodes that Slurm has out of service, and maintenance, as a daemon on a real cluster sees them."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,12 +25,14 @@ from shunter.events.facts.execution import (
     LaunchFailed,
 )
 from shunter.events.log import read_log
+from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Level
 from tests.live.site.sites import NOBODY, verified
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench
 from tests.live.slurm.site import assert_all_well, job_of, served, until, worker
+from tests.live.ssh.resources.test_maps import BUSES, table
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -265,3 +268,51 @@ async def test_racks_of_the_config_count_and_other_ones_of_slurm_are_said(
         "rack row7 holds n1, n2, n3 by the config, and Slurm has n3 in one (rack2): "
     )
     assert await places(bench) == [(name, "row7", "") for name in named]
+
+
+def python_with_gpus(folder: Path, topology: str) -> str:
+    """Return a Python that finds an nvidia-smi which tells of four GPUs."""
+    (folder / "topology").write_text(topology)
+    rows = (f"{at}, GPU-{at}, NVIDIA V100, 0000{bus}, 7, 9, 16384" for at, bus in enumerate(BUSES))
+    (folder / "gpus").write_text("\n".join(rows) + "\n")
+    told = f"then cat {folder}/topology; else cat {folder}/gpus; fi"
+    for name, text in (
+        ("nvidia-smi", f'if [ "$1" = topo ]; {told}'),
+        ("python", f'PATH={folder}:$PATH exec {sys.executable} "$@"'),
+    ):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return str(folder / "python")
+
+
+async def test_map_that_a_pilot_has_noted_counts_from_the_next_start_on(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then a pilot of which the daemon does not know notes what cannot be."""
+    bench.folder.chmod(0o755)
+    python = python_with_gpus(bench.folder, table((0, 2), (1, 3)))
+    noted = bench.root / "nodes" / "n1" / "wiring"
+    pair = worker(bench, "pair", 0.1, gpus=2, max_level=Level.switch)
+    crossed = (LevelGroups(Level.switch, (0b0101, 0b1010)),)
+    async with served(bench, monkeypatch, "n1", "n2", python=python) as site:
+        assert (site.maps[N1].by, site.maps[N1].notes) == ("", ())
+        one = await site.submit(worker(bench, "one", 0.1, gpus=4), NOBODY)
+        await until(site, noted.exists, "the pilot has noted the wiring")
+        await until(site, lambda: one not in site.state.jobs, "the end of the job")
+    policy = {"placement": "topology"}
+    async with served(bench, monkeypatch, "n1", "n2", python=python, policy=policy) as site:
+        assert (site.maps[N1].by, site.maps[N1].notes) == ("nvidia-smi", ())
+        assert site.maps[N1].sockets == ()
+        assert site.maps[N1].configuration.levels[:1] == crossed
+        assert site.maps[N1].configuration.rack == "rack1"
+        assert site.maps[N2].by == ""
+        two = await site.submit(pair, NOBODY)
+        await until(site, lambda: job_of(site, two).since_us is not None, "it has GPUs")
+        (share,) = job_of(site, two).held.shares
+        assert share.node == N2 or share.gpu_mask in {0b0101, 0b1010}
+        await until(site, lambda: two not in site.state.jobs, "the end of the job")
+    noted.write_text('{"gpus": 7}')
+    async with served(bench, monkeypatch, "n1", "n2", python=python) as site:
+        assert (site.maps[N1].by, site.maps[N1].configuration.levels[:1]) == ("log", crossed)
+        assert "what a pilot has noted cannot be read" in site.maps[N1].notes[0]
+    await assert_all_well(bench)

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.app.config.cluster_section import ClusterSection, NodeGroup
 from shunter.app.gpu_maps import FoundMap, ServerMap, server_map
-from shunter.app.gpu_maps.discovery import ToldPlaces, discover_maps, kept
+from shunter.app.gpu_maps.discovery import ToldBySlurm, discover_maps, kept
 from shunter.app.gpu_maps.network_places import Place, rack_notes
 from shunter.app.gpu_maps.server_map import mapped, placed
 from shunter.core.cluster import Health, Server
@@ -75,9 +75,11 @@ def test_place_that_has_changed_counts_once_the_server_is_idle() -> None:
         "while nothing runs there"
     )
     away = known(IN_RACK.configuration, health=Health.unreachable)
-    assert kept(IN_OTHER, away, is_busy=False) == IN_OTHER
+    assert kept(IN_OTHER, away, is_busy=False, is_on_demand=True) == IN_OTHER
+    assert kept(IN_OTHER, away, is_busy=True, is_on_demand=True).place_by == "log"
     for out in ({"drained": True}, {"quarantined": 1}, {"health": Health.lost}):
-        same = kept(IN_OTHER, known(IN_RACK.configuration, **out), is_busy=False)
+        one = known(IN_RACK.configuration, **out)
+        same = kept(IN_OTHER, one, is_busy=False, is_on_demand=True)
         assert same.configuration == IN_RACK.configuration
     first = kept(IN_RACK, known(FLAT), is_busy=True)
     assert (first.configuration, first.place_by, len(first.notes)) == (FLAT, "", 1)
@@ -149,7 +151,7 @@ def test_racks_that_hold_the_same_servers_under_other_names_are_no_contradiction
 async def test_servers_of_one_kind_in_two_racks_have_two_sets() -> None:
     section = ClusterSection.model_validate({"nodes": ({"name": "n[1-3]", "gpus": 4},)})
     places = {NodeName("n1"): RACK, NodeName("n2"): OTHER}
-    maps = await discover_maps(section, {}, State(), ToldPlaces("Slurm", places))
+    maps = await discover_maps(section, {}, State(), ToldBySlurm(places))
     names = [maps[NodeName(name)].configuration.name for name in ("n1", "n2", "n3")]
     assert len({*names}) == 3
     assert names[2] == "gpux4"

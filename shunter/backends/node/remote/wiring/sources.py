@@ -1,6 +1,7 @@
 """How the GPUs of a host hang together: switches, NVLink, and the CPUs that are near to them.
 
     python3 -I -S FILE wiring BASE NONCE        see `host_wiring`
+    python3 -I -S FILE note_wiring BASE         see `note_wiring`
 
     sysfs           the tree of bridges that PCI devices hang on, and their NUMA nodes
     hwloc           the same, where sysfs leaves it open and `lstopo` is installed
@@ -15,9 +16,11 @@ open, with a word why. Only the standard library of Python 3.8 or later.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
+from shunter.backends.node.records import make_folder, put
 from shunter.backends.node.remote.gpus import read_gpus, said_by
 from shunter.backends.node.remote.wiring.hwloc import corrected_by, told_by_hwloc
 from shunter.backends.node.remote.wiring.records import BELOW_SWITCH, Told
@@ -27,9 +30,11 @@ from shunter.backends.node.remote.wiring.topo_matrix import Matrix, matrix_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shunter.backends.node.messages.wire import GpuReading
+    from shunter.backends.node.messages.wire import Answer, GpuReading
     from shunter.backends.node.remote.wiring.records import GpuWiring, Wiring
 
+NOTE_S = 60
+NOTED = "wiring"
 BY_PCI = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
@@ -44,6 +49,20 @@ def host_wiring(_base: str, nonce: str) -> Wiring:
         found["cause"] = seen.get("said", "") or "it has no GPU"
     sys.stdout.write(f"\n{nonce} ")
     return found
+
+
+def note_wiring(base: str) -> Answer:
+    """Write how the GPUs of this host are wired into a folder that a daemon reads.
+
+    A pilot has it done, which a daemon may not reach when it starts. A driver that does not answer
+    leaves what was written before.
+    """
+    signal.alarm(NOTE_S)
+    seen = read_gpus()
+    if seen["gpus"]:
+        make_folder(base)
+        put(f"{base}/{NOTED}", {**wiring_of(seen["gpus"])})
+    return {}
 
 
 def wiring_of(gpus: Sequence[GpuReading], sysfs: str = SYSFS) -> Wiring:
