@@ -1,7 +1,7 @@
 """The map of a server that counts: the one of the config where it gives one, else the found one.
 
-The name of a configuration set says what of it was found: it ends in `@` and a digest of the map, and
-in `@r` and a digest of rack and domain.
+The name of a configuration set says what of it was found: it ends in `@` and a digest of the map,
+and in `@r` and a digest of rack and domain.
 """
 
 import re

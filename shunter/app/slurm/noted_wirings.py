@@ -1,7 +1,7 @@
 """How the GPUs of Slurm's nodes are wired, as pilots there have noted it.
 
-A daemon that starts may have no pilot anywhere, and a pilot comes up while jobs are planned. So each
-pilot notes the wiring of its node on the folder that all share, and the next start reads it.
+A daemon that starts may have no pilot anywhere, and a pilot comes up while jobs are planned. So
+each pilot notes the wiring of its node on the folder that all share, and the next start reads it.
 """
 
 import os
@@ -28,7 +28,8 @@ def noted_wirings(
     """
     if section.mode != "pilot":
         return {}
-    root, found = os.path.abspath(section.root), dict[NodeName, Wiring]()  # noqa: PTH100  as root_of
+    root = os.path.abspath(section.root)  # noqa: PTH100  as the backend has it
+    found: dict[NodeName, Wiring] = {}
     for name, configuration in servers:
         if configuration.gpus < 2:
             continue

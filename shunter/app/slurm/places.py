@@ -21,7 +21,7 @@ ASK_S = 5.0
 
 
 def places_in(switches: Sequence[Switch]) -> dict[NodeName, Place]:
-    """Return where nodes are; one that hangs on two of the lowest switches is left out."""
+    """Return where nodes are, without those on two of the lowest switches."""
     leaves = [switch for switch in switches if not switch.level]
     above = [switch for switch in switches if switch.level == 1]
     domains = {rack: switch.name for switch in above for rack in switch.below}
@@ -37,7 +37,7 @@ def places_in(switches: Sequence[Switch]) -> dict[NodeName, Place]:
 
 
 async def ask_places(section: SlurmSection) -> dict[NodeName, Place]:
-    """Ask Slurm where its nodes are; nothing where it does not answer, or does not know."""
+    """Ask Slurm where its nodes are; nothing where it does not say."""
     slurm = Slurm(deadline_s=min(section.call / 1e6, ASK_S))
     try:
         return places_in(await slurm.switches())

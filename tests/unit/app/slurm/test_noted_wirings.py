@@ -88,4 +88,4 @@ def test_host_without_gpus_notes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(sources, "read_gpus", lambda: seen)
     monkeypatch.setattr("signal.alarm", lambda _: 0)
     assert note_wiring(str(tmp_path / "n1")) == {}
-    assert not list(tmp_path.iterdir())
+    assert not sorted(tmp_path.iterdir())
