@@ -29,7 +29,7 @@ PROGRAMS = ("lstopo-no-graphics", "lstopo", "hwloc-ls")
 OPTIONS = (("--whole-io",), ("--filter", "io:all"))  # those of 1.x and 2.x, and of 2.x and later
 LIMIT_S = 5.0  # for all tries together; what asks the host gives up after 15 s
 BYTES_MOST = 1 << 23
-OBJECTS_MOST, DEPTH_MOST = 1 << 17, 256
+ELEMENTS_MOST, DEPTH_MOST = 1 << 17, 256
 READ_BYTES = 1 << 16
 CORRECTED = ("HWLOC_XMLFILE", "HWLOC_PCI_LOCALITY")
 WITHOUT_DRIVERS = "-cuda,-nvml,-opencl,-rsmi,-levelzero,-gl"
@@ -149,10 +149,10 @@ class _Reading:
         self._count += 1
         if self._count == 1:
             self.is_topology = name == "topology"
+        if self._count > ELEMENTS_MOST or len(self._objects) >= DEPTH_MOST:
+            raise TopologyError("it has more objects than a server could have")
         if name != "object":
             return
-        if self._count > OBJECTS_MOST or len(self._objects) >= DEPTH_MOST:
-            raise TopologyError("it has more objects than a server could have")
         self._objects.append(_Object(self._count, given.get("type", ""), given))
         bus = _bus(given.get("pci_busid", "")) if given.get("type") == "PCIDev" else None
         if bus in self.devices:

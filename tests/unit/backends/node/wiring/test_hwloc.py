@@ -154,6 +154,18 @@ def test_cut_anywhere_it_is_no_topology(cut: int) -> None:
             told_in(text, BUSES)
 
 
+@given(st.data())
+def test_topology_with_anything_in_it_is_read_or_refused(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(TEXT)))
+    upto = data.draw(st.integers(at, min(len(TEXT), at + 40)))
+    text = TEXT[:at] + data.draw(st.text(max_size=20)) + TEXT[upto:]
+    try:
+        told = told_in(text.encode("utf-8", "surrogatepass"), BUSES)
+    except TopologyError:
+        return
+    assert len(told.pci) == len(told.sockets) == len(told.cpus) == len(BUSES)
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_are_too_strange_to_be_read(text: bytes) -> None:
     with pytest.raises(TopologyError):
