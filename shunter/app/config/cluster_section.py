@@ -65,8 +65,14 @@ class NodeGroup(Section):
     )
     cpus: Count = Field(default=0, description="CPU cores of each server")
     memory_gb: Gigabytes = Field(default=0.0, description="memory of each server; 1 GB is 1000 MB")
-    rack: str = Field(default="", description="rack; '' is unknown")
-    domain: str = Field(default="", description="network domain above racks; '' is unknown")
+    rack: str = Field(
+        default="",
+        description="rack; '' is unknown; in Slurm, with rack and domain left out, that of its "
+        "topology.conf",
+    )
+    domain: str = Field(
+        default="", description="network domain above racks; '' is unknown; in Slurm as rack"
+    )
     sockets: Positive = Field(default=1, description="CPU sockets; they divide the GPUs evenly")
     switches: Positive = Field(default=1, description="PCIe switches; they divide the GPUs evenly")
     socket_gpus: GpuGroups = Field(

@@ -1,5 +1,10 @@
-"""The map of a server that counts: the one of the config where it gives one, else the found one."""
+"""The map of a server that counts: the one of the config where it gives one, else the found one.
 
+The name of a configuration set says what of it was found: it ends in `@` and a digest of the map,
+and in `@r` and a digest of rack and domain.
+"""
+
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -7,14 +12,25 @@ from hashlib import blake2b
 from shunter.app.config.accelerators import GpuGroups
 from shunter.app.config.cluster_section import NodeGroup
 from shunter.app.gpu_maps.found_map import FoundMap
+from shunter.app.gpu_maps.network_places import Place, gives_place
 from shunter.backends.agents.settings import Socket
 from shunter.events.values.allocation import gpu_numbers
 from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
 
-__all__ = ["BY_CONFIG", "ServerMap", "server_map", "without_map"]
+__all__ = [
+    "BY_CONFIG",
+    "ServerMap",
+    "has_found_map",
+    "has_found_place",
+    "mapped",
+    "placed",
+    "server_map",
+    "without_found",
+]
 
 BY_CONFIG = "config"
 LEVEL_KEYS = frozenset({"sockets", "switches", "socket_gpus", "switch_gpus"})
+_MAP, _PLACE = re.compile(r"@[0-9a-f]{6}(?=@r|\Z)"), re.compile(r"@r[0-9a-f]{12}\Z")
 GIVE = "give sockets, switches and nvlink in [[cluster.nodes]] if it has them"
 CORRECT = "the config counts; correct it in [[cluster.nodes]], or leave it out there"
 
@@ -23,7 +39,8 @@ CORRECT = "the config counts; correct it in [[cluster.nodes]], or leave it out t
 class ServerMap:
     """A server with its map, its sockets with their CPUs, and what is amiss.
 
-    `by` is who told of the map: 'config', 'sysfs' or 'nvidia-smi'; nothing where there is no map.
+    `by` is who told of the map: 'config', or sources of the server such as 'sysfs and hwloc';
+    nothing where there is no map. `place_by` is who told of rack and domain, likewise.
     Notes say what is so, and behind the last colon what to do.
     """
 
@@ -31,9 +48,16 @@ class ServerMap:
     sockets: tuple[Socket, ...] = ()
     by: str = ""
     notes: tuple[str, ...] = ()
+    place_by: str = ""
 
 
-def server_map(group: NodeGroup, configuration: ConfigurationSet, found: FoundMap) -> ServerMap:
+def server_map(
+    group: NodeGroup,
+    configuration: ConfigurationSet,
+    found: FoundMap,
+    place: Place | None = None,
+    place_by: str = "",
+) -> ServerMap:
     """Return the map of a server that counts.
 
     What the config gives counts: one of `sockets`, `switches`, `socket_gpus` and `switch_gpus` for
@@ -44,6 +68,8 @@ def server_map(group: NodeGroup, configuration: ConfigurationSet, found: FoundMa
         group: the server in the config.
         configuration: what it shares with others, by the config.
         found: what the server tells.
+        place: its rack and domain, as they are told; None: nobody tells any.
+        place_by: who tells those.
     """
     given = group.model_fields_set
     levels, links = configuration.levels, configuration.links
@@ -57,20 +83,61 @@ def server_map(group: NodeGroup, configuration: ConfigurationSet, found: FoundMa
         notes.insert(
             0, f"the map of its GPUs is not {'whole' if by else 'known'} ({found.cause}): {GIVE}"
         )
-    named = replace(configuration, levels=levels, links=links)
-    if named != configuration:
-        named = replace(named, name=f"{configuration.name}@{_digest(levels, links)}")
+    named = mapped(configuration, levels, links)
+    if gives_place(group):
+        place_by = BY_CONFIG
+    elif place is not None:
+        named = placed(named, place)
+    else:
+        place_by = ""
     sockets = group.cpu_sockets
     if not sockets:
         masks = group.socket_masks if given & LEVEL_KEYS else _masks(found.socket_gpus)
         groups = tuple(map(tuple, map(gpu_numbers, masks)))
         sockets = tuple(map(Socket, masks, found.socket_cpus(groups)))
-    return ServerMap(named, sockets, by, tuple(notes))
+    return ServerMap(named, sockets, by, tuple(notes), place_by)
 
 
-def without_map(configuration: ConfigurationSet) -> ConfigurationSet:
-    """Return what a server has, whatever is said of its map."""
-    return replace(configuration, name="", levels=(), links=())
+def mapped(
+    configuration: ConfigurationSet, levels: tuple[LevelGroups, ...], links: tuple[int, ...]
+) -> ConfigurationSet:
+    """Return what a server has with a found map, and a name that says so."""
+    if (levels, links) == (configuration.levels, configuration.links):
+        return configuration
+    text = ";".join(f"{each.level.value}:{each.masks}" for each in levels) + f";{links}"
+    name = f"{configuration.name}@{_digest(text, 3)}"
+    return replace(configuration, name=name, levels=levels, links=links)
+
+
+def placed(configuration: ConfigurationSet, place: Place) -> ConfigurationSet:
+    """Return what a server has in a found place, and a name that says so."""
+    if place == Place():
+        return configuration
+    name = f"{configuration.name}@r{_digest(f'{place.rack!r};{place.domain!r}', 6)}"
+    return replace(configuration, name=name, rack=place.rack, domain=place.domain)
+
+
+def has_found_map(configuration: ConfigurationSet) -> bool:
+    """Say whether the map of a server was found, by the name of its set."""
+    return _MAP.search(configuration.name) is not None
+
+
+def has_found_place(configuration: ConfigurationSet) -> bool:
+    """Say whether the place of a server was found, by the name of its set."""
+    return _PLACE.search(configuration.name) is not None
+
+
+def without_found(configuration: ConfigurationSet) -> ConfigurationSet:
+    """Return what a server has, but for its name and what of it was found."""
+    is_map, is_place = has_found_map(configuration), has_found_place(configuration)
+    return replace(
+        configuration,
+        name="",
+        levels=() if is_map else configuration.levels,
+        links=() if is_map else configuration.links,
+        rack="" if is_place else configuration.rack,
+        domain="" if is_place else configuration.domain,
+    )
 
 
 def _contradictions(
@@ -117,7 +184,6 @@ def _shown(groups: GpuGroups) -> str:
     return str([list(group) for group in sorted(groups)])
 
 
-def _digest(levels: tuple[LevelGroups, ...], links: tuple[int, ...]) -> str:
-    """Return a short name for a map: equal maps, equal names."""
-    text = ";".join(f"{each.level.value}:{each.masks}" for each in levels) + f";{links}"
-    return blake2b(text.encode(), digest_size=3).hexdigest()
+def _digest(text: str, size_bytes: int) -> str:
+    """Return a short name: equal texts, equal names."""
+    return blake2b(text.encode(), digest_size=size_bytes).hexdigest()

@@ -16,7 +16,7 @@ from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of
 from shunter.app.gpu_maps import ServerMap
-from shunter.app.gpu_maps.discovery import discover_maps
+from shunter.app.gpu_maps.discovery import ToldBySlurm, discover_maps
 from shunter.app.live.backends import LiveBackend, live_backend, root_of
 from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.cluster_identity import History, Identity, TermClock, read_history
@@ -28,6 +28,8 @@ from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
 from shunter.app.live.slurm.taken_resources import recall_taken_resources, tell_taken_resources
 from shunter.app.live.task_groups import first_error
+from shunter.app.slurm.noted_wirings import noted_wirings
+from shunter.app.slurm.places import ask_places
 from shunter.backends.node.failpoints import failpoint
 from shunter.core.cluster import Health
 from shunter.core.interfaces import EventLog
@@ -121,9 +123,16 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
 async def _maps(
     loaded: LoadedConfig, backend: LiveBackend, state: State
 ) -> dict[NodeName, ServerMap]:
-    """Return the map of each server; Slurm describes its own."""
-    agents = {} if loaded.config.backend.kind == "slurm" else backend.agents
-    return await discover_maps(loaded.config.cluster, agents, state)
+    """Return the map of each server.
+
+    Of its nodes Slurm tells racks and domains, and pilots have noted the rest.
+    """
+    section, cluster = loaded.config.backend, loaded.config.cluster
+    if section.kind != "slurm" or section.slurm is None:
+        return await discover_maps(cluster, backend.agents, state)
+    noted = noted_wirings(section.slurm, cluster.servers())
+    told = ToldBySlurm(await ask_places(section.slurm), noted)
+    return await discover_maps(cluster, {}, state, told)
 
 
 def _emit(core: Scheduler, facts: Iterable[Event]) -> None:

@@ -176,8 +176,20 @@ def _servers(
     for why, names in out.items():
         mend = "its administrator resumes it: scontrol update NodeName=… State=RESUME"
         yield Finding("slurm", "poor", f"no job starts on {', '.join(names)}: {why}", mend)
+    yield from _racks(found, cluster)
     gpus, nodes = counted(seen, "GPU"), counted(len(known), "node")
     yield Finding("slurm", "good", f"{gpus} in {nodes}, by GRES")
+
+
+def _racks(found: "SlurmInventory", cluster: "ClusterSection") -> Iterator[Finding]:
+    """Tell which racks of the config hold other nodes than those of topology.conf."""
+    from shunter.app.gpu_maps.network_places import rack_notes
+    from shunter.app.slurm.places import places_in
+
+    notes = rack_notes(cluster, places_in(found.switches), "Slurm")
+    for note in dict.fromkeys(notes.values()):
+        what, _, mend = note.rpartition(": ")
+        yield Finding("slurm", "poor", what, mend)
 
 
 def _differences(node: "SlurmNode", gpu_type: str, gpus: int) -> Iterator[Finding]:

@@ -1,15 +1,18 @@
 """From what Slurm tells of a partition to groups of equal servers, as `[cluster]` holds them.
 
-A rack is the lowest switch, or the block, of topology.conf; a domain is the switch above it. What
-a config cannot hold is left out, and said: servers without GPUs, and those with two GPU types.
+Racks and domains are those of topology.conf (places.py). What a config cannot hold is left out, and
+said: servers without GPUs, and those with two GPU types.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shunter.app.config.cluster_section import GPUS_MAX
+from shunter.app.gpu_maps.network_places import Place
+from shunter.app.slurm.places import places_in
 from shunter.backends.slurm import Partition, Slurm, SlurmNode, Switch
 from shunter.errors import UsageError
+from shunter.events.values.ids import NodeName
 
 __all__ = ["Discovered", "ServerKind", "SlurmInventory", "discovered", "inventory"]
 
@@ -85,7 +88,7 @@ def discovered(found: SlurmInventory, partition: Partition) -> Discovered:
     Raises:
         UsageError: not one of them can stand in a config.
     """
-    racks, domains = _racks(found.switches)
+    places = places_in(found.switches)
     kinds: dict[ServerKind, list[str]] = {}
     features: dict[ServerKind, tuple[str, ...]] = {}
     left_out: dict[str, list[str]] = {}
@@ -93,8 +96,7 @@ def discovered(found: SlurmInventory, partition: Partition) -> Discovered:
         if why := _unfit(node):
             left_out.setdefault(why, []).append(node.name)
             continue
-        rack = racks.get(node.name, "")
-        kind = _kind(node, rack, domains.get(rack, ""))
+        kind = _kind(node, places.get(NodeName(node.name), Place()))
         kinds.setdefault(kind, []).append(node.name)
         features.setdefault(kind, node.features)
         if features[kind] != node.features:
@@ -130,7 +132,7 @@ def _trouble(node: SlurmNode) -> str:
     return f"{state}: {node.reason}" if node.reason else state
 
 
-def _kind(node: SlurmNode, rack: str, domain: str) -> ServerKind:
+def _kind(node: SlurmNode, place: Place) -> ServerKind:
     ((gpu_type, gpus),) = node.gpus.items()
     is_divided = node.sockets > 1 and gpus % node.sockets == 0
     return ServerKind(
@@ -139,16 +141,6 @@ def _kind(node: SlurmNode, rack: str, domain: str) -> ServerKind:
         cpus=node.cpus,
         memory_gb=node.memory_mb // 1000,
         sockets=node.sockets if is_divided else 1,
-        rack=rack,
-        domain=domain,
+        rack=place.rack,
+        domain=place.domain,
     )
-
-
-def _racks(switches: Sequence[Switch]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the rack of each node, and the domain of each rack."""
-    leaves = [switch for switch in switches if not switch.level]
-    racks = {node: leaf.name for leaf in leaves for node in leaf.nodes}
-    above = [switch for switch in switches if switch.level == 1]
-    if len(above) < 2:
-        return racks, {}
-    return racks, {rack: switch.name for switch in above for rack in switch.below}

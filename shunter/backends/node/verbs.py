@@ -14,7 +14,8 @@
     python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: remote/pruning.py
     python3 -I -S FILE survey BASE CGROUP NONCE what the host has: remote/host_inventory.py
     python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: remote/gpus.py
-    python3 -I -S FILE wiring BASE NONCE        how they are wired: remote/wiring.py
+    python3 -I -S FILE wiring BASE NONCE        how they are wired: remote/wiring/sources.py
+    python3 -I -S FILE note_wiring BASE         the same, written into BASE/wiring
     python3 -I -S FILE manifest|digest|stream|receive FOLDER USER NONCE
                                                 checkpoints: remote/checkpoint_transfer.py
 
@@ -52,6 +53,7 @@ VERBS = {
     "batch": "batch.batch:batch",
     "gpus": "remote.gpus:gpus",
     "wiring": "remote.wiring:host_wiring",
+    "note_wiring": "remote.wiring:note_wiring",
     "survey": "remote.host_inventory:host_inventory",
     "manifest": "remote.checkpoint_transfer:manifest",
     "digest": "remote.checkpoint_transfer:digest",

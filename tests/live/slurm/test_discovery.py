@@ -110,6 +110,14 @@ def test_doctor_names_what_is_wrong(config: Path, setting: str, said: str) -> No
     assert said in result.output
 
 
+def test_doctor_tells_racks_that_slurm_has_otherwise(config: Path) -> None:
+    result = doctor(config, 'cluster.nodes.2.rack="rack1"')
+    assert result.exit_code == 0
+    said = " ".join(result.output.split())
+    assert "rack rack1 holds n1, n2, n4 by the config, and Slurm has n1, n2 in one" in said
+    assert "correct rack in [[cluster.nodes]]" in said
+
+
 def test_doctor_says_that_the_controller_does_not_answer(slurm: SlurmBench, config: Path) -> None:
     slurm.kill_slurmctld()
     result = doctor(config, "backend.slurm.call=2s")

@@ -1,6 +1,8 @@
 """Nodes that Slurm has out of service, and maintenance, as a daemon on a real cluster sees them."""
 
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,10 @@ from shunter.app.api.metrics import Metrics
 from shunter.app.live import Caller, Site
 from shunter.core.state import JobPhase
 from shunter.events.facts.cluster import (
+    NodeAdded,
     NodeDrained,
     NodeReachable,
+    NodeRemoved,
     NodeRestored,
     NodeUnreachable,
 )
@@ -21,11 +25,14 @@ from shunter.events.facts.execution import (
     LaunchFailed,
 )
 from shunter.events.log import read_log
+from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId, NodeName
-from tests.live.site.sites import NOBODY
+from shunter.events.values.job_spec import Level
+from tests.live.site.sites import NOBODY, verified
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench
 from tests.live.slurm.site import assert_all_well, job_of, served, until, worker
+from tests.live.ssh.resources.test_maps import BUSES, table
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -33,7 +40,7 @@ pytestmark = [
     pytest.mark.slurm,
     pytest.mark.xdist_group("slurm"),
 ]
-N1, N2 = NodeName("n1"), NodeName("n2")
+N1, N2, N3 = NodeName("n1"), NodeName("n2"), NodeName("n3")
 ANA = Caller("ana", None, is_admin=True)
 
 
@@ -173,4 +180,139 @@ async def test_maintenance_is_planned_around_and_said_in_words(
     finally:
         for name in ("soon", "later"):
             bench.slurm.command("scontrol", "delete", f"ReservationName={name}", check=False)
+    await assert_all_well(bench)
+
+
+@contextmanager
+def with_topology(bench: SlurmBench, text: str) -> Iterator[None]:
+    """Have Slurm told of another network, for a while."""
+    path = bench.folder / "etc" / "topology.conf"
+    before = path.read_text()
+    try:
+        path.write_text(text)
+        bench.command("scontrol", "reconfigure")
+        yield
+    finally:
+        path.write_text(before)
+        bench.command("scontrol", "reconfigure")
+
+
+async def places(bench: PilotBench) -> list[tuple[str, str, str]]:
+    """Return what the log has of servers: node, rack, domain; or that one was removed."""
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        return [
+            (
+                (str(event.node), event.configuration.rack, event.configuration.domain)
+                if isinstance(event, NodeAdded)
+                else (str(event.node), "removed", "")
+            )
+            async for event in reader.events()
+            if isinstance(event, NodeAdded | NodeRemoved)
+        ]
+
+
+async def test_racks_are_those_of_slurm_and_change_while_their_servers_are_idle(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told; other ones under a job that runs on n1; once it has left; then nobody to ask."""
+    async with served(bench, monkeypatch, "n1", "n2", "n3") as site:
+        assert [site.maps[name].place_by for name in (N1, N2, N3)] == ["Slurm"] * 3
+        one = await site.submit(worker(bench, "one", 0.1, code=-1, gpus=3), NOBODY)
+        gang = worker(bench, "gang", 0.1, gpus=5, max_level=Level.rack)
+        two = await site.submit(gang, NOBODY)
+        await until(site, lambda: job_of(site, two).phase is JobPhase.running, "the gang runs")
+        assert {share.node for share in job_of(site, two).held.shares} == {N1, N2}
+        await until(site, lambda: JobId(two) not in site.state.jobs, "the gang has ended")
+    moved = (
+        "SwitchName=leaf1 Nodes=n1\nSwitchName=leaf2 Nodes=n2,n3\nSwitchName=leaf3 Nodes=n4\n"
+        "SwitchName=west Switches=leaf[1-2]\nSwitchName=east Switches=leaf3\n"
+        "SwitchName=spine Switches=west,east\n"
+    )
+    with with_topology(bench.slurm, moved):
+        async with served(bench, monkeypatch, "n1", "n2", "n3") as site:
+            assert [site.maps[name].place_by for name in (N1, N2, N3)] == ["log", "Slurm", "Slurm"]
+            (note,) = site.maps[N1].notes
+            assert note.startswith("it is in rack leaf1 in west by Slurm: its place of before")
+            await site.tell(site.commands.cancel(one, NOBODY))
+            await until(site, lambda: not site.state.jobs, "the end of all")
+        async with served(bench, monkeypatch, "n1", "n2", "n3") as site:
+            assert (site.maps[N1].place_by, site.maps[N1].notes) == ("Slurm", ())
+    bench.slurm.stop_slurmctld()
+    async with served(bench, monkeypatch, "n1", "n2", "n3") as site:
+        assert [site.maps[name].place_by for name in (N1, N2, N3)] == ["log"] * 3
+    bench.slurm.start_slurmctld()
+    assert await places(bench) == [
+        ("n1", "rack1", ""),
+        ("n2", "rack1", ""),
+        ("n3", "rack2", ""),
+        ("n2", "removed", ""),
+        ("n3", "removed", ""),
+        ("n2", "leaf2", "west"),
+        ("n3", "leaf2", "west"),
+        ("n1", "removed", ""),
+        ("n1", "leaf1", "west"),
+    ]
+    assert (await verified(bench.folder)).divergence is None
+
+
+async def test_racks_of_the_config_count_and_other_ones_of_slurm_are_said(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the mode of batch jobs, which asks as well."""
+    given = {"cpus": 4, "rack": "row7"}
+    named = ("n1", "n2", "n3")
+    async with served(bench, monkeypatch, *named, mode="per-job", sizes=given) as site:
+        assert [site.maps[name].place_by for name in (N1, N2, N3)] == ["config"] * 3
+        (note,) = site.maps[N3].notes
+    assert note.startswith(
+        "rack row7 holds n1, n2, n3 by the config, and Slurm has n3 in one (rack2): "
+    )
+    assert await places(bench) == [(name, "row7", "") for name in named]
+
+
+def python_with_gpus(folder: Path, topology: str) -> str:
+    """Return a Python that finds an nvidia-smi which tells of four GPUs."""
+    (folder / "topology").write_text(topology)
+    rows = (f"{at}, GPU-{at}, NVIDIA V100, 0000{bus}, 7, 9, 16384" for at, bus in enumerate(BUSES))
+    (folder / "gpus").write_text("\n".join(rows) + "\n")
+    told = f"then cat {folder}/topology; else cat {folder}/gpus; fi"
+    for name, text in (
+        ("nvidia-smi", f'if [ "$1" = topo ]; {told}'),
+        ("python", f'PATH={folder}:$PATH exec {sys.executable} "$@"'),
+    ):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return str(folder / "python")
+
+
+async def test_map_that_a_pilot_has_noted_counts_from_the_next_start_on(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then a pilot of which the daemon does not know notes what cannot be."""
+    bench.folder.chmod(0o755)
+    python = python_with_gpus(bench.folder, table((0, 2), (1, 3)))
+    noted = bench.root / "nodes" / "n1" / "wiring"
+    pair = worker(bench, "pair", 0.1, gpus=2, max_level=Level.switch)
+    crossed = (LevelGroups(Level.switch, (0b0101, 0b1010)),)
+    async with served(bench, monkeypatch, "n1", "n2", python=python) as site:
+        assert (site.maps[N1].by, site.maps[N1].notes) == ("", ())
+        one = await site.submit(worker(bench, "one", 0.1, gpus=4), NOBODY)
+        await until(site, noted.exists, "the pilot has noted the wiring")
+        await until(site, lambda: one not in site.state.jobs, "the end of the job")
+    policy = {"placement": "topology"}
+    async with served(bench, monkeypatch, "n1", "n2", python=python, policy=policy) as site:
+        assert (site.maps[N1].by, site.maps[N1].notes) == ("nvidia-smi", ())
+        assert site.maps[N1].sockets == ()
+        assert site.maps[N1].configuration.levels[:1] == crossed
+        assert site.maps[N1].configuration.rack == "rack1"
+        assert site.maps[N2].by == ""
+        two = await site.submit(pair, NOBODY)
+        await until(site, lambda: job_of(site, two).since_us is not None, "it has GPUs")
+        (share,) = job_of(site, two).held.shares
+        assert share.node == N2 or share.gpu_mask in {0b0101, 0b1010}
+        await until(site, lambda: two not in site.state.jobs, "the end of the job")
+    noted.write_text('{"gpus": 7}')
+    async with served(bench, monkeypatch, "n1", "n2", python=python) as site:
+        assert (site.maps[N1].by, site.maps[N1].configuration.levels[:1]) == ("log", crossed)
+        assert "what a pilot has noted cannot be read" in site.maps[N1].notes[0]
     await assert_all_well(bench)

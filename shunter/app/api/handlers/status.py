@@ -62,9 +62,10 @@ async def nodes(call: Call[NoQuery, NoBody]) -> Response:
 def _map_of(told: ServerMap | None) -> dict[str, object]:
     """Return what is said of a server's map: by whom, what is amiss, CPUs."""
     if told is None:  # it is in the log alone
-        return {"map_by": "", "map_notes": [], "sockets": []}
+        return {"map_by": "", "map_notes": [], "place_by": "", "sockets": []}
     sockets = [{"gpus": gpu_numbers(mask), "cpus": list(cpus)} for mask, cpus in told.sockets]
-    return {"map_by": told.by, "map_notes": list(told.notes), "sockets": sockets}
+    by = {"map_by": told.by, "place_by": told.place_by}
+    return {**by, "map_notes": list(told.notes), "sockets": sockets}
 
 
 async def daemon(call: Call[NoQuery, NoBody]) -> Response:

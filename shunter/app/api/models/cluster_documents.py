@@ -59,11 +59,15 @@ class ListedNode(NodePart):
         description="why it does not answer now, or takes no jobs in Slurm; empty if it does"
     )
     map_by: str = Field(
-        description="who told the map of its GPUs: config, sysfs or nvidia-smi of the server, the "
-        "log of a time before; empty: it has none"
+        description="who told the map of its GPUs: config, sources of the server (sysfs, hwloc, "
+        "nvidia-smi, or two of them joined by 'and'), the log of a time before; empty: it has none"
     )
     map_notes: tuple[str, ...] = Field(
         description="where config and server contradict each other, or why there is no map"
+    )
+    place_by: str = Field(
+        description="who told rack and domain: config, Slurm, the log of a time before; empty: "
+        "nobody"
     )
     sockets: tuple[SocketPart, ...] = Field(description="its sockets whose CPUs are known")
 

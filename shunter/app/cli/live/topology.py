@@ -9,6 +9,7 @@
           joined  0-1  2-3
           CPUs    0-15 for GPUs 0-3, 16-31 for GPUs 4-7
           map     by sysfs of the server
+          rack    by Slurm
 
 Each GPU has its number and who is on it; `.` is free. What a server does not describe is left out.
 """
@@ -21,12 +22,10 @@ from shunter.app.counting import counted
 __all__ = ["picture_of"]
 
 FREE = "."
-SOURCES = {
-    "sysfs": "by sysfs of the server",
-    "nvidia-smi": "by nvidia-smi of the server",
-    "log": "by the server at an earlier start",
-}
-"""Who told of a map, where it was not the config."""
+SOURCES = {"": "", "config": "", "log": "by the server at an earlier start"}
+"""Who told of a map, where it was not asked of the server at this start."""
+PLACE_SOURCES = {"": "", "config": "", "log": "by Slurm at an earlier start"}
+"""Who told of a rack, likewise."""
 _INDENT = "  "
 
 Node = Mapping[str, Any]
@@ -91,8 +90,12 @@ def _gpu_lines(node: Node) -> Iterator[str]:
     if sockets := node.get("sockets"):
         near = [f"{_ranges(each['cpus'])} for GPUs {_ranges(each['gpus'])}" for each in sockets]
         yield "CPUs    " + ", ".join(near)
-    if found_by := SOURCES.get(node.get("map_by", "")):
+    by = node.get("map_by", "")
+    if found_by := SOURCES.get(by, f"by {by} of the server"):
         yield f"map     {found_by}"
+    place_by = node.get("place_by", "")
+    if found_by := PLACE_SOURCES.get(place_by, f"by {place_by}"):
+        yield f"rack    {found_by}"
     for note in node.get("map_notes", ()):
         yield f"note    {note}"
 

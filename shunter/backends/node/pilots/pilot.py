@@ -6,6 +6,8 @@ The pilot holds the key and the TLS connection. For each connection it starts th
 (session.py) as a program of its own, which reads and writes two pipes; the pilot relays the bytes.
 So no supervisor is forked from a process that knows the key, and none inherits the connection.
 
+How the GPUs of the node are wired it has noted in BASE, for the next daemon that starts.
+
 A daemon that is away ends nothing here: the pilot dials again and again, and supervisors end their
 jobs by their heartbeat's deadline, as over SSH. A pilot in which nothing runs ends when it was
 refused for good, or not served for `patience_s`.
@@ -88,6 +90,7 @@ class Pilot:
         self._announce_from_s = 0.0
         self._empty_s: float | None = None
         self._looked_s = 0.0
+        self._noting: Popen[bytes] | None = None
         self._wake, writer = os.pipe()
         for end in (self._wake, writer):
             os.set_blocking(end, False)
@@ -95,6 +98,7 @@ class Pilot:
 
     def run(self) -> None:
         """Dial and serve, again and again, until there is nothing left to do."""
+        self._noting = _started("note_wiring", self._base)
         while True:
             began_s = time.monotonic()
             cause = self._serve_once()
@@ -204,6 +208,8 @@ class Pilot:
 
     def _look(self) -> None:
         """Do what is due of a drain."""
+        if self._noting is not None:
+            self._noting.poll()  # else it would be a zombie
         with suppress(BlockingIOError):
             os.read(self._wake, 512)
         now_s = time.monotonic()
@@ -305,20 +311,31 @@ def _is_of_this_job(found: Found) -> bool:
 
 
 def _started_session(base: str, nonce: str) -> Popen[bytes]:
-    """Start a session as this was started, with nothing of ours but two pipes."""
+    """Start a session with nothing of ours but two pipes."""
     from subprocess import PIPE, Popen
 
-    with open("/proc/self/cmdline", "rb") as file:
-        words = file.read().rstrip(b"\0").split(b"\0")
-    ours = [os.fsencode(sys.executable), *words[1 : len(words) - len(sys.argv) + 1]]
-    command = [*ours, b"serve", os.fsencode(base), nonce.encode()]
     return Popen(
-        command,
+        _command("serve", base, nonce),
         stdin=PIPE,
         stdout=PIPE,
         bufsize=0,
         preexec_fn=_ignore_end,  # noqa: PLW1509  no threads here
     )
+
+
+def _started(*words: str) -> Popen[bytes]:
+    """Start a verb that tells us nothing."""
+    from subprocess import DEVNULL, Popen
+
+    return Popen(_command(*words), stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+
+
+def _command(*words: str) -> list[bytes]:
+    """Return the command of a verb, of the program as which this was started."""
+    with open("/proc/self/cmdline", "rb") as file:
+        given = file.read().rstrip(b"\0").split(b"\0")
+    ours = [os.fsencode(sys.executable), *given[1 : len(given) - len(sys.argv) + 1]]
+    return [*ours, *map(os.fsencode, words)]
 
 
 def _ignore_end() -> None:

@@ -1,16 +1,20 @@
 """The map of GPUs is found on servers over real sshds; their nvidia-smi is a script of ours.
 
-What it prints has the form of the real one's. sysfs knows no such devices here, so it alone tells.
+What it prints has the form of the real one's. sysfs knows no such devices here, so it alone tells,
+or the real lstopo, which is given a file of ours in place of the machine.
 """
 
 import os
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.live import Site, Submission
+from shunter.backends.node.remote.wiring.hwloc import PROGRAMS
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted
@@ -23,6 +27,8 @@ from tests.live.site.sites import NOBODY, at_work, events_until, outcome, verifi
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import FarmHost
 from tests.live.ssh.site import cluster
+from tests.unit.backends.node.wiring.topologies import BUSES as HWLOC_BUSES
+from tests.unit.backends.node.wiring.topologies import Topology
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
@@ -47,14 +53,14 @@ def table(*groups: tuple[int, int]) -> str:
     return "\n".join([*lines, "", "Legend:", "", "  X    = Self", ""])
 
 
-def drives(host: FarmHost, topology: str) -> None:
-    """Have a host find an nvidia-smi that tells of four GPUs."""
+def drives(host: FarmHost, topology: str, buses: Sequence[str] = BUSES) -> None:
+    """Have a host find an nvidia-smi that tells of GPUs."""
     programs = host.folder / "bin"
     programs.mkdir(exist_ok=True)
     (programs / "topology").write_text(topology)
     rows = "\n".join(
-        f"{at}, GPU-{at}, NVIDIA A100-SXM4-80GB, 0000{bus}, 7, 9, 81920"
-        for at, bus in enumerate(BUSES)
+        f"{at}, GPU-{at}, NVIDIA A100-SXM4-80GB, {bus.rjust(16, '0')}, 7, 9, 81920"
+        for at, bus in enumerate(buses)
     )
     (programs / "gpus").write_text(rows + "\n")
     told = f"then cat {programs}/topology; else cat {programs}/gpus; fi"
@@ -163,3 +169,30 @@ async def test_server_that_is_silent_or_tells_nonsense_is_a_flat_one(bench: Benc
     assert "it tells of 0 GPUs, and there are 4" in note
     (added,) = [e for e in await events(bench.folder / "log.db") if isinstance(e, NodeAdded)]
     assert (added.configuration.levels, added.configuration.name) == ((), "gpux4")
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs, one for each socket")
+@pytest.mark.skipif(
+    not any(map(shutil.which, PROGRAMS)), reason="lstopo is not installed (package hwloc)"
+)
+async def test_hwloc_tells_the_map_where_sysfs_and_the_driver_do_not(bench: Bench) -> None:
+    """A topology that an operator has put in a file, asked of the real lstopo; then one cut off."""
+    host, log = bench.farm["n0"], bench.folder / "log.db"
+    drives(host, "Failed to initialize NVML: Driver/library version mismatch\n", HWLOC_BUSES)
+    path = host.folder / "topology.xml"
+    path.write_text(Topology([f"0x{1 << cpu:08x}" for cpu in (CPUS[0], CPUS[-1])]).text())
+    host.noisy(f"PATH={host.folder}/bin:$PATH\nexport HWLOC_XMLFILE={path}\n")
+    async with at_work(one_server(bench, gpus=8)) as site:
+        assert (site.maps[N0].by, site.maps[N0].notes) == ("hwloc", ())
+        assert [list(each.cpus) for each in site.maps[N0].sockets] == [CPUS[:1], CPUS[-1:]]
+        assert await bound_of(site) == f"[{CPUS[0]}] 0,1"
+    path.write_text(path.read_text()[:-30])
+    async with at_work(one_server(bench, gpus=8)) as site:
+        assert site.maps[N0].by == "log"
+        assert "hwloc: lstopo-no-graphics fails with exit code 1" in site.maps[N0].notes[0]
+    (added,) = [e for e in await events(log) if isinstance(e, NodeAdded)]
+    assert added.configuration.levels == (
+        LevelGroups(Level.switch, (0b11, 0b1100, 0b110000, 0b11000000)),
+        LevelGroups(Level.socket, (0b1111, 0b11110000)),
+    )
+    assert (await verified(bench.folder)).divergence is None

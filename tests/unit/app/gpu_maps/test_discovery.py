@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.app.gpu_maps import ServerMap
-from shunter.app.gpu_maps.discovery import kept
+from shunter.app.config.cluster_section import ClusterSection, NodeGroup
+from shunter.app.gpu_maps import FoundMap, ServerMap, server_map
+from shunter.app.gpu_maps.discovery import ToldBySlurm, discover_maps, kept
+from shunter.app.gpu_maps.network_places import Place, rack_notes
+from shunter.app.gpu_maps.server_map import mapped, placed
 from shunter.core.cluster import Health, Server
+from shunter.core.state import State
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import Level
@@ -47,8 +51,107 @@ def test_server_that_tells_no_map_now_has_the_one_it_told_before() -> None:
 
 
 def test_what_the_config_gives_or_takes_back_counts_as_ever() -> None:
-    given = ServerMap(BY_CONFIG, by="config")
+    given, none = ServerMap(BY_CONFIG, by="config"), ServerMap(FLAT, by="config")
     for is_busy in (True, False):
         assert kept(given, known(PAIRS), is_busy=is_busy) == given
+        assert kept(none, known(PAIRS), is_busy=is_busy) == none
         assert kept(NOTHING, known(BY_CONFIG), is_busy=is_busy) == NOTHING
         assert kept(TOLD, known(LARGER), is_busy=is_busy) == TOLD
+
+
+RACK, OTHER = Place("rack1", "west"), Place("rack2", "west")
+IN_RACK = ServerMap(placed(FLAT, RACK), place_by="Slurm")
+IN_OTHER = ServerMap(placed(FLAT, OTHER), place_by="Slurm")
+
+
+def test_place_that_has_changed_counts_once_the_server_is_idle() -> None:
+    assert kept(IN_RACK, None, is_busy=False) == IN_RACK
+    assert kept(IN_OTHER, known(IN_RACK.configuration), is_busy=False) == IN_OTHER
+    busy = kept(IN_OTHER, known(IN_RACK.configuration), is_busy=True)
+    assert (busy.configuration, busy.place_by) == (IN_RACK.configuration, "log")
+    (note,) = busy.notes
+    assert note == (
+        "it is in rack rack2 in west by Slurm: its place of before counts until the daemon starts "
+        "while nothing runs there"
+    )
+    away = known(IN_RACK.configuration, health=Health.unreachable)
+    assert kept(IN_OTHER, away, is_busy=False, is_on_demand=True) == IN_OTHER
+    assert kept(IN_OTHER, away, is_busy=True, is_on_demand=True).place_by == "log"
+    for out in ({"drained": True}, {"quarantined": 1}, {"health": Health.lost}):
+        one = known(IN_RACK.configuration, **out)
+        same = kept(IN_OTHER, one, is_busy=False, is_on_demand=True)
+        assert same.configuration == IN_RACK.configuration
+    first = kept(IN_RACK, known(FLAT), is_busy=True)
+    assert (first.configuration, first.place_by, len(first.notes)) == (FLAT, "", 1)
+
+
+def test_place_that_nobody_tells_now_is_that_of_before() -> None:
+    for is_busy in (True, False):
+        found = kept(ServerMap(FLAT), known(IN_RACK.configuration), is_busy=is_busy)
+        assert (found.configuration, found.place_by) == (IN_RACK.configuration, "log")
+
+
+def test_place_of_the_config_counts_at_once_and_so_does_that_it_gives_none() -> None:
+    given = ServerMap(replace(FLAT, rack="row7"), place_by="config")
+    nowhere = ServerMap(FLAT, place_by="config")
+    for told in (given, nowhere):
+        assert kept(told, known(IN_RACK.configuration), is_busy=True) == told
+    assert kept(IN_RACK, known(given.configuration), is_busy=True) == IN_RACK
+
+
+def test_map_and_place_are_each_as_they_were_told_last() -> None:
+    """The map is told no more, and the place is another one; and the other way round."""
+    pairs = mapped(FLAT, PAIRS.levels, ())
+    both = placed(pairs, RACK)
+    found = kept(IN_OTHER, known(both), is_busy=False)
+    assert found.configuration == placed(pairs, OTHER)
+    assert (found.by, found.place_by) == ("log", "Slurm")
+    crossed = mapped(FLAT, CROSSED.levels, ())
+    found = kept(ServerMap(crossed, by="sysfs"), known(both), is_busy=False)
+    assert found.configuration == placed(crossed, RACK)
+    assert (found.by, found.place_by) == ("sysfs", "log")
+    assert kept(ServerMap(FLAT), known(both), is_busy=False).configuration == both
+
+
+@pytest.mark.parametrize(
+    ("given", "rack", "by"),
+    [
+        ({}, "rack1", "Slurm"),
+        ({"rack": "row7"}, "row7", "config"),
+        ({"rack": ""}, "", "config"),
+        ({"domain": "east"}, "", "config"),
+    ],
+)
+def test_config_that_names_rack_or_domain_gives_both(
+    given: dict[str, str], rack: str, by: str
+) -> None:
+    group = NodeGroup.model_validate({"name": "a", "gpus": 4, **given})
+    found = server_map(group, group.configuration("gpux4"), FoundMap(), RACK, "Slurm")
+    assert (found.configuration.rack, found.place_by) == (rack, by)
+    assert found.configuration.name.startswith("gpux4@r") == (by == "Slurm")
+
+
+def cluster(racks: dict[str, str]) -> ClusterSection:
+    nodes = [{"name": name, "gpus": 4, "rack": rack} for name, rack in racks.items()]
+    return ClusterSection.model_validate({"nodes": tuple(nodes)})
+
+
+def test_racks_that_hold_the_same_servers_under_other_names_are_no_contradiction() -> None:
+    told = {NodeName("a"): Place("s1"), NodeName("b"): Place("s1"), NodeName("c"): Place("s2")}
+    assert rack_notes(cluster({"a": "x", "b": "x", "c": "y"}), told, "Slurm") == {}
+    assert rack_notes(cluster({"a": "x", "b": "x", "c": "y", "d": "x"}), told, "Slurm") == {}
+    found = rack_notes(cluster({"a": "x", "b": "y", "c": "y"}), told, "Slurm")
+    assert list(found) == ["a", "b", "c"]
+    assert found[NodeName("a")].startswith(
+        "rack x holds a by the config, and Slurm has a, b in one (s1): the config counts; "
+    )
+
+
+@pytest.mark.asyncio
+async def test_servers_of_one_kind_in_two_racks_have_two_sets() -> None:
+    section = ClusterSection.model_validate({"nodes": ({"name": "n[1-3]", "gpus": 4},)})
+    places = {NodeName("n1"): RACK, NodeName("n2"): OTHER}
+    maps = await discover_maps(section, {}, State(), ToldBySlurm(places))
+    names = [maps[NodeName(name)].configuration.name for name in ("n1", "n2", "n3")]
+    assert len({*names}) == 3
+    assert names[2] == "gpux4"

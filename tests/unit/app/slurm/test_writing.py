@@ -12,9 +12,11 @@ from shunter.app.cli.application import app
 from shunter.app.config import load_config, make_config
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.doctor.findings import Looked
+from shunter.app.gpu_maps.network_places import Place
 from shunter.app.slurm import serving, writing
 from shunter.app.slurm.checks import scheduling, slurm
 from shunter.app.slurm.discovery import SlurmInventory, discovered
+from shunter.app.slurm.places import places_in
 from shunter.app.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
 from shunter.backends.node.batch.claims import withdraw
 from shunter.backends.slurm import Slurm, listings
@@ -69,6 +71,20 @@ def test_lowest_switch_is_the_rack_and_one_above_it_the_domain() -> None:
         told = found(switches)
         first, *_ = discovered(told, told.partition("main")).kinds
         assert (first.rack, first.domain) == ("rack1", domain)
+
+
+def test_node_on_two_of_the_lowest_switches_has_no_rack() -> None:
+    twice = SWITCHES + "SwitchName=other Level=0 LinkSpeed=1 Nodes=n2\n"
+    assert places_in(listings.switches(twice)) == {
+        "n1": Place("rack1"),
+        "n3": Place("rack2"),
+        "n4": Place("rack2"),
+    }
+
+
+def test_block_is_a_rack() -> None:
+    blocks = "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n"
+    assert places_in(listings.switches(blocks)) == {"n1": Place("b1"), "n2": Place("b1")}
 
 
 def test_node_out_of_service_stays_in_the_config_and_is_named(

@@ -55,13 +55,15 @@ def test_servers_of_an_earlier_daemon_are_drawn_without_what_it_does_not_say() -
 def test_cpus_of_sockets_and_who_told_the_map_stand_below_the_gpus() -> None:
     told = {
         "sockets": [{"gpus": [0, 1], "cpus": [0, 1, 2, 8]}, {"gpus": [2], "cpus": [4]}],
-        "map_by": "sysfs",
+        "map_by": "sysfs and hwloc",
+        "place_by": "Slurm",
         "map_notes": ["nvlink are [[0, 1]] by the config: correct it"],
     }
     assert list(picture_of([_node("a", [_gpu(0), _gpu(1), _gpu(2)], **told)])) == [
         "a  v100, up, 3 of 3 GPUs free",
         "  0 .  1 .  2 .",
         "  CPUs    0-2,8 for GPUs 0-1, 4 for GPUs 2",
-        "  map     by sysfs of the server",
+        "  map     by sysfs and hwloc of the server",
+        "  rack    by Slurm",
         "  note    nvlink are [[0, 1]] by the config: correct it",
     ]

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.node.messages.wire import GpuReading
-from shunter.backends.node.remote import wiring
-from shunter.backends.node.remote.wiring import cpus_in, matrix_in, numa_node, wiring_of
+from shunter.backends.node.remote.wiring import sources, wiring_of
+from shunter.backends.node.remote.wiring.records import cpus_in
+from shunter.backends.node.remote.wiring.sysfs import numa_node
+from shunter.backends.node.remote.wiring.topo_matrix import matrix_in
 
 LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n  NV#  = A bonded set\n"
 HEAD = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
@@ -50,12 +52,13 @@ def readings(*buses: str | None) -> list[GpuReading]:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setenv("PATH", "/nowhere")  # not even lstopo is there
     says(monkeypatch, "", "nvidia-smi is not installed")
     return Machine(tmp_path)
 
 
 def says(monkeypatch: pytest.MonkeyPatch, text: str, fault: str = "") -> None:
-    monkeypatch.setattr(wiring, "said_by", lambda *_: (text, fault))
+    monkeypatch.setattr(sources, "said_by", lambda *_: (text, fault))
 
 
 def test_gpus_below_one_switch_are_near_and_others_as_far_as_they_are(machine: Machine) -> None:
@@ -124,7 +127,8 @@ def test_sysfs_tells_the_switches_that_nvlink_hides(
         for one in (2, 3)
     ]
     found = wiring_of(readings(*buses), str(machine.root))
-    assert (found["by"], found["pci"][0]) == ("sysfs", ["X", "PIX", "SYS", "SYS"])
+    assert found["by"] == "sysfs and nvidia-smi"
+    assert found["pci"][0] == ["X", "PIX", "SYS", "SYS"]
     assert found["links"][0] == ["", "NV4", "", ""]
     assert [gpu["socket"] for gpu in found["gpus"]] == [0, 0, 1, 1]  # the firmware tells none
 
