@@ -135,7 +135,7 @@ class Nearness:
 
 
 class _Flips(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
-    """By what a server had free and has, where its bit flips: tables by number, and counts.
+    """Where a server's bit flips, by what it had free and has: tables and counts.
 
     None of its tables has a server that had -1 free: it is new.
     """

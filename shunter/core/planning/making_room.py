@@ -23,6 +23,7 @@ from shunter.events.values.reasons import Reason
 
 __all__ = [
     "HELD_BACK",
+    "MAKES_ROOM",
     "MAKE_ROOM",
     "ROOM_MADE",
     "CanMakeRoom",
@@ -40,6 +41,9 @@ MAKE_ROOM: Final = "make_room"
 
 ROOM_MADE: Final = "room_made"
 """The rule of the start of a gang for which others were moved."""
+
+MAKES_ROOM: Final = "makes_room"
+"""The rule by which a job leaves whose very place is needed; elsewhere there may be one for it."""
 
 HELD_BACK: Final = frozenset(
     (

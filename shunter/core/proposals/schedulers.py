@@ -5,7 +5,9 @@ at once. In the decentralised scheme only the first two are taken from it (`divi
 start is admitted; the scheduler of each admitted job then looks for places of its own, in a view of
 an earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
 rejected. After so many rejections the place that the order found for a job is kept for it: nobody
-else's proposal may have that, so that its next one is approved.
+else's proposal may have that, so that its next one is approved. So is a place that others leave
+because it is the only one for a gang: if somebody else took it, they would have left in vain, and
+again and again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shunter.core.interfaces import Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.making_room import MAKES_ROOM
 from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
@@ -21,6 +24,7 @@ from shunter.core.planning.plan import (
     Proposal,
     Reservation,
     Start,
+    Suspend,
 )
 from shunter.core.proposals.divided import divided
 from shunter.core.proposals.memory import ProposalMemory
@@ -172,10 +176,22 @@ def _reserved(
     draft: Draft,
     view: View,
 ) -> Iterator[tuple[JobId, tuple[Share, ...]]]:
-    """Yield what is kept for jobs that were rejected too often, each with free GPUs."""
+    """Yield what is kept for jobs, each with free GPUs.
+
+    They were rejected too often, or others leave because their very places are needed.
+    """
     book, mark = view.proposals, draft.mark
+    needing = {
+        gainer
+        for change in others
+        if type(change) is Suspend and change.because.rule == MAKES_ROOM
+        for gainer in change.because.beneficiaries
+    }
+    needing.update(book.reserved)
     wanting = [
-        start for start in starts if book.rejected_in_a_row(start.job_id) >= scheme.reserve_after
+        start
+        for start in starts
+        if start.job_id in needing or book.rejected_in_a_row(start.job_id) >= scheme.reserve_after
     ]
     if not wanting:
         return

@@ -4,9 +4,9 @@ from typing import Any
 
 from shunter.core.interfaces import Observer, Observers
 from shunter.core.performance.learnt_tolerance import has_learnt_floor
+from shunter.core.planning.making_room import MAKES_ROOM
 from shunter.core.ranking.index import Index, Misfit, Relative, Remembering
 from shunter.core.ranking.ranking import Ranking
-from shunter.core.ranking.selection import MAKES_ROOM
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,

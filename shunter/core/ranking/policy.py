@@ -9,6 +9,7 @@ from shunter.core.interfaces import Observers, Rng, both
 from shunter.core.placement import Placement, at_load, note_load
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.making_room import (
+    MAKES_ROOM,
     RoomMaker,
     RoomMemory,
     earliest,
@@ -33,7 +34,7 @@ from shunter.core.ranking.keys import LAST, drift, rank_of
 from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.placing import Placing, Shares
 from shunter.core.ranking.ranking import NO_POOL, Ranking
-from shunter.core.ranking.selection import MAKES_ROOM, Bars, Selection, Walk
+from shunter.core.ranking.selection import Bars, Selection, Walk
 from shunter.core.ranking.wait_reasons import class_waits
 from shunter.core.sizing import (
     Guarantees,
@@ -193,7 +194,10 @@ class RankedPolicy:
         return sized_plan(plan, given, is_drafted=not memory.quotas)
 
     def _unsized(self, memory: Ranking, view: View) -> tuple[Plan, Guarantees | None]:
-        """Pick, place, make room, and say why; jobs have what they are guaranteed, if anything."""
+        """Pick, place, make room, and say why.
+
+        Where jobs are sized, they have what they are guaranteed.
+        """
         memory.look_at(view.pools)
         with Draft(view) as draft:
             drafted = self._drafted(memory, view, draft)

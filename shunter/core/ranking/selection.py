@@ -25,8 +25,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
-MAKES_ROOM = "makes_room"
-"""The rule by which a job leaves whose very place is needed; elsewhere there may be one for it."""
 
 Bars = dict[tuple[int, str], tuple[int, Reason]]
 

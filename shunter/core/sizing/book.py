@@ -151,7 +151,10 @@ class SizeBook:
                     yield share.beside
 
     def _note_move(self, job_id: JobId, shares: tuple[Share, ...], held: tuple[Share, ...]) -> None:
-        """Note what a job has yet to leave that was given other GPUs, or that it has left them."""
+        """Note what a job has yet to leave.
+
+        It was given other GPUs than it holds, or has left these now.
+        """
         moves = bool(held) and _gpus(held) != _gpus(shares)
         left = self.leaving.pop(job_id, ())
         if moves:

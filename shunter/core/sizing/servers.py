@@ -115,9 +115,9 @@ class Servers:
                 break
 
     def as_they_give(self, node: NodeName) -> list[SizedJob]:
-        """Return the jobs of a server in the order in which they give up what is above their least.
+        """Return the jobs of a server in the order in which they give something up.
 
-        Those of one server come first, and of them who has most.
+        That is what is above their least. Those of one server come first, and of them who has most.
         """
         return sorted(self.peers(node), key=lambda peer: (len(peer.shares), -peer.has.cpus_milli))
 

@@ -23,7 +23,7 @@ __all__ = ["sized_plan"]
 
 
 def sized_plan(plan: Plan, given: SizingInput, *, is_drafted: bool) -> Plan:
-    """Return a plan in which jobs get their sizes, and those that run others where they should.
+    """Return a plan in which jobs get their sizes, also some of those that run.
 
     Suspensions come first, then what jobs give up and get, and then all that needs it.
 
@@ -52,7 +52,7 @@ def sized_plan(plan: Plan, given: SizingInput, *, is_drafted: bool) -> Plan:
 
 
 class _Sizes:
-    """The sizes of one round: what is guaranteed, and where jobs grow what servers have left."""
+    """The sizes of one round: what is guaranteed, and where jobs grow, more."""
 
     def __init__(self, given: SizingInput) -> None:
         self._guarantees, self._jobs = given.guarantees, given.view.jobs
@@ -78,7 +78,7 @@ class _Sizes:
         return self._guarantees.beside(self._jobs[change.job_id], change.allocation.shares)
 
     def proposed(self, proposal: Proposal) -> Proposal:
-        """Return a proposal for the least of its job, with what others would give up for it.
+        """Return a proposal for the least of its job, with what others would give up.
 
         It comes on top of all changes of the plan: what is granted, nobody knows yet.
         """

@@ -103,7 +103,7 @@ def test_run_with_such_moves_is_decided_again(name: str, world: World) -> None:
     check_decided_again(world, by, outcome)
 
 
-@pytest.mark.parametrize("name", ["gavel", "two_level"])
+@pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=20)
 @given(world=cramped(), staleness_us=st.sampled_from([0, 5, 40]))
 def test_so_is_one_in_which_job_schedulers_propose(
