@@ -34,7 +34,7 @@ from shunter.events.values.job_spec import JobSpec
 from tests.factories import needs_highs
 from tests.replay.truth.mixed_runs import POLICIES, simulated
 
-PAIRS = 20 if os.environ.get("SHUNTER_THOROUGH") else 3
+PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 3
 SERVERS = re.compile(r"(\d+) servers? more with (\d+) GPUs? of type (\w+) joined")
 
 
