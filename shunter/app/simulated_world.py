@@ -35,7 +35,8 @@ class WorldParts:
     `round_us` is the length of a round, 0 where every event is decided about. `tensors_mb` is the
     size of a model's tensors. The tables are None where there are none. With `keeps_homes` jobs
     that take turns stay on their GPUs, as on live servers, but for those `moving`. Jobs that are
-    `staying` do not leave their GPUs when they are told to.
+    `staying` do not leave their GPUs when they are told to. Where its costs were measured in a log,
+    `unmeasured` says in sentences what the log did not show.
     """
 
     simulation: SimulationSection
@@ -49,6 +50,7 @@ class WorldParts:
     keeps_homes: bool = False
     moving: frozenset[JobId] = frozenset()
     staying: frozenset[JobId] = frozenset()
+    unmeasured: tuple[str, ...] = ()
 
 
 def recorded_parts(record: str) -> WorldParts:

@@ -56,7 +56,7 @@ class Fitted:
 
     `launch_us`, `suspend_us` and `turn_us` (GPUs change hands) lack what nothing showed.
     `wait_us` is how long a launch waited on average for who starts jobs instead of the scheduler
-    (Slurm). `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the
+    (Slurm), before its start-up begins. `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the
     cluster, the base type first.
     """
 
@@ -72,7 +72,30 @@ class Fitted:
 
     def start_up_us(self, attempt: Attempt) -> int:
         """Return how long the start-up of an attempt takes by what was measured."""
-        launch = launch_of(attempt)
+        return self._start_up_us(launch_of(attempt))
+
+    def cost_us(self, launch: Launch) -> int:
+        """Return how long a launch takes from its order until the job is at work.
+
+        One that was not seen takes as long as those most like it that were.
+        """
+        return self._start_up_us(launch) + self.wait_us
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """What nothing in the log showed, and what it is taken for instead, in sentences."""
+        by_launch, found = self.launch_us, []
+        if not by_launch:
+            found.append("no job was seen to start in this log, so starts take no time here")
+        elif by_launch.keys() == {Launch.start}:
+            found.append("no job was seen to come back in this log, so that takes what starts take")
+        if self.suspend_us is None:
+            found.append(
+                "no job was seen to save and leave in this log, so that takes no time here"
+            )
+        return tuple(found)
+
+    def _start_up_us(self, launch: Launch) -> int:
         by_launch = self.launch_us
         found = by_launch.get(launch)
         if found is None and launch is not Launch.start:
