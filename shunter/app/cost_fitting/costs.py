@@ -56,7 +56,8 @@ class Fitted:
 
     `launch_us`, `suspend_us` and `turn_us` (GPUs change hands) lack what nothing showed.
     `wait_us` is how long a launch waited on average for who starts jobs instead of the scheduler
-    (Slurm), before its start-up begins. `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the
+    (Slurm), before its start-up begins, `notice_us` how long jobs
+    worked on that were told to leave, until they saw it. `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the
     cluster, the base type first.
     """
 
@@ -69,6 +70,7 @@ class Fitted:
     turn_us: int | None = None
     turns: int = 0
     wait_us: int = 0
+    notice_us: int = 0
 
     def start_up_us(self, attempt: Attempt) -> int:
         """Return how long the start-up of an attempt takes by what was measured."""
@@ -149,7 +151,8 @@ def fit_costs(observed: Observed) -> Fitted:
     waits_us = [
         each.launched_us - each.ordered_us for job in observed.jobs for each in job.attempts
     ]
-    leaves_us = [us for job in observed.jobs for us in _suspensions_us(job)]
+    leaves_us = [us for job in observed.jobs for us, _ in _suspensions_us(job)]
+    notices_us = [us for job in observed.jobs for _, us in _suspensions_us(job)]
     return Fitted(
         {launch: round(fmean(starts_us[launch])) for launch in sorted(starts_us)},
         {launch: len(starts_us.get(launch, ())) for launch in Launch},
@@ -160,6 +163,7 @@ def fit_costs(observed: Observed) -> Fitted:
         round(fmean(observed.switches_us)) if observed.switches_us else None,
         len(observed.switches_us),
         round(fmean(waits_us)) if waits_us else 0,
+        round(fmean(notices_us)) if notices_us else 0,
     )
 
 
@@ -285,8 +289,8 @@ def _sampled(jobs: Iterable[ObservedJob]) -> dict[Kind, list[float]]:
     return found
 
 
-def _suspensions_us(job: ObservedJob) -> Iterator[int]:
-    """Yield how long a job took each time to save and leave, in microseconds."""
+def _suspensions_us(job: ObservedJob) -> Iterator[tuple[int, int]]:
+    """Yield how long a job took each time to save and leave, and to see that it was to."""
     if not job.saves_on_leaving:
         return
     for attempt in job.attempts:
@@ -296,7 +300,9 @@ def _suspensions_us(job: ObservedJob) -> Iterator[int]:
         if attempt.is_last or attempt.lost_us:
             continue
         seen_us = told_us if attempt.acknowledged_us is None else attempt.acknowledged_us
-        yield released_us - max(told_us, seen_us)
+        seen_us = max(told_us, seen_us)
+        is_at_work = attempt.trained_us is None or attempt.trained_us <= told_us
+        yield released_us - seen_us, seen_us - told_us if is_at_work else 0
 
 
 def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:

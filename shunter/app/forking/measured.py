@@ -64,7 +64,12 @@ def measured_parts(parts: WorldParts, fitted: Fitted) -> WorldParts:
         costs["turn"] = fitted.turn_us
     section = CostsSection.usual().model_copy(update=costs)
     simulation = parts.simulation.model_copy(update={"costs": section})
-    return replace(parts, simulation=simulation, unmeasured=fitted.unmeasured)
+    return replace(
+        parts,
+        simulation=simulation,
+        notice_us=fitted.notice_us,
+        unmeasured=fitted.unmeasured,
+    )
 
 
 def _staying(observed: Observed) -> frozenset[JobId]:

@@ -123,7 +123,7 @@ def test_start_ups_and_mini_batches_come_out_of_what_attempts_took() -> None:
         {"small": 0.1, "big": 0.5}, rel=0.01
     )
     assert fitted.launches == {Launch.start: 3, Launch.resume: 0, Launch.migrate: 1}
-    assert (fitted.suspend_us, fitted.suspensions) == (S, 1)
+    assert (fitted.suspend_us, fitted.suspensions, fitted.notice_us) == (S, 1, S // 10)
 
 
 def test_resuming_and_migrating_are_measured_from_their_own_launches() -> None:
