@@ -56,9 +56,9 @@ class Fitted:
 
     `launch_us`, `suspend_us` and `turn_us` (GPUs change hands) lack what nothing showed.
     `wait_us` is how long a launch waited on average for who starts jobs instead of the scheduler
-    (Slurm), before its start-up begins, `notice_us` how long jobs
-    worked on that were told to leave, until they saw it. `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the
-    cluster, the base type first.
+    (Slurm), before its start-up begins, `notice_us` how long jobs that were told to leave worked on
+    until they saw it. `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of
+    the cluster, the base type first.
     """
 
     launch_us: Mapping[Launch, int]
@@ -290,7 +290,7 @@ def _sampled(jobs: Iterable[ObservedJob]) -> dict[Kind, list[float]]:
 
 
 def _suspensions_us(job: ObservedJob) -> Iterator[tuple[int, int]]:
-    """Yield how long a job took each time to save and leave, and to see that it was to."""
+    """Yield how long a job took each time to leave, and before, to see that."""
     if not job.saves_on_leaving:
         return
     for attempt in job.attempts:

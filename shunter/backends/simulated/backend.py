@@ -110,7 +110,7 @@ class SimulatedBackend:
         resume_jobs(self._world, costs, resumed, in_steps=in_steps)
 
     def leaves_late(self, staying: frozenset[JobId], notice_us: int) -> None:
-        """Have some jobs go on to their ends when they are told to leave, and others for a while."""
+        """Have some jobs that are told to leave stay, and others work on a while."""
         self._world.staying, self._world.notice_us = staying, notice_us
 
     @property

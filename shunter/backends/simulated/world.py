@@ -116,8 +116,8 @@ class World:
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
         """Stop an attempt with what its mode saves; one that had no work left just ends.
 
-        It works on for `notice_us` until it has seen that it is to leave. One that ends by then does
-        so, and those that are `staying` go on to their ends in any case.
+        It works on for `notice_us` until it has seen that it is to leave. One that ends by then
+        does so, and those that are `staying` go on to their ends in any case.
         """
         job_id, attempt = order.job_id, order.attempt
         run = self.work.runs.get(job_id)

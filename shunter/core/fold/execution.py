@@ -247,7 +247,7 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
 
 
 def _was_not_preempted(job: Job) -> None:
-    """Count a job whose attempt ended, or was lost, before it had left as not preempted in it."""
+    """Take a preemption back of an attempt that ended before it had left."""
     began_us, told_us = job.attempt_began_us, job.preempted_at_us[-1:]
     if began_us is not None and told_us and told_us[0] >= began_us:
         job.preemptions -= 1

@@ -135,10 +135,11 @@ _NO_PREEMPTION = frozenset(each.rule for each in (HELD, NODE_LOST, DISPLACED, RE
 
 
 def is_preemption(event: AllocationChanged) -> bool:
-    """Say whether a policy takes all GPUs of the job away: a preemption, if it runs and leaves.
+    """Say whether a policy takes all GPUs of the job away.
 
-    It is none where a person has it leave, a server is lost, others turn out to have its GPUs, or
-    it is to go on with another number of them; nor is a move to other GPUs.
+    That is a preemption if it runs and leaves. It is none where a person has it leave, a server is
+    lost, others turn out to have its GPUs, or it is to go on with another number of them; nor is a
+    move to other GPUs.
     """
     return not event.allocation.shares and event.because.rule not in _NO_PREEMPTION
 

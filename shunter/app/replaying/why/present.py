@@ -250,7 +250,7 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
 
 
 def _admitted_before(mine: Entry, job: Job, ranking: Ranking, state: State) -> list[Entry]:
-    """Return the jobs of a job's queue before it that the order lets start and that wait still."""
+    """Return the jobs of a queue before this one that may start and wait still."""
     found = [ranking.entries.get(job_id) for job_id in state.proposals.admitted]
     return [
         entry

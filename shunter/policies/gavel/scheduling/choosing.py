@@ -59,7 +59,7 @@ class Choice:
     partners: dict[JobId, JobId] = field(default_factory=dict)
 
     def keep(self, job: Job) -> bool:
-        """Count the GPUs of a job that was not chosen if its queue may use them; say whether."""
+        """Let a job that was not chosen have GPUs if its queue may use them still."""
         spec = job.spec
         if not self.may_use(job):
             return False

@@ -123,7 +123,7 @@ def _fill_with(
     *,
     but: GpuType | None = None,
 ) -> bool:
-    """Place a job that has no claim there on any type but one; say whether it has a place."""
+    """Place a job on any type but one, without a claim; say whether it fitted."""
     job, draft = candidate.job, using[1]
     for gpu_type, rate in candidate.rates.items():
         if gpu_type == but or rate <= 0 or draft.pools[gpu_type].gpus_free < job.spec.gpus:
