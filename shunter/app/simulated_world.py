@@ -35,7 +35,9 @@ class WorldParts:
     `round_us` is the length of a round, 0 where every event is decided about. `tensors_mb` is the
     size of a model's tensors. The tables are None where there are none. With `keeps_homes` jobs
     that take turns stay on their GPUs, as on live servers, but for those `moving`. Jobs that are
-    `staying` do not leave their GPUs when they are told to.
+    `staying` do not leave their GPUs when they are told to, and others work on for `notice_us`
+    before they see it. Where its costs were measured in a log,
+    `unmeasured` says in sentences what the log did not show.
     """
 
     simulation: SimulationSection
@@ -49,6 +51,8 @@ class WorldParts:
     keeps_homes: bool = False
     moving: frozenset[JobId] = frozenset()
     staying: frozenset[JobId] = frozenset()
+    notice_us: int = 0
+    unmeasured: tuple[str, ...] = ()
 
 
 def recorded_parts(record: str) -> WorldParts:
@@ -116,7 +120,7 @@ def simulated_world(
         retries=simulation.reactions is Reactions.live,
         slicing=_slicing(parts, resumed),
     )
-    backend.stays(parts.staying)
+    backend.leaves_late(parts.staying, parts.notice_us)
     if resumed is not None:
         in_steps = simulation.lease.progress is Progress.whole_steps
         backend.resume(resumed, costs, in_steps=in_steps)

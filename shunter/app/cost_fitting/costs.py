@@ -56,8 +56,9 @@ class Fitted:
 
     `launch_us`, `suspend_us` and `turn_us` (GPUs change hands) lack what nothing showed.
     `wait_us` is how long a launch waited on average for who starts jobs instead of the scheduler
-    (Slurm). `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of the
-    cluster, the base type first.
+    (Slurm), before its start-up begins, `notice_us` how long jobs that were told to leave worked on
+    until they saw it. `batch_us` is the time of a mini-batch by kind. `types` are the GPU types of
+    the cluster, the base type first.
     """
 
     launch_us: Mapping[Launch, int]
@@ -69,10 +70,34 @@ class Fitted:
     turn_us: int | None = None
     turns: int = 0
     wait_us: int = 0
+    notice_us: int = 0
 
     def start_up_us(self, attempt: Attempt) -> int:
         """Return how long the start-up of an attempt takes by what was measured."""
-        launch = launch_of(attempt)
+        return self._start_up_us(launch_of(attempt))
+
+    def cost_us(self, launch: Launch) -> int:
+        """Return how long a launch takes from its order until the job is at work.
+
+        One that was not seen takes as long as those most like it that were.
+        """
+        return self._start_up_us(launch) + self.wait_us
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """What nothing in the log showed, and what it is taken for instead, in sentences."""
+        by_launch, found = self.launch_us, []
+        if not by_launch:
+            found.append("no job was seen to start in this log, so starts take no time here")
+        elif by_launch.keys() == {Launch.start}:
+            found.append("no job was seen to come back in this log, so that takes what starts take")
+        if self.suspend_us is None:
+            found.append(
+                "no job was seen to save and leave in this log, so that takes no time here"
+            )
+        return tuple(found)
+
+    def _start_up_us(self, launch: Launch) -> int:
         by_launch = self.launch_us
         found = by_launch.get(launch)
         if found is None and launch is not Launch.start:
@@ -126,7 +151,8 @@ def fit_costs(observed: Observed) -> Fitted:
     waits_us = [
         each.launched_us - each.ordered_us for job in observed.jobs for each in job.attempts
     ]
-    leaves_us = [us for job in observed.jobs for us in _suspensions_us(job)]
+    leaves_us = [us for job in observed.jobs for us, _ in _suspensions_us(job)]
+    notices_us = [us for job in observed.jobs for _, us in _suspensions_us(job)]
     return Fitted(
         {launch: round(fmean(starts_us[launch])) for launch in sorted(starts_us)},
         {launch: len(starts_us.get(launch, ())) for launch in Launch},
@@ -137,6 +163,7 @@ def fit_costs(observed: Observed) -> Fitted:
         round(fmean(observed.switches_us)) if observed.switches_us else None,
         len(observed.switches_us),
         round(fmean(waits_us)) if waits_us else 0,
+        round(fmean(notices_us)) if notices_us else 0,
     )
 
 
@@ -262,8 +289,8 @@ def _sampled(jobs: Iterable[ObservedJob]) -> dict[Kind, list[float]]:
     return found
 
 
-def _suspensions_us(job: ObservedJob) -> Iterator[int]:
-    """Yield how long a job took each time to save and leave, in microseconds."""
+def _suspensions_us(job: ObservedJob) -> Iterator[tuple[int, int]]:
+    """Yield how long a job took each time to leave, and before, to see that."""
     if not job.saves_on_leaving:
         return
     for attempt in job.attempts:
@@ -273,7 +300,9 @@ def _suspensions_us(job: ObservedJob) -> Iterator[int]:
         if attempt.is_last or attempt.lost_us:
             continue
         seen_us = told_us if attempt.acknowledged_us is None else attempt.acknowledged_us
-        yield released_us - max(told_us, seen_us)
+        seen_us = max(told_us, seen_us)
+        is_at_work = attempt.trained_us is None or attempt.trained_us <= told_us
+        yield released_us - seen_us, seen_us - told_us if is_at_work else 0
 
 
 def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:

@@ -80,6 +80,7 @@ def fit_document(observed: Observed, fitted: Fitted) -> dict[str, object]:
                 }
                 for launch in Launch
             },
+            "wait": {"s": fitted.wait_us / 1e6, "attempts": sum(fitted.launches.values())},
             "suspend": {
                 "s": None if fitted.suspend_us is None else fitted.suspend_us / 1e6,
                 "attempts": fitted.suspensions,
@@ -122,7 +123,7 @@ def _rate(fitted: Fitted, kind: Kind) -> float | None:
 
 def _costs(fitted: Fitted) -> dict[str, float]:
     """Return the costs by their keys, in seconds; what nothing showed is left out."""
-    found = {str(launch): us for launch, us in fitted.launch_us.items()}
+    found = {str(launch): fitted.cost_us(launch) for launch in fitted.launch_us}
     if fitted.suspend_us is not None:
         found["suspend"] = fitted.suspend_us
     if fitted.turn_us is not None:
@@ -138,6 +139,9 @@ def _head(observed: Observed, fitted: Fitted) -> Iterator[str]:
     yield f"# suspend: {fitted.suspensions} times that a job saved and left"
     if fitted.turns:
         yield f"# turn: {fitted.turns} times that GPUs changed hands between jobs that share them"
+    if fitted.wait_us:
+        wait_s = f"{fitted.wait_us / 1e6:.3g}"
+        yield f"# launches: {wait_s} s of each are its wait for who starts jobs instead, as Slurm"
     yield from (f"# {sentence}" for sentence in left_out(fitted))
 
 

@@ -45,6 +45,7 @@ def assumptions_of(
             "type; starts, suspensions and changes of hands take what they took on average in this "
             "log"
         )
+        found += parts.unmeasured
     if parts.staying:
         names = ", ".join(sorted(parts.staying))
         found.append(f"who went on to its end when told to leave does so again: {names}")

@@ -8,7 +8,7 @@ its start-ups, and that much more as the attempts that it had begun by the momen
 from dataclasses import dataclass, replace
 
 from shunter.app.config.simulation import CostsSection
-from shunter.app.cost_fitting import Fitted, Observed, fit_costs, observe_log, work_us
+from shunter.app.cost_fitting import Fitted, Launch, Observed, fit_costs, observe_log, work_us
 from shunter.app.forking.future import Future
 from shunter.app.simulated_world import WorldParts
 from shunter.backends.simulated.resuming import TotalWork
@@ -57,14 +57,19 @@ async def measure(reader: LogReader) -> Measured:
 
 def measured_parts(parts: WorldParts, fitted: Fitted) -> WorldParts:
     """Return the parts of a world with costs that were fitted to a log."""
-    costs = {str(launch): us + fitted.wait_us for launch, us in fitted.launch_us.items()}
+    costs = {str(launch): fitted.cost_us(launch) for launch in Launch}
     if fitted.suspend_us is not None:
         costs["suspend"] = fitted.suspend_us
     if fitted.turn_us is not None:
         costs["turn"] = fitted.turn_us
     section = CostsSection.usual().model_copy(update=costs)
     simulation = parts.simulation.model_copy(update={"costs": section})
-    return replace(parts, simulation=simulation)
+    return replace(
+        parts,
+        simulation=simulation,
+        notice_us=fitted.notice_us,
+        unmeasured=fitted.unmeasured,
+    )
 
 
 def _staying(observed: Observed) -> frozenset[JobId]:

@@ -188,6 +188,7 @@ def _assumptions(forecasting: Forecasting, point: ForkPoint, told: Forecast) -> 
         found.append("the policy is an oracle: it knows run times that are drawn here")
     if not point.started.simulated:
         found.append("starts and suspensions take what they took on average in this log")
+        found += forecasting.parts.unmeasured
     if told.failed:
         found.append(f"the policy failed in {counted(told.failed, 'run')}, which ends there")
     return found

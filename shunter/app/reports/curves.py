@@ -13,7 +13,8 @@ from shunter.app.replaying.state_document import wait_reasons
 from shunter.app.run_history.job_counts import JobCounts
 from shunter.core.state import FoldResult, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, is_preemption
+from shunter.events.facts.execution import AttemptEnded, AttemptLost
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
 
@@ -61,6 +62,7 @@ class Curves:
     _occupancy: Occupancy = field(default_factory=Occupancy)
     _since: dict[Spot, tuple[int, int]] = field(default_factory=dict)
     _preemptions: dict[JobId, int] = field(default_factory=dict)
+    _last: dict[JobId, tuple[int, str]] = field(default_factory=dict)
 
     def passes(self, state: State, until_us: int) -> None:
         """Count what stays as it is up to an instant."""
@@ -89,8 +91,10 @@ class Curves:
             self._job(event.job_id, event, state)  # type: ignore[union-attr]  # all of these have
         for job in (*result.launched, *result.displaced):
             self._job(job.job_id, event, state)
-        if isinstance(event, AllocationChanged) and not event.allocation.shares:
+        if isinstance(event, AllocationChanged) and is_preemption(event):
             self._left(event, state)
+        elif isinstance(event, AttemptEnded | AttemptLost):
+            self._stayed(event, state)
 
     def close(self, state: State) -> None:
         """End what lasts where the log ends, and turn sums into means."""
@@ -127,5 +131,15 @@ class Curves:
         job = state.jobs.get(event.job_id)
         if job is not None and job.preemptions > self._preemptions.get(event.job_id, 0):
             self._preemptions[event.job_id] = job.preemptions
+            self._last[event.job_id] = self._part(event.at_us), event.because.rule
             self.preempted[self._part(event.at_us)] += 1
             self.rules[event.because.rule] += 1
+
+    def _stayed(self, event: AttemptEnded | AttemptLost, state: State) -> None:
+        """Take a preemption back of a job that ended before it left, as the fold does."""
+        job = state.jobs.get(event.job_id)
+        if job is not None and job.preemptions < self._preemptions.get(event.job_id, 0):
+            self._preemptions[event.job_id] = job.preemptions
+            part, rule = self._last[event.job_id]
+            self.preempted[part] -= 1
+            self.rules[rule] -= 1

@@ -149,7 +149,7 @@ def _preempted(curves: Curves, run: RunHistory) -> dict[str, object]:
     times: Counter[int] = Counter(result.preemptions for result in run.results)
     rules = sorted(curves.rules.items(), key=lambda pair: (-pair[1], pair[0]))
     return {
-        "rules": [{"rule": rule, "preemptions": count} for rule, count in rules],
+        "rules": [{"rule": rule, "preemptions": count} for rule, count in rules if count],
         "jobs_by_times": [[count, times[count]] for count in sorted(times)],
     }
 

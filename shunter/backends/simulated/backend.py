@@ -109,9 +109,9 @@ class SimulatedBackend:
             self._changes.take()
         resume_jobs(self._world, costs, resumed, in_steps=in_steps)
 
-    def stays(self, jobs: frozenset[JobId]) -> None:
-        """Have some jobs go on to their ends when they are told to leave."""
-        self._world.staying = jobs
+    def leaves_late(self, staying: frozenset[JobId], notice_us: int) -> None:
+        """Have some jobs that are told to leave stay, and others work on a while."""
+        self._world.staying, self._world.notice_us = staying, notice_us
 
     @property
     def instant(self) -> bool:

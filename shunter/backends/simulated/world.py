@@ -13,7 +13,7 @@ from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds
 from shunter.backends.simulated.samples import Sampler, Samples
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.backends.simulated.turning.turns import Turns
-from shunter.backends.simulated.work import KILLED, Run, Work
+from shunter.backends.simulated.work import KILLED, LOSING, Run, Work
 from shunter.core.effects import (
     Continue,
     Effect,
@@ -54,6 +54,7 @@ class World:
         "agenda",
         "instant",
         "leaving",
+        "notice_us",
         "rounds",
         "sampler",
         "staying",
@@ -82,6 +83,7 @@ class World:
         self.agenda = Agenda(self.work.runs)
         self.leaving = 0
         self.staying: frozenset[JobId] = frozenset()
+        self.notice_us = 0
         factors = None if speeds is None else speeds.factors
         self.sampler = Sampler(samples, self.work, self.enter, factors)
         self.turns = Turns(slicing, self.work, self, factors) if slicing.quantum_us else None
@@ -114,13 +116,17 @@ class World:
     def leave(self, order: Suspend | Migrate, now_us: int) -> None:
         """Stop an attempt with what its mode saves; one that had no work left just ends.
 
-        Those that are `staying` do not leave when they are told to: they go on to their ends.
+        It works on for `notice_us` until it has seen that it is to leave. One that ends by then
+        does so, and those that are `staying` go on to their ends in any case.
         """
         job_id, attempt = order.job_id, order.attempt
         run = self.work.runs.get(job_id)
         if run is None or run.attempt != attempt or job_id in self.staying:
             return
-        left = self.work.leave(job_id, now_us, moves=type(order) is Migrate)
+        until_us = now_us + self._notice_us(run, now_us)
+        if until_us > now_us and run.end_us is not None and run.end_us <= until_us:
+            return
+        left = self.work.leave(job_id, until_us, moves=type(order) is Migrate)
         self.went(job_id, run, now_us)
         if left.is_done:
             if run.task.exit_code == KILLED:
@@ -132,6 +138,15 @@ class World:
             self.enter(now_us, job_id, suspended)
             self.enter(left.free_us, job_id, GpusReleased(left.free_us, job_id, attempt))
             self.leaving += 1
+
+    def _notice_us(self, run: Run, now_us: int) -> int:
+        """Return how long an attempt works on before it sees that it is to leave.
+
+        Who does not work sees it at once, and who saves nothing is ended without being asked.
+        """
+        is_at_work = not run.is_stopped and run.began_us <= now_us
+        is_asked = run.task.spec.suspend_mode not in LOSING
+        return self.notice_us if is_at_work and is_asked else 0
 
     def terminate(self, order: Terminate, now_us: int) -> None:
         """End an attempt at once; forget a job that has none."""

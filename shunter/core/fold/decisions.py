@@ -35,11 +35,11 @@ from shunter.events.facts.decisions import (
     SizesSet,
     TargetsSet,
     WaitReasonChanged,
+    is_preemption,
 )
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.causes import DISPLACED, RESIZED
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "
@@ -202,15 +202,15 @@ def gang_rejected(state: State, event: GangRejected) -> None:
 def _count_leaving(job: Job, event: AllocationChanged) -> None:
     """Count a preemption or migration of a job that was not told to leave before.
 
-    With other CPUs or memory on the GPUs it has, it is neither, nor with more GPUs or fewer; nor is
-    it where others turned out to have its GPUs.
+    With other CPUs or memory on the GPUs it has, it is neither, nor with more GPUs or fewer. A
+    preemption counts until the job ends before it has left.
     """
     target = event.allocation
     if job.phase is RUNNING or job.phase is LAUNCHING:
         if target.shares:
             is_as_large = target.gpus == job.allocation.gpus
             job.migrations += is_as_large and not target.is_on_gpus_of(job.allocation)
-        elif event.because.rule not in (DISPLACED.rule, RESIZED.rule):
+        elif is_preemption(event):
             job.preemptions += 1
             job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)
     elif job.phase is not SUSPENDING:

@@ -237,6 +237,8 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     leave_trial(state, job, event.at_us, has_failed=has_failed)
     stop_work(job, event.at_us)
     _leave_turns(state, job, event.at_us)
+    if job.phase is SUSPENDING:
+        _was_not_preempted(job)
     # What fails while it has to leave may do so because of that.
     if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
         job.failures += 1
@@ -244,9 +246,19 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     job.exit_code = event.exit_code
 
 
+def _was_not_preempted(job: Job) -> None:
+    """Take a preemption back of an attempt that ended before it had left."""
+    began_us, told_us = job.attempt_began_us, job.preempted_at_us[-1:]
+    if began_us is not None and told_us and told_us[0] >= began_us:
+        job.preemptions -= 1
+        job.preempted_at_us = job.preempted_at_us[:-1]
+
+
 def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
     """Put a job back whose processes are gone with their server."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
+    if job.phase is SUSPENDING:
+        _was_not_preempted(job)
     stop_work(job, event.at_us, event.lost_us)
     return fall_back(state, job, event.at_us)
 

@@ -131,6 +131,19 @@ class AllocationChanged:
     instant: bool = False
 
 
+_NO_PREEMPTION = frozenset(each.rule for each in (HELD, NODE_LOST, DISPLACED, RESIZED))
+
+
+def is_preemption(event: AllocationChanged) -> bool:
+    """Say whether a policy takes all GPUs of the job away.
+
+    That is a preemption if it runs and leaves. It is none where a person has it leave, a server is
+    lost, others turn out to have its GPUs, or it is to go on with another number of them; nor is a
+    move to other GPUs.
+    """
+    return not event.allocation.shares and event.because.rule not in _NO_PREEMPTION
+
+
 @event
 class JobReshaped:
     """A running job keeps its GPUs and gets other CPUs or memory beside them.

@@ -26,12 +26,20 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     WaitReasonChanged,
 )
+from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.causes import HELD, NODE_LOST
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand, Level, SuspendMode
-from tests.replay.truth.mixed_runs import BOUNDS_GPU_S, MIN_RUNTIME_S, PREEMPTIONS_MOST
+from shunter.events.values.job_spec import Level, SuspendMode
+from tests.replay.truth.mixed_runs import (
+    BOUNDS_GPU_S,
+    MIN_RUNTIME_S,
+    PREEMPTIONS_MOST,
+    SKEWED,
+    is_sized,
+    policy_of,
+)
 from tests.stepping import ranks
 
 __all__ = ["HOUR_US", "RANKS", "SERVED", "Truth", "decision_around", "gpus_of"]
@@ -57,7 +65,7 @@ SERVED = ("fifo", "fifo_backfill", "fifo_easy", "sjf")
 
 _PARTS = (
     *(AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged),
-    *TRIALS,
+    *(GangProposed, GangApproved, GangRejected, *TRIALS),
 )
 
 
@@ -85,8 +93,13 @@ class Truth:
     """What is true after some events of a run, at an instant not before the last of them."""
 
     events: Sequence[Event]
-    name: str
+    run: str
     at_us: int
+
+    @property
+    def name(self) -> str:
+        """The policy of the run."""
+        return policy_of(self.run)
 
     @cached_property
     def state(self) -> State:
@@ -148,16 +161,22 @@ class Truth:
     def came_us(self, job_id: JobId) -> int:
         """Return when a job came into its phase, going through all events one by one.
 
-        GPUs that it waits for were granted with the last decision about it.
+        GPUs that it waits for were granted with the last decision about it. It has waited all along
+        if it lost those again before it began.
         """
-        state, phase, at_us = State(), "", 0
+        state, phase, at_us, waits_us = State(), "", 0, 0
         for event in self.events:
             fold_events(state, [event])
             now = state.jobs.get(job_id)
             grants = isinstance(event, AllocationChanged) and event.job_id == job_id
             is_granted = now is not None and now.phase is JobPhase.granted
-            if now is not None and (now.phase != phase or (grants and is_granted)):
-                phase, at_us = now.phase, event.at_us
+            if now is None or not (now.phase != phase or (grants and is_granted)):
+                continue
+            if phase == JobPhase.granted and now.phase is JobPhase.waiting:
+                phase, at_us = now.phase, waits_us
+                continue
+            phase, at_us = now.phase, event.at_us
+            waits_us = event.at_us if phase == JobPhase.waiting else waits_us
         return at_us
 
     def holders(self) -> list[Job]:
@@ -197,30 +216,52 @@ class Truth:
             or len(recent) >= PREEMPTIONS_MOST
         )
 
-    def fits(self, demand: Demand, gone: Sequence[Job] = (), *, with_beside: bool = True) -> bool:
-        """Say whether there is a place for a demand once some jobs have gone."""
+    def fits(self, job: Job, gone: Sequence[Job] = (), *, with_beside: bool = True) -> bool:
+        """Say whether there is a place for a job once some jobs have gone."""
+        demand = job.demand
         free = self.free(demand.gpu_types, gone)
         beside = {server.name: self._cpus_free(server, gone) for server in self.servers()}
         racks = {server.name: server.configuration.rack for server in self.servers()}
-        for gpus in free.values():
+        for gpu_type, gpus in free.items():
             counts = {node: len([each for each in gpus if each[0] == node]) for node, _ in gpus}
             for split in _splits(demand.gpus, counts):
+                if self.is_skewed(job) and len(split) > self._fewest(gpu_type, demand.gpus):
+                    continue
                 if demand.max_level is Level.server and len(split) > 1:
                     continue
                 if demand.max_level is Level.rack and len({racks[node] for node in split}) > 1:
                     continue
-                needs = {
-                    node: -(-demand.cpus_milli * count // demand.gpus)
-                    for node, count in split.items()
-                }
+                needs = {node: self._cpus_of(job, node, count) for node, count in split.items()}
                 if not with_beside or all(beside[node] >= need for node, need in needs.items()):
                     return True
         return False
 
+    def is_skewed(self, job: Job) -> bool:
+        """Say whether the placement keeps the job's gang together, for its model's sake."""
+        return self.run.endswith("skew") and job.spec.model in SKEWED and job.demand.gpus > 1
+
+    def _fewest(self, gpu_type: str, gpus: int) -> int:
+        """Return how few servers of a type can hold a gang if nobody else is there."""
+        counts = [len([each for each in self.in_service()[gpu_type] if each[0] == server.name])
+                  for server in self.servers([gpu_type])]  # fmt: skip
+        counts.sort(reverse=True)
+        return next(n for n in range(1, len(counts) + 1) if sum(counts[:n]) >= gpus)
+
+    def _cpus_of(self, job: Job, node: NodeName, gpus: int) -> int:
+        """Return the CPUs that a job needs beside some GPUs of a server.
+
+        Sized, it needs the part of the server that is theirs, and what it asks for if that is more.
+        """
+        asked = -(-job.demand.cpus_milli * gpus // job.demand.gpus)
+        if not is_sized(self.run):
+            return asked
+        made_of = self.state.cluster.servers[node].configuration
+        return max(asked, made_of.cpus_milli * gpus // made_of.gpus)
+
     def _cpus_free(self, server: Server, gone: Sequence[Job]) -> int:
         names = {job.job_id for job in gone}
         return server.configuration.cpus_milli - sum(
-            share.cpus_milli
+            self._cpus_of(job, server.name, share.gpus) if is_sized(self.run) else share.cpus_milli
             for job in self.jobs.values()
             if job.job_id not in names
             for share in job.allocation.shares

@@ -11,6 +11,7 @@ from typing import Any
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AttemptLost, JobSuspended
+from shunter.events.facts.gangs import GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, SuspendMode
@@ -22,7 +23,7 @@ from tests.replay.truth.brute_force import (
     decision_around,
     gpus_of,
 )
-from tests.replay.truth.mixed_runs import MIN_RUNTIME_S, PREEMPTIONS_MOST
+from tests.replay.truth.mixed_runs import MIN_RUNTIME_S, PREEMPTIONS_MOST, is_sized
 
 __all__ = ["CLAIMS", "Claim", "check"]
 
@@ -59,7 +60,7 @@ class Claim:
         if decision is None:
             return self.now
         at_us = self.events[decision[0] - 1].at_us
-        return Truth(self.events[: decision[1]], self.now.name, at_us)
+        return Truth(self.events[: decision[1]], self.now.run, at_us)
 
     @property
     def leavers(self) -> list[Job]:
@@ -93,38 +94,88 @@ def _outranked(claim: Claim) -> None:
             for event in claim.events[begin - 1 : end]
             if isinstance(event, AllocationChanged) and event.allocation.shares
         }
-        assert set(decision["beneficiaries"]) <= got
+        assert set(decision["beneficiaries"]) <= got | _admitted(then)
         return
     holds = then.most_free(claim.demand.gpu_types) < claim.demand.gpus
     others = [each for each in then.waiting() if each.job_id != claim.job.job_id]
-    assert holds or not then.fits(claim.demand) or others
+    assert holds or not then.fits(claim.job) or others
+
+
+def _admitted(truth: Truth) -> set[JobId]:
+    """Return whom the order lets start, where job schedulers propose."""
+    found: set[JobId] = set()
+    for event in truth.events:
+        if isinstance(event, RoundPlanned):
+            found = found - set(event.dismissed) | set(event.admitted)
+        elif isinstance(event, AllocationChanged) and event.allocation.shares:
+            found.discard(event.job_id)
+    return found
+
+
+def _awaits_proposal(claim: Claim) -> None:
+    """The order lets it start, and none of its proposals was rejected since."""
+    assert claim.job.job_id in _admitted(claim.now)
+    admitted = [
+        seq
+        for seq, event in enumerate(claim.now.events)
+        if isinstance(event, RoundPlanned) and claim.job.job_id in event.admitted
+    ]
+    since = claim.now.events[admitted[-1] :]
+    own = [each for each in since if isinstance(each, GangRejected | AllocationChanged)]
+    assert claim.job.job_id not in {each.job_id for each in own}
+
+
+def _is_placed(claim: Claim) -> bool:
+    """Say whether there is a place for it, and GPUs enough for those too that may start before."""
+    then = claim.then
+    kept = sum(each.demand.gpus for each in _admitted_before(claim, then))
+    return (
+        then.fits(claim.job)
+        and then.most_free(claim.demand.gpu_types) - kept >= claim.job.demand.gpus
+    )
 
 
 def _has_no_place(claim: Claim) -> None:
     """There are enough GPUs, free or with others, and none of all ways to place it is free."""
     then = claim.then
-    assert not then.fits(claim.demand)
+    assert not _is_placed(claim)
     assert then.most_in_service(claim.demand.gpu_types) >= claim.demand.gpus
 
 
 def _short_beside(claim: Claim) -> None:
     """No place has the CPUs; without them there would be one, at least where others left."""
     then = claim.then
-    assert claim.demand.cpus_milli
-    assert not then.fits(claim.demand)
-    assert then.fits(claim.demand, claim.leavers, with_beside=False)
+    assert claim.demand.cpus_milli or is_sized(then.run)
+    assert not _is_placed(claim)
+    assert then.fits(claim.job, claim.leavers, with_beside=False)
 
 
 def _quota(claim: Claim) -> None:
     queue = claim.job.spec.queue
     quota = claim.then.state.queues[queue].quota_gpus
     assert quota is not None
-    assert claim.then.queue_gpus(queue) + claim.demand.gpus > quota
+    used = claim.then.queue_gpus(queue) + _kept_of_quota(claim, claim.then)
+    assert used + claim.demand.gpus > quota
+
+
+def _kept_of_quota(claim: Claim, truth: Truth) -> int:
+    """Return the GPUs of those of its queue that may start before it."""
+    before, queue = _admitted_before(claim, truth), claim.job.spec.queue
+    return sum(each.demand.gpus for each in before if each.spec.queue == queue)
+
+
+def _admitted_before(claim: Claim, truth: Truth) -> list[Job]:
+    """Return the jobs before it that the order lets start, where job schedulers propose."""
+    found = [truth.jobs[job_id] for job_id in sorted(_admitted(truth))]
+    job = truth.jobs.get(claim.job.job_id)
+    if job is None or truth.name not in RANKS:  # the reason of its class may be older than it
+        return found
+    return [each for each in found if truth.key(each) < truth.key(job)]
 
 
 def _guarded(claim: Claim) -> None:
     then = claim.then
-    assert not then.fits(claim.demand)
+    assert not _is_placed(claim)
     assert any(
         _is_young(each, then.at_us) or _is_harassed(each, then.at_us) for each in claim.leavers
     )
@@ -203,6 +254,7 @@ def _divided(claim: Claim) -> None:
 
 
 CLAIMS: dict[str, Callable[[Claim], None]] = {
+    "awaiting_proposal": _awaits_proposal,
     "cpu_or_memory_short": _short_beside,
     "dependency": _depends,
     "fragmented": _has_no_place,
@@ -233,7 +285,7 @@ def _numbers(claim: Claim, reason: str) -> None:
     if reason == "quota":
         queue = now.state.queues[claim.job.spec.queue]
         assert queue.quota_gpus is not None
-        left = max(0, queue.quota_gpus - now.queue_gpus(queue.name))
+        left = max(0, queue.quota_gpus - now.queue_gpus(queue.name) - _kept_of_quota(claim, now))
         assert evidence["free"] == left
     else:
         found = {len(gpus) for gpus in now.free(demand.gpu_types).values()}

@@ -1,9 +1,11 @@
 """One small simulated log under each policy of the tree, with everything in it that jobs wait for.
 
 Two GPU types, racks, CPUs, a quota, guards, dependencies, levels, priorities, servers that break,
-and starts and suspensions that take their time.
+and starts and suspensions that take their time. Some policies have more logs, with what else they
+can be told: other placements, sizes, turns, pairs, schedulers of the jobs.
 """
 
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
@@ -12,7 +14,17 @@ from typing import Any
 from shunter.app.config import make_config
 from shunter.app.runs.simulation import simulate
 
-__all__ = ["BOUNDS_GPU_S", "MIN_RUNTIME_S", "POLICIES", "PREEMPTIONS_MOST", "simulated"]
+__all__ = [
+    "BOUNDS_GPU_S",
+    "MIN_RUNTIME_S",
+    "POLICIES",
+    "PREEMPTIONS_MOST",
+    "RUNS",
+    "SKEWED",
+    "is_sized",
+    "policy_of",
+    "simulated",
+]
 
 POLICIES = tuple(
     sorted(
@@ -30,15 +42,74 @@ PARAMS: dict[str, dict[str, Any]] = {
     "min_cost": {"prices": {"v100": 2.0, "k80": 1.0}},
     "min_cost_slo": {"prices": {"v100": 2.0, "k80": 1.0}},
 }
+SPEEDS = {"throughputs": "builtin:gavel", "base_type": "v100"}
+TURNS = {"slicing": {"quantum": "60s"}}
+MAPS = {"switches": 2}
+MEMORY = {"memory_gb": 256}
+LEARNERS = ("ResNet-18 (batch size 32)", "LM (batch size 10)", "Transformer (batch size 16)")
+SKEWED = ("vgg16", "alexnet")
+SINGLE = {"gpus_most": 1, "models": LEARNERS, "servers": {"gpus": 1}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "fifo-events": {"policy": {"trigger": "event"}},
+    "fifo-topology": {
+        "policy": {"placement": "topology", "topology": {"make_room": {"cost": "10s"}}},
+        "servers": MAPS,
+    },
+    "gandiva-growing": {
+        "policy": {"params": {"gandiva": {"grow_after": "5m"}}, **TURNS},
+        "elastic": True,
+    },
+    "gandiva-packed": {
+        "policy": {"params": {"gandiva": {"packing": {"probe": "6m"}}}, **TURNS},
+        "workload": SPEEDS,
+        **SINGLE,
+    },
+    "gavel-aware": {"workload": SPEEDS, "models": LEARNERS},
+    "max_min_fairness-in-pairs": {
+        "policy": {"params": {"max_min_fairness": {"space_sharing": True}}},
+        "workload": SPEEDS,
+        **SINGLE,
+    },
+    "las-decentralised": {"policy": {"decentralised": {"staleness": "5s"}}},
+    "las-sized": {"policy": {"sizing": "proportional"}, "servers": MEMORY},
+    "las-skew": {
+        "policy": {"placement": "skew"},
+        "models": (*SKEWED, "resnet50", "inception3"),
+    },
+    "las-topology": {"policy": {"placement": "topology"}, "servers": MAPS},
+    "las-tuned": {
+        "policy": {"sizing": "tune"},
+        "workload": {"sensitivity": "builtin:synergy"},
+        "models": ("alexnet", "res18", "gnmt", "lstm"),
+        "servers": MEMORY,
+    },
+    "srtf-events": {"policy": {"trigger": "event"}},
+    "tiresias-decentralised": {"policy": {"decentralised": {}}},
+    "two_level-srtf": {"policy": {"params": {"two_level": {"inside": "srtf"}}}},
+}
+"""What a policy is told otherwise, what its servers have and what its jobs are."""
+RUNS = (*POLICIES, *VARIANTS)
 COLUMNS = (
-    "job_id,submit_s,gpus,duration_s,user,queue,cpus,gpu_type,max_level,priority,depends_on,model"
+    "job_id,submit_s,gpus,duration_s,user,queue,cpus,gpu_type,max_level,priority,depends_on,model,"
+    "gpus_min,gpus_max"
 )
 
 
-def simulated(name: str, folder: Path) -> str:
+def policy_of(run: str) -> str:
+    """Return the policy of a run, which may be told something otherwise."""
+    return run.partition("-")[0]
+
+
+def is_sized(run: str) -> bool:
+    """Say whether the scheduler decides the CPUs of the jobs of a run."""
+    return "sizing" in VARIANTS.get(run, {}).get("policy", {})
+
+
+def simulated(run: str, folder: Path) -> str:
     """Simulate the jobs under a policy into a log in a folder; return its address."""
-    trace, url = folder / "jobs.csv", str(folder / f"{name}.db")
-    trace.write_text(_trace(), encoding="utf-8")
+    name, variant = policy_of(run), VARIANTS.get(run, {})
+    trace, url = folder / "jobs.csv", str(folder / f"{run}.db")
+    trace.write_text(_trace(variant), encoding="utf-8")
     guards = {
         "min_runtime": f"{MIN_RUNTIME_S}s",
         "max_preemptions_per_job_hour": PREEMPTIONS_MOST,
@@ -47,15 +118,17 @@ def simulated(name: str, folder: Path) -> str:
     if name in PARAMS:
         policy["params"] = {name: PARAMS[name]}
     if name == "gandiva":
-        policy["slicing"] = {"quantum": "60s"}
+        policy |= TURNS
+    policy |= variant.get("policy", {})
+    parts = variant.get("servers", {})
     servers = [
-        {"name": "gpu[1-3]", "gpus": 4, "type": "v100", "rack": "r1", "cpus": 32},
-        {"name": "k1", "gpus": 4, "type": "k80", "rack": "r2", "cpus": 32},
+        {"name": "gpu[1-3]", "gpus": 4, "type": "v100", "rack": "r1", "cpus": 32, **parts},
+        {"name": "k1", "gpus": 4, "type": "k80", "rack": "r2", "cpus": 32, **parts},
     ]
     tree = {
         "seed": 5,
         "cluster": {"nodes": servers},
-        "workload": {"trace": str(trace)},
+        "workload": {"trace": str(trace), **variant.get("workload", {})},
         "policy": policy,
         "queues": {"a": {"quota_gpus": 10}, "b": {}},
         "simulation": {
@@ -69,10 +142,14 @@ def simulated(name: str, folder: Path) -> str:
     return url
 
 
-def _trace() -> str:
+def _trace(variant: Mapping[str, Any]) -> str:
+    """Return the trace; what varies draws no numbers, so that all else is the same."""
+    models, most = variant.get("models", ()), variant.get("gpus_most", 8)
+    is_elastic = variant.get("elastic", False)
     rng, rows, at_s = Random(7), [COLUMNS], 0
     for number in range(JOBS):
         gpus = rng.choice([1, 1, 2, 2, 3, 4, 4, 8])
+        gpus = min(most, 2 if models and gpus == 3 else gpus)  # tables know no gangs of three
         cells = [
             f"j{number}",
             at_s,
@@ -83,7 +160,8 @@ def _trace() -> str:
             *_wishes(rng, gpus),
             rng.choice(["", "", "", 1]),
             f"j{rng.randrange(number)}:any" if number and rng.random() < 0.08 else "",
-            f"m{gpus}",
+            models[number % len(models)] if models else f"m{gpus}",
+            *((1, 4) if is_elastic and gpus < 4 and number % 2 else ("", "")),
         ]
         rows.append(",".join(map(str, cells)))
         at_s += rng.choice([0, 60, 200, 500])

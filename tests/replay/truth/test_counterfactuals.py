@@ -32,9 +32,9 @@ from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import needs_highs
-from tests.replay.truth.mixed_runs import POLICIES, simulated
+from tests.replay.truth.mixed_runs import RUNS, simulated
 
-PAIRS = 20 if os.environ.get("SHUNTER_THOROUGH") else 3
+PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 3
 SERVERS = re.compile(r"(\d+) servers? more with (\d+) GPUs? of type (\w+) joined")
 
 
@@ -89,7 +89,7 @@ async def start_of(point: ForkPoint, job_id: JobId, change: Change, until_us: in
     def has_gpus() -> bool:
         return job_id in state.jobs and bool(state.jobs[job_id].allocation.shares)
 
-    await fork.run(until_us + point.rules.round_us, is_enough=has_gpus)
+    await fork.run(until_us + max(1, point.rules.round_us), is_enough=has_gpus)
     return state.now_us if has_gpus() else None
 
 
@@ -121,7 +121,7 @@ async def checked(reader: LogReader) -> int:
 
 
 @needs_highs
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", RUNS)
 def test_what_is_said_to_start_a_job_starts_it_in_a_fork(name: str, tmp_path: Path) -> None:
     url = simulated(name, tmp_path)
 

@@ -20,7 +20,7 @@ from shunter.events.values.ids import JobId
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claims import Claim, check
-from tests.replay.truth.mixed_runs import POLICIES, simulated
+from tests.replay.truth.mixed_runs import RUNS, simulated
 
 PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 30
 WAITS = ("waiting", "granted")
@@ -52,7 +52,7 @@ async def checked(reader: LogReader, name: str) -> Counter[str]:
 
 
 @needs_highs
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", RUNS)
 def test_reasons_and_blockers_are_what_brute_force_finds(name: str, tmp_path: Path) -> None:
     url = simulated(name, tmp_path)
 

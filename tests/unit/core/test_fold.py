@@ -61,9 +61,10 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
 from shunter.events.facts.run import SegmentSealed
 from shunter.events.kinds import KINDS, Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
+from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST, RESIZED
 from shunter.events.values.job_spec import Dependency, DependsWhen
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values.reasons import Because, Reason, Wait
 from tests.factories import (
     BECAUSE,
     allocation,
@@ -632,6 +633,38 @@ def test_promise_is_withdrawn_by_none_and_by_the_end() -> None:
     apply(state, ReservationSet(0, J0, None))
     apply(state, job_finished(1))
     assert state.reservations == {}
+
+
+def suspended_by(because: Because) -> AllocationChanged:
+    return AllocationChanged(20, J0, NOTHING, because)
+
+
+@pytest.mark.parametrize("because", [HELD, RESIZED, NODE_LOST, DISPLACED])
+def test_who_leaves_for_another_cause_than_a_policy_is_not_preempted(because: Because) -> None:
+    state = replay([*RUNNING, suspended_by(because)])
+    job = state.jobs[J0]
+    assert (job.phase, job.preemptions, job.preempted_at_us) == (P.suspending, 0, ())
+
+
+@pytest.mark.parametrize(
+    "end", [AttemptEnded(25, J0, 1, 0), AttemptLost(25, J0, 1, "server")], ids=["ends", "lost"]
+)
+def test_who_ends_before_it_has_left_is_not_preempted(end: Event) -> None:
+    state = replay([*RUNNING, suspended_by(BECAUSE)])
+    assert (state.jobs[J0].preemptions, state.jobs[J0].preempted_at_us) == (1, (20,))
+    apply(state, end)
+    assert (state.jobs[J0].preemptions, state.jobs[J0].preempted_at_us) == (0, ())
+
+
+def test_preemption_of_an_attempt_before_stays_counted() -> None:
+    again: list[Event] = [
+        granted(0, 30, n0=0b11),
+        attempt_started(0, 31, 2),
+        AllocationChanged(40, J0, NOTHING, HELD),
+    ]
+    left: list[Event] = [JobSuspended(21, J0, 1), GpusReleased(22, J0, 1)]
+    state = replay([*RUNNING, suspended_by(BECAUSE), *left, *again, AttemptEnded(45, J0, 2, 0)])
+    assert (state.jobs[J0].preemptions, state.jobs[J0].preempted_at_us) == (1, (20,))
 
 
 def test_only_recent_preemptions_are_remembered() -> None:

@@ -16,8 +16,7 @@ from shunter.app.counting import counted
 from shunter.app.forking.remaining import ENOUGH
 from shunter.app.replaying.instants import clock, span
 from shunter.errors import UsageError
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, is_preemption
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, Outcome, end_us_of, outcome_of
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
@@ -150,7 +149,7 @@ class Watch:
         elif isinstance(event, AllocationChanged):
             if bool(event.allocation.shares) != self.has_gpus:
                 self._changed(event.at_us)
-                if not self.has_gpus and class_of(event) is FactClass.decided:
+                if is_preemption(event):
                     self.lost_us.append(event.at_us)
         elif isinstance(event, JOB_ENDS):
             if self.without_since_us is not None:

@@ -20,7 +20,12 @@ from shunter.app.run_history.job_counts import JobCounts
 from shunter.core.state import FoldResult, Job, State
 from shunter.errors import UsageError
 from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    PlanRejected,
+    RoundPlanned,
+    is_preemption,
+)
 from shunter.events.facts.execution import AttemptLost, JobSuspended
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -166,7 +171,7 @@ def _started(happened: Happened) -> Sequence[Job] | None:
 def _preempted(happened: Happened) -> Sequence[Job] | None:
     """Return the job that an event preempts, as the fold counts it."""
     event = happened.event
-    if not isinstance(event, AllocationChanged) or event.allocation.shares:
+    if not isinstance(event, AllocationChanged) or not is_preemption(event):
         return None
     job = happened.state.jobs.get(event.job_id)
     is_counted = job is not None and job.preempted_at_us[-1:] == (event.at_us,)

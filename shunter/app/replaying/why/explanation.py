@@ -68,7 +68,6 @@ _NOT_OF_GPUS = (
     Reason.checkpoint_unreachable,
     Reason.array_limit,
     Reason.displaced,
-    *PROPOSING,
 )
 _OF_SERVERS = (
     *(Reason.node_lost, Reason.node_drained),
@@ -188,7 +187,7 @@ class Explanation:
             return replace(wait, blockers=under_way(self.state.jobs, self.story.spec))
         if wait.reason in _NOT_OF_GPUS:
             return replace(wait, blockers=self._still(wait.blockers, waiting=True))
-        if wait.reason in _OF_SERVERS:
+        if wait.reason in (*_OF_SERVERS, *PROPOSING):
             return replace(wait, needed=present.needed, free=present.gpus.free, blockers=())
         room = present.room(wait.reason)
         blockers = room.holders if present.place else self._still(wait.blockers, waiting=False)

@@ -64,13 +64,16 @@ class Room:
     """What a job finds: `free`, and `behind`, held by jobs it may make leave.
 
     `staying` are the keys of those there that it cannot make leave, `holders` the first of them to
-    name: the last in rank.
+    name: the last in rank. Of what nobody holds `kept` are not free: they are for jobs before it
+    that the order lets start (`kept_for`), where job schedulers have yet to propose them.
     """
 
     free: int = 0
     behind: int = 0
     staying: tuple[int, ...] = ()
     holders: tuple[JobId, ...] = ()
+    kept: int = 0
+    kept_for: tuple[JobId, ...] = ()
 
 
 @dataclass(slots=True)
@@ -239,7 +242,24 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
         ]
         behind = sum(entry.gpus for entry in own if not _stays(entry, mine, term))
         staying = tuple(entry.key for entry in own if _stays(entry, mine, term))
-        present.quota = Room(free, behind, staying, _last_of(staying, ranking))
+        admitted = _admitted_before(mine, job, ranking, state)
+        kept = min(free, sum(entry.gpus for entry in admitted))
+        names = tuple(entry.job_id for entry in admitted) if kept else ()
+        holders = (*names, *_last_of(staying, ranking))[:NAMED]
+        present.quota = Room(free - kept, behind, staying, holders, kept, names)
+
+
+def _admitted_before(mine: Entry, job: Job, ranking: Ranking, state: State) -> list[Entry]:
+    """Return the jobs of a queue before this one that may start and wait still."""
+    found = [ranking.entries.get(job_id) for job_id in state.proposals.admitted]
+    return [
+        entry
+        for entry in found
+        if entry is not None
+        and entry.pool == NO_POOL
+        and entry.key < mine.key
+        and state.jobs[entry.job_id].spec.queue == job.spec.queue
+    ]
 
 
 def _quota_left(job: Job, state: State) -> Room | None:

@@ -12,6 +12,7 @@ from shunter.app.replaying.formatting import (
 )
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.present import NAMED
 from shunter.app.replaying.why.proposals import rejection_in_words
 from shunter.app.replaying.why.timeline import is_displacement
 from shunter.core.cluster import Cluster
@@ -75,6 +76,9 @@ def _quota(found: Explanation, evidence: Wait) -> str:
     name = found.story.spec.queue
     queue = None if found.state is None else found.state.queues.get(name)
     used = "" if queue is None else f": {queue.gpus} of {queue.quota_gpus} are used"
+    room = None if found.present is None else found.present.quota
+    if room is not None and room.kept:
+        used += f", {room.kept} are kept for {', '.join(room.kept_for[:NAMED])}, which may start"
     return (
         f"queue {name} has {gpus_in_words(evidence.free)} of its quota left, "
         f"it needs {evidence.needed}{used}"

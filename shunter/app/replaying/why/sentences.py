@@ -19,7 +19,7 @@ from shunter.app.replaying.why.running.shares import shares_before
 from shunter.app.replaying.why.scan_start import Round
 from shunter.app.replaying.why.timeline import Run, Segment, is_displacement
 from shunter.core.state import JobPhase
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped, is_preemption
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
@@ -110,9 +110,7 @@ def details(found: Explanation) -> list[str]:
 def is_preempted(run: Run) -> bool:
     """Say whether an attempt ended because its GPUs were taken from it."""
     event = None if run.ended_by is None else run.ended_by.event
-    if not isinstance(event, AllocationChanged) or event.allocation.shares:
-        return False
-    return event.because != RESIZED and not is_displacement(event)
+    return isinstance(event, AllocationChanged) and is_preemption(event)
 
 
 def how_ended(found: Explanation, run: Run) -> str:

@@ -59,13 +59,18 @@ class Choice:
     partners: dict[JobId, JobId] = field(default_factory=dict)
 
     def keep(self, job: Job) -> bool:
-        """Let a job that was not chosen keep its GPUs if its queue may use them still."""
+        """Let a job that was not chosen have GPUs if its queue may use them still."""
         spec = job.spec
-        if self.quota_free.get(spec.queue, spec.gpus) < spec.gpus:
+        if not self.may_use(job):
             return False
         if spec.queue in self.quota_free:
             self.quota_free[spec.queue] -= spec.gpus
         return True
+
+    def may_use(self, job: Job) -> bool:
+        """Say whether a job's queue may use as many GPUs more as the job asks for."""
+        spec = job.spec
+        return self.quota_free.get(spec.queue, spec.gpus) >= spec.gpus
 
     def take(self, candidate: Candidate, gpu_type: GpuType) -> bool:
         """Choose a job for a type if it fits; say whether it did."""

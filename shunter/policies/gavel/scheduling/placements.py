@@ -123,22 +123,44 @@ def _place(seats: Placements, job: Job, gpu_type: GpuType, using: _With) -> None
 def fill_up(
     seats: Placements, candidates: Sequence[Candidate], choice: Choice, using: _With
 ) -> None:
-    """Give what misfits left to others that wait, as far as their queues may use it."""
-    _, draft, _ = using
+    """Give what misfits left to who waits, as far as queues may use it.
+
+    The misfits themselves come first, on types other than the one on which they found no place.
+    """
     misfits = dict(seats.misfits)
     for job_id in misfits:
         spec = choice.chosen[job_id][0].job.spec
         if spec.queue in choice.quota_free:
             choice.quota_free[spec.queue] += spec.gpus
-    for candidate in candidates:
-        job = candidate.job
-        if job.job_id in seats.places or job.job_id in misfits or candidate.on is not None:
+    waiting = [each for each in candidates if each.on is None]
+    elsewhere = [found for job_id, found in choice.chosen.items() if job_id in misfits]
+    for candidate, tried in elsewhere:
+        if candidate.on is None and not _fill_with(candidate, seats, choice, using, but=tried):
+            seats.misfits[candidate.job.job_id] = misfits[candidate.job.job_id]
+    for candidate in waiting:
+        job_id = candidate.job.job_id
+        if job_id not in seats.places and job_id not in misfits:
+            _fill_with(candidate, seats, choice, using)
+
+
+def _fill_with(
+    candidate: Candidate,
+    seats: Placements,
+    choice: Choice,
+    using: _With,
+    *,
+    but: GpuType | None = None,
+) -> bool:
+    """Place a job on any type but one, without a claim; say whether it fitted."""
+    job, draft = candidate.job, using[1]
+    for gpu_type, rate in candidate.rates.items():
+        if gpu_type == but or rate <= 0 or draft.pools[gpu_type].gpus_free < job.spec.gpus:
             continue
-        if choice.quota_free.get(job.spec.queue, job.spec.gpus) < job.spec.gpus:
-            continue
-        for gpu_type, rate in candidate.rates.items():
-            if rate > 0 and draft.pools[gpu_type].gpus_free >= job.spec.gpus:
-                _place(seats, job, gpu_type, using)
-                if job.job_id in seats.places:
-                    choice.spare.add(job.job_id)
-                    break
+        if not choice.may_use(job):
+            return False
+        _place(seats, job, gpu_type, using)
+        if job.job_id in seats.places:
+            choice.keep(job)
+            choice.spare.add(job.job_id)
+            return True
+    return False

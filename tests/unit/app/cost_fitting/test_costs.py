@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shunter.app.config.simulation import SimulationSection
 from shunter.app.cost_fitting import (
     Attempt,
     Fitted,
@@ -20,13 +21,16 @@ from shunter.app.cost_fitting import (
     checkpoint_interval_us,
     config_text,
     fit_costs,
+    fit_document,
     left_out,
     observe_log,
     work_us,
 )
 from shunter.app.cost_fitting.costs import LEAST_US
+from shunter.app.forking.measured import measured_parts
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
+from shunter.app.simulated_world import WorldParts
 from shunter.events.facts.execution import (
     AttemptEnded,
     GpusReleased,
@@ -119,7 +123,7 @@ def test_start_ups_and_mini_batches_come_out_of_what_attempts_took() -> None:
         {"small": 0.1, "big": 0.5}, rel=0.01
     )
     assert fitted.launches == {Launch.start: 3, Launch.resume: 0, Launch.migrate: 1}
-    assert (fitted.suspend_us, fitted.suspensions) == (S, 1)
+    assert (fitted.suspend_us, fitted.suspensions, fitted.notice_us) == (S, 1, S // 10)
 
 
 def test_resuming_and_migrating_are_measured_from_their_own_launches() -> None:
@@ -169,6 +173,53 @@ def test_a_cost_without_a_sample_is_left_out_and_said() -> None:
     )
     assert left_out(fitted) == [said]
     assert f"# {said}" in text.splitlines()
+
+
+def test_launches_cost_their_wait_for_who_starts_jobs_instead_as_well() -> None:
+    """Slurm began each attempt 2 s after it was ordered; the start-ups take as long as before."""
+    waiting = [
+        replace(
+            each, attempts=[replace(a, ordered_us=a.launched_us - 2 * S) for a in each.attempts]
+        )
+        for each in (ALONE, MOVED, BIG)
+    ]
+    found = observed(*waiting)
+    found.config = json.dumps(dict.fromkeys(("schema", "seed", "cluster", "policy", "queues")))
+    fitted = fit_costs(found)
+
+    assert fitted.launch_us == fit_costs(observed(ALONE, MOVED, BIG)).launch_us
+    text = config_text(found, fitted, "jobs.csv")
+    costs = tomllib.loads(text)["simulation"]["costs"]
+    assert (costs["start"], costs["migrate"]) == pytest.approx((5, 7), abs=0.1)
+    assert "# launches: 2 s of each are its wait for who starts jobs instead, as Slurm" in text
+    document = fit_document(found, fitted)["costs"]
+    assert isinstance(document, dict)
+    assert document["wait"] == {"s": 2.0, "attempts": 4}
+
+
+@pytest.mark.parametrize(
+    ("launches_us", "suspend_us", "costs_s", "said"),
+    [
+        ({}, S, (0, 0, 0), ["no job was seen to start"]),
+        ({"start": 3 * S}, None, (3, 3, 3), ["seen to come back", "seen to save and leave"]),
+        ({"start": 3 * S, "migrate": 5 * S}, S, (3, 5, 5), []),
+        ({"start": 3 * S, "resume": 2 * S}, S, (3, 2, 2), []),
+    ],
+)
+def test_a_launch_that_was_not_seen_takes_what_others_took_and_a_fork_says_so(
+    launches_us: dict[str, int],
+    suspend_us: int | None,
+    costs_s: tuple[int, ...],
+    said: list[str],
+) -> None:
+    fitted = Fitted({Launch(name): us for name, us in launches_us.items()}, {}, suspend_us, 0)
+
+    assert tuple(fitted.cost_us(launch) // S for launch in Launch) == costs_s
+    parts = measured_parts(WorldParts(SimulationSection()), fitted)
+    costs = parts.simulation.costs
+    assert (costs.start // S, costs.resume // S, (costs.migrate or 0) // S) == costs_s
+    assert len(parts.unmeasured) == len(said)
+    assert all(words in sentence for words, sentence in zip(said, parts.unmeasured, strict=True))
 
 
 def test_first_mini_batch_that_was_told_says_when_the_start_up_was_over() -> None:

@@ -153,10 +153,38 @@ def test_policy_sees_what_was_lost() -> None:
 
 def test_job_that_stays_goes_on_to_its_end_when_it_is_told_to_leave() -> None:
     backend = SimulatedBackend([trace_job(0, lasts=20, suspend_mode=SuspendMode.cooperative)])
-    backend.stays(frozenset({J0}))
+    backend.leaves_late(frozenset({J0}), 0)
     hand = Hand(backend)
     hand.until(0)
     hand.orders(launch())
     hand.until(8)
     hand.orders(suspend())
     assert ends(hand.until(60)) == {J0: 20}
+
+
+def leaving_late(notice_us: int, mode: SuspendMode = SuspendMode.cooperative) -> Hand:
+    """Return a world in which a job of 20 was told at 8 to leave, and sees it so much later."""
+    job = trace_job(0, lasts=20, suspend_mode=mode)
+    backend = SimulatedBackend([job], costs=Costs(suspend_us=2))
+    backend.leaves_late(frozenset(), notice_us)
+    hand = Hand(backend)
+    hand.until(0)
+    hand.orders(launch())
+    hand.until(8)
+    hand.orders(suspend())
+    return hand
+
+
+def test_job_works_on_until_it_sees_that_it_is_to_leave() -> None:
+    hand = leaving_late(5)
+    assert hand.until(30) == left(8, 8 + 5 + 2)
+    hand.orders(resume())
+    assert ends(hand.until(60)) == {J0: 30 + 20 - 8 - 5}
+
+
+def test_job_that_ends_before_it_sees_that_it_is_to_leave_just_ends() -> None:
+    assert ends(leaving_late(12).until(60)) == {J0: 20}
+
+
+def test_job_that_saves_nothing_is_ended_without_being_asked() -> None:
+    assert leaving_late(5, SuspendMode.restart).until(30) == left(8, 8, lost_us=8)

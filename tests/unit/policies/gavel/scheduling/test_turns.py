@@ -145,6 +145,38 @@ def test_quota_bounds_a_queue() -> None:
     assert max(outcome.ends_us()["j0"], outcome.ends_us()["j1"]) == 4 * TURN_US
 
 
+def two_types_without_cpus_on_one(**fields: Any) -> World:
+    """Return a world whose jobs are to go to the fast type, which has the GPUs and no CPUs."""
+    nodes = (
+        node_added("v", 2, gpu_type="v100", cpus_milli=1_000),
+        node_added("k", 2, gpu_type="k80", cpus_milli=8_000),
+    )
+    speeds = SpeedModel({node.node: node.configuration for node in nodes}, {}, TABLE)
+    return World(servers=nodes, round_us=TURN_US, speeds=speeds, **fields)
+
+
+def test_job_without_a_place_on_the_type_it_is_owed_runs_on_another() -> None:
+    world = two_types_without_cpus_on_one(jobs=(job(0, 1, model="keen", cpus_milli=4_000),))
+
+    outcome = run(world, gavel("max_sum_throughput").knowing(TABLE))
+
+    (start,) = starts_of(outcome, "j0")
+    assert outcome.of(TargetsSet)[0].targets[0].gpu_type == V100
+    assert (start.at_us, start.allocation.shares[0].node) == (0, "k")
+    assert start.because.rule == "spare_gpus"
+
+
+def test_jobs_on_other_types_than_they_are_owed_are_bound_by_the_quota() -> None:
+    jobs = tuple(job(n, 1, model="keen", cpus_milli=2_000, queue="a") for n in range(2))
+    world = two_types_without_cpus_on_one(jobs=jobs, queues=(quota("a", 1),))
+
+    outcome = run(world, gavel("max_sum_throughput").knowing(TABLE))
+
+    assert outcome.of(PlanRejected) == []
+    first_us = [starts_of(outcome, name)[0].at_us for name in ("j0", "j1")]
+    assert sorted(first_us) == [0, TURN_US]
+
+
 def test_guarded_job_keeps_its_gpu_over_the_end_of_a_turn() -> None:
     world = on_one_gpu(job(0, 4), job(1, 4), guards=Guards(min_runtime_us=2 * TURN_US))
 
