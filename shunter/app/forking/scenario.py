@@ -15,8 +15,9 @@ from shunter.app.forking.fork import Change, MakeWorld, Standing, fork_at, stand
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.app.forking.future import Future, read_future
 from shunter.app.forking.measured import measure
-from shunter.app.forking.remaining import WorkEstimates
+from shunter.app.forking.remaining import Worked, WorkEstimates
 from shunter.app.forking.rerun import rerun_to
+from shunter.app.predictions.history import read_history
 from shunter.app.replaying.lookup import first_start, place_of
 from shunter.app.replaying.recorded_terms import origin_of
 from shunter.app.runs.setup import rebuild
@@ -141,8 +142,19 @@ async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
         measured.correct(future, state)
         parts = measured.parts(parts)
     seed = point.rules.seed if scenario.seed is None else scenario.seed
-    estimates = WorkEstimates(future.ended, seed)
+    estimates = WorkEstimates(await _worked(reader, future, started.simulated), seed)
     return Staged(point, state, parts, change, future, estimates, is_rerun)
+
+
+async def _worked(reader: LogReader, future: Future, simulated: bool) -> Sequence[Worked]:
+    """Return what jobs worked, for those whose work the log does not tell.
+
+    Of a live log that are all who have ended in it, also before the moment, and who works still.
+    """
+    if simulated or not future.state.jobs:
+        return future.ended
+    history = await read_history(reader)
+    return history.worked_before(history.state, history.state.now_us, 0)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from shunter.app.run_history.job_counts import JobCounts
 from shunter.core.state import FoldResult, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES
 from shunter.events.facts.decisions import AllocationChanged, is_preemption
-from shunter.events.facts.execution import AttemptEnded, AttemptLost
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
 
@@ -93,8 +92,8 @@ class Curves:
             self._job(job.job_id, event, state)
         if isinstance(event, AllocationChanged) and is_preemption(event):
             self._left(event, state)
-        elif isinstance(event, AttemptEnded | AttemptLost):
-            self._stayed(event, state)
+        elif kind in _ABOUT_JOBS:
+            self._stayed(event.job_id, state)  # type: ignore[union-attr]  # as above
 
     def close(self, state: State) -> None:
         """End what lasts where the log ends, and turn sums into means."""
@@ -135,11 +134,11 @@ class Curves:
             self.preempted[self._part(event.at_us)] += 1
             self.rules[event.because.rule] += 1
 
-    def _stayed(self, event: AttemptEnded | AttemptLost, state: State) -> None:
-        """Take a preemption back of a job that ended before it left, as the fold does."""
-        job = state.jobs.get(event.job_id)
-        if job is not None and job.preemptions < self._preemptions.get(event.job_id, 0):
-            self._preemptions[event.job_id] = job.preemptions
-            part, rule = self._last[event.job_id]
+    def _stayed(self, job_id: JobId, state: State) -> None:
+        """Take a preemption back that turned out to be none, as the fold does."""
+        job = state.jobs.get(job_id)
+        if job is not None and job.preemptions < self._preemptions.get(job_id, 0):
+            self._preemptions[job_id] = job.preemptions
+            part, rule = self._last[job_id]
             self.preempted[part] -= 1
             self.rules[rule] -= 1

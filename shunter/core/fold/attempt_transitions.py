@@ -225,3 +225,16 @@ def is_met(job: Job, ended_id: JobId, outcome: Outcome) -> bool:
         for dependency in job.spec.depends_on
         if dependency.job_id == ended_id
     )
+
+
+def take_back_preemption(job: Job) -> None:
+    """Let the last preemption of a job have been none."""
+    job.preemptions -= 1
+    job.preempted_at_us = job.preempted_at_us[:-1]
+
+
+def was_not_preempted(job: Job) -> None:
+    """Take a preemption back of an attempt that ends before it has left."""
+    began_us, told_us = job.attempt_began_us, job.preempted_at_us[-1:]
+    if began_us is not None and told_us and told_us[0] >= began_us:
+        take_back_preemption(job)

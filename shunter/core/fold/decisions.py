@@ -7,6 +7,7 @@ from shunter.core.fold.attempt_transitions import (
     launch,
     start_work,
     stop_work,
+    take_back_preemption,
     vacate,
 )
 from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, rehome, undecide
@@ -99,7 +100,9 @@ def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | N
         if job.stays_for(target):
             open_up(state, job, target, event.at_us)
             return None
-    if job.since_us is not None:
+    if target.shares and job.preempted_at_us[-1:] == (event.at_us,):
+        _was_moved(job, target)
+    elif job.since_us is not None:
         _count_leaving(job, event)
     if event.instant and not state.granted:
         return _change_at_once(state, job, event)
@@ -215,6 +218,15 @@ def _count_leaving(job: Job, event: AllocationChanged) -> None:
             job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)
     elif job.phase is not SUSPENDING:
         raise IllegalEventError(f"AllocationChanged of job {job.job_id}, which is {job.phase}")
+
+
+def _was_moved(job: Job, target: Allocation) -> None:
+    """Count as a migration that a job lost its GPUs and gets others at this very instant.
+
+    So a plan says it whose gangs change places in a circle.
+    """
+    take_back_preemption(job)
+    job.migrations += job.held.gpus in (0, target.gpus) and not target.is_on_gpus_of(job.held)
 
 
 def _change_at_once(state: State, job: Job, event: AllocationChanged) -> FoldResult | None:

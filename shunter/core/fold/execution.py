@@ -11,6 +11,7 @@ from shunter.core.fold.attempt_transitions import (
     let_go,
     start_work,
     stop_work,
+    was_not_preempted,
     withdraw,
 )
 from shunter.core.fold.occupancy import may_launch
@@ -238,7 +239,7 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     stop_work(job, event.at_us)
     _leave_turns(state, job, event.at_us)
     if job.phase is SUSPENDING:
-        _was_not_preempted(job)
+        was_not_preempted(job)
     # What fails while it has to leave may do so because of that.
     if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
         job.failures += 1
@@ -246,19 +247,11 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     job.exit_code = event.exit_code
 
 
-def _was_not_preempted(job: Job) -> None:
-    """Take a preemption back of an attempt that ended before it had left."""
-    began_us, told_us = job.attempt_began_us, job.preempted_at_us[-1:]
-    if began_us is not None and told_us and told_us[0] >= began_us:
-        job.preemptions -= 1
-        job.preempted_at_us = job.preempted_at_us[:-1]
-
-
 def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
     """Put a job back whose processes are gone with their server."""
     job = attempt_of(state, event.job_id, event.attempt, "AttemptLost")
     if job.phase is SUSPENDING:
-        _was_not_preempted(job)
+        was_not_preempted(job)
     stop_work(job, event.at_us, event.lost_us)
     return fall_back(state, job, event.at_us)
 

@@ -1,9 +1,15 @@
 """Rules for the facts about submissions and their ends."""
 
 from shunter.core.backoff import backoff_us
-from shunter.core.fold.attempt_transitions import depart, fall_back, is_met, job_of
+from shunter.core.fold.attempt_transitions import (
+    depart,
+    fall_back,
+    is_met,
+    job_of,
+    was_not_preempted,
+)
 from shunter.core.fold.checkpoints import settle_demand
-from shunter.core.state import ENDING, WAITING, FoldResult, Job, Rule, State
+from shunter.core.state import ENDING, SUSPENDING, WAITING, FoldResult, Job, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import (
     JobCancelled,
@@ -140,6 +146,8 @@ def job_cancelled(state: State, event: JobCancelled) -> FoldResult:
 def _end(job: Job, cause: str) -> None:
     job.end_cause = job.end_cause or cause
     if job.since_us is not None:
+        if job.phase is SUSPENDING:
+            was_not_preempted(job)
         job.phase = ENDING
 
 

@@ -151,6 +151,8 @@ class Watch:
                 self._changed(event.at_us)
                 if is_preemption(event):
                     self.lost_us.append(event.at_us)
+                elif self.has_gpus and self.lost_us[-1:] == [event.at_us]:
+                    self.lost_us.pop()  # it was moved
         elif isinstance(event, JOB_ENDS):
             if self.without_since_us is not None:
                 self.without.append((self.without_since_us, event.at_us))
