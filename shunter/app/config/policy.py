@@ -253,6 +253,11 @@ class PolicySection(Section):
         return replace(ranked, sizing=Sizing(self.sizing, table, solver))
 
     @property
+    def waits_for_callers(self) -> bool:
+        """Whether no job starts unless a caller proposes it."""
+        return self.decentralised is not None and self.decentralised.schedulers == "callers"
+
+    @property
     def scheme(self) -> Decentralised | None:
         """How job schedulers propose; None: the policy places jobs itself."""
         return None if self.decentralised is None else self.decentralised.scheme

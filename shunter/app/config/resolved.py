@@ -193,6 +193,11 @@ def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     policy = informed(policy, loaded.throughputs)
     policy = section.sized(policy, sensitivity, is_live=config.backend.is_live)
     policy = section.making_room(section.proposing(policy))
+    if section.waits_for_callers and not config.backend.is_live:
+        raise ConfigError(
+            "policy.decentralised.schedulers: nobody calls in a simulation, so no job would start; "
+            "expected 'built_in', not 'callers'"
+        )
     policy = fitted(policy, config.cluster)
     if getattr(policy, "needs_slicing", False) and section.slicing is None:
         raise ConfigError(

@@ -46,6 +46,8 @@ def assumptions_of(
             "log"
         )
         found += parts.unmeasured
+    if '"schedulers":"callers"' in started.config:
+        found.append("nobody calls in a fork, so job schedulers in here propose places")
     if parts.staying:
         names = ", ".join(sorted(parts.staying))
         found.append(f"who went on to its end when told to leave does so again: {names}")

@@ -94,16 +94,20 @@ def change_of(
 def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted | None:
     """Return what would have started another policy, or other parameters.
 
-    None: nobody wants either.
+    Where callers proposed, job schedulers in here do. None: nobody wants either.
 
     Raises:
         ConfigError: a setting is wrong, or there is no such policy.
     """
     policy, settings = wishes.policy, wishes.settings
-    if policy is None and not settings:
-        return None
     document = json.loads(started.config)
     section = document["policy"]
+    scheme = section.get("decentralised")
+    calls = scheme is not None and scheme["schedulers"] == "callers"
+    if policy is None and not settings and not calls:
+        return None
+    if calls:  # nobody calls in a fork
+        scheme["schedulers"] = "built_in"
     if policy is not None and policy != section["name"]:
         find_policy(policy)
         section["name"], section["params"] = policy, {}

@@ -221,7 +221,7 @@ def _count_leaving(job: Job, event: AllocationChanged) -> None:
 
 
 def _was_moved(job: Job, target: Allocation) -> None:
-    """Count as a migration that a job lost its GPUs and gets others at this very instant.
+    """Count as a migration that a job gets GPUs at the instant at which it lost others.
 
     So a plan says it whose gangs change places in a circle.
     """

@@ -10,7 +10,7 @@ where every tenant of it, the new one as well, is packed.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from shunter.core.cluster import Server, gpus_of
+from shunter.core.cluster import Health, Server, gpus_of
 from shunter.core.performance.speed_model import level_of
 from shunter.core.placement.gpus import is_within
 from shunter.core.planning.draft import Draft
@@ -336,7 +336,9 @@ class Check:
         if server is None:
             return Reason.refused, f"there is no node {node}"
         if not server.is_up:
-            return Reason.node_lost, f"node {node} takes no jobs"
+            is_drained = server.health is Health.up
+            reason = Reason.node_drained if is_drained else Reason.node_lost
+            return reason, f"node {node} takes no jobs"
         if server.lacks(share):
             return Reason.refused, f"node {node} has no such GPUs to give"
         if not self.draft.has_gpus(share):

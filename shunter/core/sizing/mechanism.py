@@ -97,7 +97,7 @@ class Sizing:
     def guaranteed(self, spec: JobSpec, whole: Whole) -> Resources:
         """Return what each GPU of a job must find where it starts.
 
-        With `greedy` a gang that no single server holds has no more than its proportional share:
+        With `greedy` a gang that is on no single server has no more than its proportional share:
         whether servers together have more, in equal parts, depends on how it is spread.
         """
         floor = floor_of(spec)
@@ -157,10 +157,11 @@ class Sizing:
 def fastest(table: SensitivityTable | None, spec: JobSpec, whole: Whole) -> Resources | None:
     """Return the least for each GPU that makes a job fastest on some server.
 
-    None: nobody knows its model, or no server holds all its GPUs.
+    None: nobody knows its model, no server holds all its GPUs, or it does not want them on one.
     """
     matrix = None if table is None else table.of(spec)
-    most = whole.most_each(spec.gpus)
+    is_split = bool(spec.shapes) and (spec.gpus,) not in spec.shapes
+    most = None if is_split else whole.most_each(spec.gpus)
     if matrix is None or most is None:
         return None
     return most_of(floor_of(spec), least_of(matrix.best, most))
