@@ -647,7 +647,14 @@ def test_who_leaves_for_another_cause_than_a_policy_is_not_preempted(because: Be
 
 
 @pytest.mark.parametrize(
-    "end", [AttemptEnded(25, J0, 1, 0), AttemptLost(25, J0, 1, "server")], ids=["ends", "lost"]
+    "end",
+    [
+        AttemptEnded(25, J0, 1, 0),
+        AttemptLost(25, J0, 1, "server"),
+        JobCancelRequested(25, J0, "ana"),
+        TimeLimitReached(25, J0, 25),
+    ],
+    ids=["ends", "lost", "cancelled", "time limit"],
 )
 def test_who_ends_before_it_has_left_is_not_preempted(end: Event) -> None:
     state = replay([*RUNNING, suspended_by(BECAUSE)])
@@ -665,6 +672,24 @@ def test_preemption_of_an_attempt_before_stays_counted() -> None:
     left: list[Event] = [JobSuspended(21, J0, 1), GpusReleased(22, J0, 1)]
     state = replay([*RUNNING, suspended_by(BECAUSE), *left, *again, AttemptEnded(45, J0, 2, 0)])
     assert (state.jobs[J0].preemptions, state.jobs[J0].preempted_at_us) == (1, (20,))
+
+
+@pytest.mark.parametrize("instant", [False, True])
+def test_who_gets_other_gpus_at_the_same_instant_is_moved(instant: bool) -> None:
+    """So a plan says it whose gangs change places."""
+    given = granted(0, 0, n0=0b11, instant=instant)
+    begun = [] if instant else [attempt_started(0)]
+    state = replay([*QUEUED, given, *begun, revoked(0, 20, instant=instant)])
+    assert state.jobs[J0].preemptions == 1
+    apply(state, granted(0, 20, n0=0b1100, instant=instant))
+    job = state.jobs[J0]
+    assert (job.preemptions, job.preempted_at_us, job.migrations) == (0, (), 1)
+
+
+def test_who_gets_gpus_again_later_was_preempted() -> None:
+    left: list[Event] = [JobSuspended(20, J0, 1), GpusReleased(20, J0, 1)]
+    state = replay([*RUNNING, suspended_by(BECAUSE), *left, granted(0, 21, n0=0b11)])
+    assert (state.jobs[J0].preemptions, state.jobs[J0].migrations) == (1, 0)
 
 
 def test_only_recent_preemptions_are_remembered() -> None:

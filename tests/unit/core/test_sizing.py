@@ -113,6 +113,14 @@ def test_who_runs_alone_grows_when_another_ends_and_shrinks_when_one_comes(
     ]
 
 
+def test_greedy_asks_for_no_more_than_its_part_where_shapes_leave_one_server_out() -> None:
+    """The large server alone has the 6 CPUs a GPU with which it is fastest."""
+    outcome = played(
+        Mechanism.greedy, job(0, "hungry", 20, gpus=4, shapes=((2, 2),)), gpus=(2, 2, 8)
+    )
+    assert sizes(outcome) == [(0, "j0", 6000, 10), (0, "j0", 6000, 10)]
+
+
 def test_greedy_waits_for_all_that_makes_it_fastest_and_lets_others_pass() -> None:
     outcome = played(
         Mechanism.greedy, job(0, "hungry", 40), job(1, "hungry", 20), job(2, "modest", 30)

@@ -115,6 +115,12 @@ def test_space_sharing_goes_beside_it(write_config: WriteConfig) -> None:
     assert runtime.policy.scheme is not None
 
 
+def test_simulation_in_which_only_callers_propose_is_refused(write_config: WriteConfig) -> None:
+    loaded_config = loaded(write_config, f'{CONFIG}{TABLE}schedulers = "callers"\n')
+    with pytest.raises(ConfigError, match="nobody calls in a simulation, so no job would start"):
+        policy_runtime(loaded_config, instant=True)
+
+
 SIZED = (
     CONFIG.replace('trigger = "event"', 'sizing = "proportional"')
     .replace("gpus = 8", "gpus = 8\ncpus = 24\nmemory_gb = 500")
