@@ -221,7 +221,7 @@ def _count_leaving(job: Job, event: AllocationChanged) -> None:
 
 
 def _was_moved(job: Job, target: Allocation) -> None:
-    """Count as a migration that a job gets GPUs at the instant at which it lost others.
+    """Count as a migration that a job gets GPUs when it has just lost others.
 
     So a plan says it whose gangs change places in a circle.
     """
