@@ -64,8 +64,9 @@ class Room:
     """What a job finds: `free`, and `behind`, held by jobs it may make leave.
 
     `staying` are the keys of those there that it cannot make leave, `holders` the first of them to
-    name: the last in rank. Of what nobody holds `kept` are not free: they are for jobs before it
-    that the order lets start (`kept_for`), where job schedulers have yet to propose them.
+    name: the last in rank. `kept_for` are jobs before it that the order lets start, where job
+    schedulers have yet to propose them: `kept` is what they need. Of a quota that is not free; of
+    GPUs nobody knows yet which these will be, so that is in `free`.
     """
 
     free: int = 0
@@ -232,7 +233,14 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
     ]
     present.gpus = max(rooms, key=lambda room: room.free + room.behind, default=Room())
     names = _last_of([key for room in rooms for key in room.staying], ranking)
-    present.gpus = replace(present.gpus, holders=names)
+    admitted = _admitted_before(mine, ranking, state)
+    near = [entry for entry in admitted if _share_types(state.jobs[entry.job_id], job)]
+    present.gpus = replace(
+        present.gpus,
+        holders=names,
+        kept=sum(entry.gpus for entry in near),
+        kept_for=tuple(entry.job_id for entry in near),
+    )
     if job.spec.queue in ranking.quotas:
         free = max(0, term.view.quota_free(job.spec.queue))
         own = [
@@ -242,24 +250,28 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
         ]
         behind = sum(entry.gpus for entry in own if not _stays(entry, mine, term))
         staying = tuple(entry.key for entry in own if _stays(entry, mine, term))
-        admitted = _admitted_before(mine, job, ranking, state)
+        queue = job.spec.queue
+        admitted = [each for each in admitted if state.jobs[each.job_id].spec.queue == queue]
         kept = min(free, sum(entry.gpus for entry in admitted))
         names = tuple(entry.job_id for entry in admitted) if kept else ()
         holders = (*names, *_last_of(staying, ranking))[:NAMED]
         present.quota = Room(free - kept, behind, staying, holders, kept, names)
 
 
-def _admitted_before(mine: Entry, job: Job, ranking: Ranking, state: State) -> list[Entry]:
-    """Return the jobs of a queue before this one that may start and wait still."""
+def _admitted_before(mine: Entry, ranking: Ranking, state: State) -> list[Entry]:
+    """Return the jobs before this one that may start and wait still."""
     found = [ranking.entries.get(job_id) for job_id in state.proposals.admitted]
     return [
         entry
         for entry in found
-        if entry is not None
-        and entry.pool == NO_POOL
-        and entry.key < mine.key
-        and state.jobs[entry.job_id].spec.queue == job.spec.queue
+        if entry is not None and entry.pool == NO_POOL and entry.key < mine.key
     ]
+
+
+def _share_types(one: Job, other: Job) -> bool:
+    """Say whether two jobs accept some GPU type both."""
+    types = one.demand.gpu_types, other.demand.gpu_types
+    return not all(types) or bool(set(types[0]) & set(types[1]))
 
 
 def _quota_left(job: Job, state: State) -> Room | None:

@@ -6,11 +6,13 @@ from shunter.app.replaying.formatting import (
     allocation_in_words,
     because_in_words,
     discarded_in_words,
+    gpus_in_words,
 )
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.rejections import rejection_in_words
 from shunter.app.replaying.waits import STOPPED
 from shunter.app.replaying.why.explanation import Explanation
+from shunter.app.replaying.why.present import NAMED, Room
 from shunter.app.replaying.why.ranking import decision_in_words, standing
 from shunter.app.replaying.why.reasons import reason_in_words
 from shunter.app.replaying.why.running.leaving import leaving_in_words
@@ -92,6 +94,8 @@ def details(found: Explanation) -> list[str]:
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
     lines += _dated(found, now)
+    if found.present is not None and now.wait.reason is not Reason.quota:
+        lines += _kept_for_others(found.present.gpus)
     if found.state is not None and found.state.targets_status:
         lines.append(f"shares are the last that could be computed: {found.state.targets_status}")
     if found.state is not None and found.state.policy_fault:
@@ -105,6 +109,18 @@ def details(found: Explanation) -> list[str]:
         promised_us = found.state.reservations[story_id]
         lines.append(f"GPUs are promised to it from {clock(promised_us)} on")
     return lines
+
+
+def _kept_for_others(room: Room) -> list[str]:
+    """Say for whom what is free is, where job schedulers have yet to propose it."""
+    if not room.free or not room.kept:
+        return []
+    more = len(room.kept_for) - NAMED
+    names = ", ".join(room.kept_for[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    gpus = min(room.kept, room.free)
+    is_for = "is for" if gpus == 1 else "are for"
+    said = f"{gpus_in_words(gpus)} of what is free {is_for} {names}"
+    return [f"{said}: before it in the order, with a place yet to be proposed"]
 
 
 def is_preempted(run: Run) -> bool:

@@ -64,6 +64,12 @@ def test_a_job_that_the_order_does_not_admit_waits_as_ever() -> None:
     assert found.waits_now.wait.reason is Reason.no_capacity
 
 
+def test_free_gpus_that_are_for_jobs_before_it_are_told_as_theirs() -> None:
+    told = details(why(contended().recorded(), "j2"))
+    said = "4 GPUs of what is free are for j1: before it in the order"
+    assert f"{said}, with a place yet to be proposed" in told
+
+
 def test_once_it_is_granted_it_waits_no_more() -> None:
     script = contended()
     script.step(propose(1, allocation(n1=0b1111)))
