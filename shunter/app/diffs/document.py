@@ -11,12 +11,15 @@ from shunter.app.diffs.parting import Parting, first_parting
 from shunter.app.diffs.steps import Fact
 from shunter.app.replaying.divergence import Difference, first_difference
 from shunter.app.replaying.folding import Advance
-from shunter.app.replaying.formatting import fact_in_words
+from shunter.app.replaying.formatting import fact_in_words, resources_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.run_history.history import RunHistory, run_history
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.resources import Resources
 
 __all__ = ["LogDiff", "Progress", "diff_logs"]
 
@@ -135,8 +138,19 @@ def _fact(fact: Fact | None) -> dict[str, object] | None:
         "seq": fact.seq,
         "round_seq": fact.round_seq,
         "event": to_object(fact.event),
-        "words": fact_in_words(fact.event),
+        "words": f"{fact_in_words(fact.event)}{_with_shares(fact.event)}",
     }
+
+
+def _with_shares(event: Event) -> str:
+    """Return what goes with the GPUs that a fact names: it may be all that differs."""
+    allocation = getattr(event, "allocation", None)
+    if not isinstance(allocation, Allocation):
+        return ""
+    beside = sum([share.beside for share in allocation.shares], Resources())
+    if not beside.cpus_milli and not beside.memory_mb:
+        return ""
+    return f", with {resources_in_words(0, beside.cpus_milli / 1000, beside.memory_mb)}"
 
 
 def _difference(found: Difference) -> dict[str, str]:
