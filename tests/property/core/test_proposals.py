@@ -55,6 +55,7 @@ schemes = st.builds(
     retry_us=st.integers(1, 6),
     reserve_after=st.integers(1, 4),
 )
+WHY_TAKEN = ("no_capacity", "outranked", "cpu_or_memory_short", "node_lost", "node_drained")
 RANKED = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf")
 NAMES = (*RANKED, "gavel", "gavel", "gavel_agnostic_fifo", "two_level")
 
@@ -155,9 +156,9 @@ def check_rejected(proposed: GangProposed, rejected: GangRejected, state: State)
     taken = [taken_of(one, rejected.job_id, state) for one in proposed.candidates]
     assert dict(rejected.conflicts).items() >= taken[0].items()
     if rejected.conflicts:
-        assert rejected.reason in ("no_capacity", "outranked", "cpu_or_memory_short", "node_lost")
+        assert rejected.reason in WHY_TAKEN
     else:
-        assert rejected.reason in ("cpu_or_memory_short", "quota", "node_lost")
+        assert rejected.reason in ("cpu_or_memory_short", "quota", "node_lost", "node_drained")
     free = [one for one, mask in zip(proposed.candidates, taken, strict=True) if not mask]
     assert rejected.reason != "no_capacity" or len(free) < len(taken)
 

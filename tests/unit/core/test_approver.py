@@ -90,7 +90,12 @@ GARBAGE: dict[str, tuple[tuple[Event, ...], Change, Reason, str]] = {
         "3 GPUs instead of the gang",
     ),
     "nothing": ((), Start(job_id(1), NOTHING, RULE), Reason.refused, "0 GPUs instead"),
-    "drained node": ((NodeDrained(0, N0),), start(1, n0=0b1100), Reason.node_lost, "takes no jobs"),
+    "drained node": (
+        (NodeDrained(0, N0),),
+        start(1, n0=0b1100),
+        Reason.node_drained,
+        "takes no jobs",
+    ),
     "lost node": ((NodeLost(0, N0),), start(1, n0=0b1100), Reason.node_lost, "takes no jobs"),
     "silent node": ((NodeUnreachable(0, N0),), start(1, n0=12), Reason.node_lost, "takes no jobs"),
     "unknown node": ((), start(1, n9=0b11), Reason.refused, "there is no node n9"),
