@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from shunter.app.counting import counted
+from shunter.app.forking.changes import callers_propose
 from shunter.app.forking.future import Future
 from shunter.app.simulated_world import WorldParts
 from shunter.events.facts.run import SchedulerStarted
@@ -46,7 +47,7 @@ def assumptions_of(
             "log"
         )
         found += parts.unmeasured
-    if '"schedulers":"callers"' in started.config:
+    if callers_propose(started):
         found.append("nobody calls in a fork, so job schedulers in here propose places")
     if parts.staying:
         names = ", ".join(sorted(parts.staying))

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,7 +22,7 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName, UserName
 
-__all__ = ["Wishes", "change_of", "other_start"]
+__all__ = ["Wishes", "callers_propose", "change_of", "other_start"]
 
 _EXAMPLE = "such as name=gpu9,gpus=8,type=v100"
 
@@ -102,12 +103,8 @@ def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted |
     policy, settings = wishes.policy, wishes.settings
     document = json.loads(started.config)
     section = document["policy"]
-    scheme = section.get("decentralised")
-    calls = scheme is not None and scheme["schedulers"] == "callers"
-    if policy is None and not settings and not calls:
+    if policy is None and not settings and not _calls(section):
         return None
-    if calls:  # nobody calls in a fork
-        scheme["schedulers"] = "built_in"
     if policy is not None and policy != section["name"]:
         find_policy(policy)
         section["name"], section["params"] = policy, {}
@@ -117,11 +114,23 @@ def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted |
             raise ConfigError(f"--set {text}: expected KEY=VALUE, such as policy.round=300s")
         path = _path_of(key.strip(), section["name"])
         _put(document, path, parse_value(value), key.strip())
+    if _calls(section):
+        section["decentralised"]["schedulers"] = "built_in"
     chosen = section["params"].get(section["name"], {})
     section["params"] = {section["name"]: chosen}
     _check(section, chosen)
     config = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return replace(started, config=config)
+
+
+def callers_propose(started: SchedulerStarted) -> bool:
+    """Say whether callers proposed places in a log; nobody does in a fork."""
+    return _calls(json.loads(started.config)["policy"])
+
+
+def _calls(section: Mapping[str, Any]) -> bool:
+    scheme = section.get("decentralised")
+    return scheme is not None and scheme["schedulers"] == "callers"
 
 
 def _path_of(key: str, policy: str) -> Sequence[str]:
