@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shunter.app.replaying.recorded_terms import Rebuild
+from shunter.app.replaying.verification import Verifier
 from shunter.app.replaying.why.explanation import Explanation, explain
 from shunter.core.intake.inputs import Command
 from shunter.core.interfaces import Policy
 from shunter.core.planning.planner import RoundRules
-from shunter.events import Event, JobId, SchedulerStarted
+from shunter.events import Event, JobId, SchedulerStarted, encode_record
 from shunter.events.log import LogReader, open_log, read_log
 from tests.commanded import Commanded
-from tests.factories import World, las_policy, policy, run
+from tests.factories import Outcome, World, las_policy, policy, run
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,17 @@ def rebuilt(chosen: Policy[Any], rules: RoundRules) -> Rebuild:
         return chosen, rules
 
     return rebuild
+
+
+def decided_again(outcome: Outcome, by: Policy[Any], world: World) -> None:
+    """Assert that a run is decided again alike, and leads to the same state and memory."""
+    verifier = Verifier(rebuilt(by, world.rules(instant=world.backend().instant)))
+    start, *events = outcome.events
+    assert isinstance(start, SchedulerStarted)
+    divergence = verifier.take([replace(start, simulated=True), *events])
+    assert divergence is None, "\n".join(divergence.lines())
+    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
+    assert encode_record(verifier.state) == encode_record(outcome.core.state)
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.app.replaying.verification import Verifier
 from shunter.backends.simulated.samples import Samples
 from shunter.core.interfaces import Rng
 from shunter.core.performance.correction import TableCheck
@@ -19,8 +18,6 @@ from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.sizing.mechanism import whole_of
 from shunter.core.view import View
-from shunter.events import encode_record
-from shunter.events.facts.run import SchedulerStarted
 from shunter.events.values.allocation import NOTHING
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
@@ -28,7 +25,7 @@ from shunter.policies.sizing import HighsSolver
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.factories import World, job_id, needs_highs, node_name, run, servers
 from tests.property.sizing.test_sizing import INDEXES, TABLE, resources_checked, wrongly_refused
-from tests.replay.recording import rebuilt
+from tests.replay.recording import decided_again
 
 SPEEDS = st.lists(st.integers(0, 12), min_size=12, max_size=12)
 
@@ -119,13 +116,7 @@ def played(world: World, name: str, mechanism: Mechanism, kind: Any = Promising)
     by = kind(INDEXES[name], Consolidated(), sizing=Sizing(mechanism, TABLE, solver))
     outcome = run(world, by, listeners=(resources_checked(),))
     assert not wrongly_refused(outcome)
-    verifier = Verifier(rebuilt(by, world.rules(instant=world.backend().instant)))
-    start, *events = outcome.events
-    assert isinstance(start, SchedulerStarted)
-    divergence = verifier.take([replace(start, simulated=True), *events])
-    assert divergence is None, "\n".join(divergence.lines())
-    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
-    assert encode_record(verifier.state) == encode_record(outcome.core.state)
+    decided_again(outcome, by, world)
 
 
 @pytest.mark.parametrize("name", ["fifo_backfill", "las"])

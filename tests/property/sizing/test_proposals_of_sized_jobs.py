@@ -10,17 +10,14 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from shunter.app.replaying.verification import Verifier
 from shunter.core.fold import apply
 from shunter.core.planning.making_room import MAKE_ROOM
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import SHRUNK, Mechanism, Sizing
 from shunter.core.state import State
-from shunter.events import encode_record
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.reasons import Reason
 from shunter.policies.migration import MakingRoom
@@ -31,7 +28,7 @@ from tests.property.core.test_proposals import taken_of
 from tests.property.invariants import check_state
 from tests.property.sizing.test_room_of_sized_jobs import TABLE, worlds
 from tests.property.sizing.test_sizing import Case, cases, checking, sized, wrongly_refused
-from tests.replay.recording import rebuilt
+from tests.replay.recording import decided_again
 
 MECHANISMS = [
     Mechanism.proportional,
@@ -62,15 +59,6 @@ def played(case: Case, by: RankedPolicy, how: Decentralised, mechanism: Mechanis
     decided_again(outcome, by, world)
     granted_whole(outcome)
     return outcome
-
-
-def decided_again(outcome: Outcome, by: RankedPolicy, world: World) -> None:
-    verifier = Verifier(rebuilt(by, world.rules(instant=world.backend().instant)))
-    start, *events = outcome.events
-    assert isinstance(start, SchedulerStarted)
-    divergence = verifier.take([replace(start, simulated=True), *events])
-    assert divergence is None, "\n".join(divergence.lines())
-    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
 
 
 def granted_whole(outcome: Outcome) -> None:

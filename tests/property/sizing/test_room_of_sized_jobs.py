@@ -11,7 +11,6 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from shunter.app.replaying.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.core.interfaces import Observers
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
@@ -21,7 +20,6 @@ from shunter.core.planning.making_room import MAKE_ROOM
 from shunter.core.planning.plan import Move, Reshape, Start
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.view import View
-from shunter.events import encode_record
 from shunter.events.facts.decisions import (
     AllocationChanged,
     JobReshaped,
@@ -29,7 +27,6 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
 )
 from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.run import SchedulerStarted
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.job_spec import JobSpec, Level
 from shunter.events.values.resources import Resources
@@ -49,7 +46,7 @@ from tests.property.test_making_room import (
     moves_if_it_pays,
     planned,
 )
-from tests.replay.recording import rebuilt
+from tests.replay.recording import decided_again
 from tests.unit.core.placement.test_complete import WIRINGS
 
 FAIR = 1000
@@ -212,13 +209,7 @@ def test_moves_keep_what_sizes_promise_and_are_decided_again(
     )
     outcome = run(world, by, listeners=(checked(mechanism),))
     assert not outcome.of(PlanRejected)
-    rules = world.rules(instant=world.backend().instant)
-    verifier = Verifier(rebuilt(by, rules))
-    start, *events = outcome.events
-    assert isinstance(start, SchedulerStarted)
-    divergence = verifier.take([replace(start, simulated=True), *events])
-    assert divergence is None, "\n".join(divergence.lines())
-    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
+    decided_again(outcome, by, world)
     moves = [one for one in outcome.of(AllocationChanged) if one.because.rule == MAKE_ROOM]
     event("moves" if moves else "nobody is moved")
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.app.replaying.verification import Verifier
 from shunter.core.interfaces import Observers, Rng
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.performance.speed_model import SpeedModel
@@ -18,10 +17,8 @@ from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
-from shunter.events import encode_record
 from shunter.events.facts.decisions import JobReshaped, PlanRejected, RoundPlanned, SizesSet
 from shunter.events.facts.execution import AttemptStarted, SpeedChanged
-from shunter.events.facts.run import SchedulerStarted
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
@@ -31,7 +28,7 @@ from tests.commanded import Commanded
 from tests.factories import Outcome, needs_highs, run
 from tests.property.invariants import check_resources
 from tests.property.worlds import Scene, scenes, shown
-from tests.replay.recording import rebuilt
+from tests.replay.recording import decided_again
 
 TABLE = SensitivityTable(
     {
@@ -237,12 +234,7 @@ def test_a_run_with_opt_is_decided_again_without_solving(case: Case) -> None:
     by, world = sized("las", Mechanism.opt, case), case.scene.world
     outcome = case.played(by)
     again = replace(by, sizing=replace(by.sizing, solver=None))
-    verifier = Verifier(rebuilt(again, world.rules(instant=world.backend().instant)))
-    start, *events = outcome.events
-    assert isinstance(start, SchedulerStarted)
-    divergence = verifier.take([replace(start, simulated=True), *events])
-    assert divergence is None, "\n".join(divergence.lines())
-    assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
+    decided_again(outcome, again, world)
 
 
 @pytest.mark.parametrize("name", ["las"])
