@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import orjson
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -141,12 +142,23 @@ async def internal_problem(request: Request, error: Exception) -> Response:
 
 def usage_error(error: ValidationError, where: str) -> UsageError:
     """Return what is wrong with a body or a query, a line for each field."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
     faults = [
-        f"{'.'.join(str(part) for part in found['loc']) or where}: {found['msg']}"
-        for found in error.errors(include_url=False, include_input=False, include_context=False)
+        f"{'.'.join(str(part) for part in one['loc']) or where}: {one['msg']}"
+        for one in found
+        if one["type"] != "too_short" or not any(_lies_in(other, one) for other in found)
     ]
     hidden = len(faults) - FAULTS_MOST
     shown = [*faults[:FAULTS_MOST], *([f"and {hidden} more"] if hidden > 0 else [])]
     if len(shown) == 1:
         return UsageError(f"the {where} is wrong: {shown[0]}")
     return UsageError("\n".join([f"the {where} is wrong in {len(faults)} places", *shown]))
+
+
+def _lies_in(inner: ErrorDetails, outer: ErrorDetails) -> bool:
+    """Say whether a fault is one of a part of what another is about.
+
+    A list whose parts are wrong counts as too short: pydantic leaves them out.
+    """
+    within = outer["loc"]
+    return len(inner["loc"]) > len(within) and inner["loc"][: len(within)] == within

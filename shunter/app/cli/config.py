@@ -13,11 +13,13 @@ app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
 @app.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
-    """Check a file with its overrides; every wrong key gets a line (exit 2)."""
+    """Check a file with its overrides, as a run would; every wrong key gets a line (exit 2)."""
+    from shunter.app.config.resolved import policy_runtime
     from shunter.app.runs.table_range import servers_out_of_range
     from shunter.app.slurm.serving import served_notes
 
     loaded = load(config, settings)
+    policy_runtime(loaded, instant=False)  # what does not go together is refused as by a run
     cluster = loaded.config.cluster
     servers = len(cluster.servers())
     gpus = counted(cluster.gpus, "GPU")

@@ -124,7 +124,8 @@ class DecentralisedSection(Section):
         "twice as much each further time",
     )
     retry_most: Stretch = Field(
-        default=60_000_000, description="the longest of which a part is drawn"
+        default=60_000_000,
+        description="the longest of which a part is drawn; `retry` where that is longer",
     )
     reserve_after: Positive = Field(
         default=8, description="so many rejections in a row, and GPUs are kept for the job"

@@ -182,7 +182,19 @@ def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
 
 
 def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
-    """Return the policy of a config, and its rules."""
+    """Return the policy of a config, and its rules.
+
+    Raises:
+        ConfigError: what was set does not go together, or lacks a package; file and key are named.
+    """
+    try:
+        return _runtime(loaded, instant=instant)
+    except ConfigError as error:
+        lines = (f"{loaded.source}: {line}" for line in str(error).splitlines())
+        raise ConfigError("\n".join(lines)) from error
+
+
+def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     config = loaded.config
     section = config.policy
     plugin = find_policy(section.name)

@@ -9,20 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shunter.core.interfaces import Observer, Observers, Rng, both
+from shunter.core.interfaces import Observer, Observers, Rng
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.placement import Placement, at_load, note_load
-from shunter.core.planning.making_room import (
-    RoomMaker,
-    RoomMemory,
-    earliest,
-    held_jobs,
-    sooner,
-    with_room_observers,
-)
+from shunter.core.planning.making_room import RoomMaker, sooner
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.proposals.memory import ProposalMemory, proposal_observers
-from shunter.core.proposals.schedulers import decentralised_plan
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.state import Job
 from shunter.core.view import View
@@ -54,6 +45,7 @@ from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
 from shunter.policies.gavel.objectives import FinishTimes
+from shunter.policies.gavel.scheduling.carrying_out import CarryingOut
 from shunter.policies.gavel.scheduling.changes import Told, changes_of, pairs_of, waits_of
 from shunter.policies.gavel.scheduling.choosing import Candidate, choose, is_starved
 from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
@@ -65,7 +57,7 @@ from shunter.policies.gavel.scheduling.job_requests import (
     wants,
 )
 from shunter.policies.gavel.scheduling.movable import may_leave, room_among
-from shunter.policies.gavel.scheduling.placements import Gathered, as_placed
+from shunter.policies.gavel.scheduling.placements import as_placed
 from shunter.policies.gavel.scheduling.policy_memory import (
     GavelMemory,
     fractions_of,
@@ -115,16 +107,15 @@ class GavelPolicy:
     remembers: bool = True
     estimates: bool = False
     said: str = field(default="", compare=False)
-    room: RoomMaker | None = None
-    scheme: Decentralised | None = None
+    carrying: CarryingOut = field(default_factory=CarryingOut)
 
     def with_room(self, room: RoomMaker) -> "GavelPolicy":
         """Return the policy with a maker of room."""
-        return replace(self, room=room)
+        return replace(self, carrying=self.carrying.with_room(room))
 
     def with_scheme(self, scheme: Decentralised) -> "GavelPolicy":
         """Return the policy with job schedulers that propose."""
-        return replace(self, scheme=scheme)
+        return replace(self, carrying=self.carrying.with_scheme(scheme))
 
     def knowing(self, table: ThroughputTable) -> "GavelPolicy":
         """Return the policy with a table of throughputs, its gaps filled if it estimates."""
@@ -166,10 +157,7 @@ class GavelPolicy:
             memory.know_pairs(fractions_of(view.targets))
             memory.ledger.reset(fractions_of(view.targets), seconds(view.now_us))
             memory.changed = memory.ledger.is_dirty = True
-        if self.room is not None:
-            memory.places = RoomMemory.of(view, self.room.every_us)
-        if self.scheme is not None:
-            memory.proposals = ProposalMemory.of(self.scheme, view)
+        self.carrying.start(memory, view)
         return memory
 
     def observers(self, memory: GavelMemory) -> Observers:
@@ -202,10 +190,7 @@ class GavelPolicy:
         told[ProfileSampled] = _sampled(memory, self._rates)
         told.update({TargetsSet: given, RoundPlanned: planned, PlanRejected: refused})
         told[WaitReasonChanged] = waits
-        observers = with_room_observers(told, self.room, memory.places)
-        if self.scheme is None or memory.proposals is None:
-            return observers
-        return both(observers, proposal_observers(memory.proposals, self.scheme))
+        return self.carrying.observers(told, memory)
 
     def advance(self, memory: GavelMemory, view: View) -> None:
         """Count time, learn who wants GPUs, and see whether new targets are due."""
@@ -243,14 +228,7 @@ class GavelPolicy:
         """Choose, seat, and say why; or let job schedulers propose where."""
         placement = at_load(self.placement, memory.packing)
         plan = self._centrally(memory, view, placement)
-        if self.room is not None and memory.places is not None:
-            plan = self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
-        if self.scheme is None or memory.proposals is None:
-            return plan
-        return decentralised_plan(
-            *(plan, self.scheme, memory.proposals, view, placement, rng),
-            Gathered(placement, view),
-        )
+        return self.carrying.plan(plan, memory, view, placement, rng)
 
     def _centrally(self, memory: GavelMemory, view: View, placement: Placement) -> Plan:
         """Choose and seat; say why."""
@@ -260,7 +238,7 @@ class GavelPolicy:
         told = Told(seats, choice, memory.ledger, pairs_of(memory.ledger))
         changes = changes_of(seats, told, candidates, view)
         changes = (*changes, *cpu_starts(placement, view, changes))
-        if self.scheme is not None:
+        if self.carrying.scheme is not None:
             changes = as_placed(changes, seats)
         waiting = [each for each in candidates if each.on is None]
         waits = (
@@ -275,9 +253,7 @@ class GavelPolicy:
         Where job schedulers propose, also when one of them does.
         """
         turn_us = (memory.turn + 1) * self.timing.turn_us if memory.contended else None
-        ends_us = earliest(turn_us, memory.places)
-        if memory.proposals is not None:
-            ends_us = sooner(ends_us, memory.proposals.next_us())
+        ends_us = self.carrying.wakes_us(turn_us, memory)
         most_us = self.timing.most_us
         if not most_us or memory.asked_us is None or not memory.ledger.received_s:
             return ends_us

@@ -18,17 +18,9 @@ from pydantic import Field
 
 from shunter.core.interfaces import Observers, Rng, both
 from shunter.core.placement import Placement, at_load
-from shunter.core.planning.making_room import (
-    RoomMaker,
-    RoomMemory,
-    earliest,
-    held_jobs,
-    sooner,
-    with_room_observers,
-)
+from shunter.core.planning.making_room import RoomMaker, RoomMemory, sooner
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.proposals.memory import ProposalMemory, proposal_observers
-from shunter.core.proposals.schedulers import decentralised_plan
+from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift
@@ -59,12 +51,13 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.policies.gavel.scheduling.carrying_out import CarryingOut
 from shunter.policies.gavel.scheduling.changes import changes_of
 from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
 from shunter.policies.gavel.scheduling.movable import may_leave, room_among
-from shunter.policies.gavel.scheduling.placements import Gathered, as_placed
+from shunter.policies.gavel.scheduling.placements import as_placed
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
 from shunter.policies.gavel.scheduling.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
@@ -84,8 +77,6 @@ class TwoLevelMemory:
 
     `counted` is the service of each job that stands in it already. `turn` is the number of the
     present turn, `turns` whether it has just begun; `stale` says that something has happened.
-    `places` is what a maker of room goes by, `proposals` what job schedulers remember, where they
-    propose.
     """
 
     inside: Ranking = field(default_factory=Ranking)
@@ -135,8 +126,7 @@ class TwoLevelPolicy:
     name: str = "two_level"
     version: str = "1"
     remembers: bool = True
-    room: RoomMaker | None = None
-    scheme: Decentralised | None = None
+    carrying: CarryingOut = field(default_factory=CarryingOut)
 
     @property
     def oracle(self) -> bool:
@@ -149,35 +139,21 @@ class TwoLevelPolicy:
 
     def with_room(self, room: RoomMaker) -> "TwoLevelPolicy":
         """Return the policy with a maker of room."""
-        return replace(self, room=room)
+        return replace(self, carrying=self.carrying.with_room(room))
 
     def with_scheme(self, scheme: Decentralised) -> "TwoLevelPolicy":
         """Return the policy with job schedulers that propose."""
-        return replace(self, scheme=scheme)
+        return replace(self, carrying=self.carrying.with_scheme(scheme))
 
     def start(self, view: View) -> TwoLevelMemory:
         """Return the memory for a cluster as it is; nobody has had anything."""
         memory = TwoLevelMemory(self._index.start(view))
         memory.counted = {job.job_id: job.service_us(view.now_us) for job in view.jobs.values()}
-        if self.room is not None:
-            memory.places = RoomMemory.of(view, self.room.every_us)
-        if self.scheme is not None:
-            memory.proposals = ProposalMemory.of(self.scheme, view)
+        self.carrying.start(memory, view)
         return memory
 
     def observers(self, memory: TwoLevelMemory) -> Observers:
         """Keep the ranking up to date, and note what groups have had."""
-        told: dict[Any, Any] = dict(self._index.observers(memory.inside))
-
-        def also(kind: Any, tell: Any) -> None:
-            first = told.get(kind)
-
-            def both(event: Any, view: View) -> None:
-                if first is not None:
-                    first(event, view)
-                tell(event, view)
-
-            told[kind] = both
 
         def changed(event: Any, view: View) -> None:
             memory.stale = True
@@ -201,17 +177,11 @@ class TwoLevelPolicy:
         def waits(event: WaitReasonChanged, view: View) -> None:
             memory.told[event.job_id] = event.wait.reason
 
-        for touched in (*_TOUCHED, JobSubmitted, QuotaChanged, PlanRejected, *CLUSTER_CHANGES):
-            also(touched, changed)
-        for end in JOB_ENDS:
-            also(end, ended)
-        also(AllocationChanged, moved)
-        also(RoundPlanned, planned)
-        also(WaitReasonChanged, waits)
-        observers = with_room_observers(told, self.room, memory.places)
-        if self.scheme is None or memory.proposals is None:
-            return observers
-        return both(observers, proposal_observers(memory.proposals, self.scheme))
+        touched = (*_TOUCHED, JobSubmitted, QuotaChanged, PlanRejected, *CLUSTER_CHANGES)
+        told: dict[Any, Any] = dict.fromkeys(touched, changed) | dict.fromkeys(JOB_ENDS, ended)
+        told.update({AllocationChanged: moved, RoundPlanned: planned, WaitReasonChanged: waits})
+        ranked = both(self._index.observers(memory.inside), told)
+        return self.carrying.observers(ranked, memory)
 
     def advance(self, memory: TwoLevelMemory, view: View) -> None:
         """Rank anew who has changed rank by itself, and count what groups have had."""
@@ -232,14 +202,7 @@ class TwoLevelPolicy:
         """Fill group by group, and say why; or let job schedulers propose where."""
         placement = at_load(self.placement, memory.inside.packing)
         plan = self._centrally(memory, view, placement)
-        if self.room is not None and memory.places is not None:
-            plan = self.room.after(plan, view, placement, held_jobs(plan, view, memory.places))
-        if self.scheme is None or memory.proposals is None:
-            return plan
-        return decentralised_plan(
-            *(plan, self.scheme, memory.proposals, view, placement, rng),
-            Gathered(placement, view),
-        )
+        return self.carrying.plan(plan, memory, view, placement, rng)
 
     def _centrally(self, memory: TwoLevelMemory, view: View, placement: Placement) -> Plan:
         """Fill group by group; say why."""
@@ -248,7 +211,7 @@ class TwoLevelPolicy:
         seats = seat_together(choice, candidates, placement, view)
         changes = changes_of(seats, _Teller(has, self.by), candidates, view)
         changes = (*changes, *cpu_starts(placement, view, changes))
-        if self.scheme is not None:
+        if self.carrying.scheme is not None:
             changes = as_placed(changes, seats)
         free = max(choice.room.values(), default=0)
         waits = tuple(
@@ -265,9 +228,7 @@ class TwoLevelPolicy:
         if not memory.inside.waiting:
             return None
         ends_us = (memory.turn + 1) * self.turn_us
-        changes_us = earliest(self._index.wake_at(memory.inside), memory.places)
-        if memory.proposals is not None:
-            changes_us = sooner(changes_us, memory.proposals.next_us())
+        changes_us = self.carrying.wakes_us(self._index.wake_at(memory.inside), memory)
         return sooner(ends_us, changes_us)
 
     def settled(self, memory: TwoLevelMemory) -> bool:
@@ -287,7 +248,7 @@ class TwoLevelPolicy:
 
         Nobody leaves in a plan that is made only because job schedulers propose.
         """
-        may_any_leave = self.scheme is None or memory.stale or memory.turns
+        may_any_leave = self.carrying.scheme is None or memory.stale or memory.turns
         ranked: list[tuple[int, Candidate]] = []
         has: dict[str, int] = {}
         behind = drift(view.now_us) if self._index.index.drifts else 0

@@ -39,6 +39,39 @@ def test_config_validate_refuses_a_wrong_file(write_config: WriteConfig) -> None
     assert "run.toml:1: seed: expected 0 or more, not -1" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            ["policy.sizing=tune", "cluster.nodes.0.cpus=8", "cluster.nodes.0.memory_gb=64"],
+            "policy.sizing: 'tune' goes by how sensitive models are",
+        ),
+        (["policy.name=gandiva"], "policy gandiva shares GPUs in turns"),
+        (
+            ["policy.topology.make_room.moves_most=2"],
+            "policy.topology.make_room: expected policy.placement = 'topology'",
+        ),
+        (
+            ["policy.decentralised.schedulers=callers"],
+            "policy.decentralised.schedulers: nobody calls in a simulation",
+        ),
+        (
+            ["policy.slicing.quantum=60s", "policy.decentralised.candidates=2"],
+            "policy.decentralised: with policy.slicing jobs are put on GPUs that others have",
+        ),
+    ],
+)
+def test_config_validate_refuses_what_no_run_takes(
+    config_file: Path, settings: list[str], said: str
+) -> None:
+    options = [part for each in settings for part in ("--set", each)]
+    done = run(app, ["config", "validate", str(config_file), *options])
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{config_file}: {said}" in done.stderr
+    assert run(app, ["simulate", str(config_file), *options]).stderr == done.stderr
+
+
 def test_config_show_prints_settings_that_set_takes(config_file: Path) -> None:
     shown = run(app, ["config", "show", str(config_file)]).stdout
 

@@ -92,8 +92,10 @@ def test_every_order_that_says_who_starts_goes_with_it(
     runtime = policy_runtime(config, instant=True)
     again = recorded_runtime(record_of(config, instant=True, workload={}))
     for found in (runtime, again):
-        assert isinstance(found.policy, RankedPolicy | GavelPolicy | TwoLevelPolicy)
-        assert found.policy.scheme == found.rules.decentralised is not None
+        policy = found.policy
+        assert isinstance(policy, RankedPolicy | GavelPolicy | TwoLevelPolicy)
+        scheme = policy.scheme if isinstance(policy, RankedPolicy) else policy.carrying.scheme
+        assert scheme == found.rules.decentralised is not None
 
 
 def test_gandiva_is_refused(write_config: WriteConfig) -> None:
@@ -112,7 +114,7 @@ SHARING = (
 def test_space_sharing_goes_beside_it(write_config: WriteConfig) -> None:
     runtime = policy_runtime(loaded(write_config, SHARING + TABLE), instant=True)
     assert isinstance(runtime.policy, GavelPolicy)
-    assert runtime.policy.scheme is not None
+    assert runtime.policy.carrying.scheme is not None
 
 
 def test_simulation_in_which_only_callers_propose_is_refused(write_config: WriteConfig) -> None:

@@ -8,9 +8,13 @@ import pytest
 
 from shunter.app.config import load_config
 from shunter.app.config.resolved import policy_runtime, record_of, recorded_runtime
+from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import Mode, Topology
+from shunter.core.planning.making_room import RoomMaker
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
+from shunter.policies.gavel.scheduling import GavelPolicy
+from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 from shunter.policies.migration import MakingRoom
 
 CONFIG = """\
@@ -80,11 +84,18 @@ def test_room_for_gangs_is_recorded_and_rebuilt_under_every_order(
     record = record_of(loaded, instant=True, workload={})
     policy = policy_runtime(loaded, instant=True).policy
 
-    assert getattr(policy, "room", None) == MakingRoom(5_000_000, 4, 120_000_000)
+    assert _room_of(policy) == MakingRoom(5_000_000, 4, 120_000_000)
     assert recorded_runtime(record).policy == policy
     without = record_of(plain, instant=True, workload={})
     assert "make_room" not in without, "older logs record the same bytes"
-    assert getattr(recorded_runtime(without).policy, "room", None) is None
+    assert _room_of(recorded_runtime(without).policy) is None
+
+
+def _room_of(policy: AnyPolicy) -> RoomMaker | None:
+    if isinstance(policy, RankedPolicy):
+        return policy.room
+    assert isinstance(policy, GavelPolicy | TwoLevelPolicy)
+    return policy.carrying.room
 
 
 @pytest.mark.parametrize(
