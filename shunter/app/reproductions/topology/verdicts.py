@@ -60,9 +60,9 @@ def _adaptive(rows: Sequence[Row]) -> Iterator[str]:
         if over <= WITHIN:
             said = f"is within {WITHIN:.0%} of the better of spread and pack"
         elif ours <= max(others):
-            said = f"is {over:.0%} over the better of spread and pack, and no worse than the other"
+            said = f"is {over:.1%} over the better of spread and pack, and no worse than the other"
         else:
-            said = f"is worse than both spread and pack, {over:.0%} over the better"
+            said = f"is worse than both spread and pack, {over:.1%} over the better"
         yield f"Adaptive placement at load {load:g} {said} in mean completion time"
 
 

@@ -51,8 +51,8 @@ def test_tension_has_four_jobs_of_one_gpu_to_one_gang() -> None:
     ("adaptive_h", "said"),
     [
         (1.02, "is within 3% of the better of spread and pack"),
-        (1.5, "is 50% over the better of spread and pack, and no worse than the other"),
-        (2.1, "is worse than both spread and pack, 110% over the better"),
+        (1.5, "is 50.0% over the better of spread and pack, and no worse than the other"),
+        (2.1, "is worse than both spread and pack, 110.0% over the better"),
     ],
 )
 def test_verdict_says_where_adaptive_placement_does_not_win(adaptive_h: float, said: str) -> None:
