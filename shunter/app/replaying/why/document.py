@@ -367,11 +367,12 @@ def _run(found: Explanation, run: Run) -> dict[str, object]:
 
 def _totals(found: Explanation) -> dict[str, object]:
     end = found.story.end
-    preemptions = sum(1 for run in found.runs if is_preempted(run))
+    job = found.job  # it counts also the one by which it is leaving now
+    preempted = sum(1 for run in found.runs if is_preempted(run))
     return {
         "wait_s": found.waited_us / 1e6,
         "held_s": found.held_us / 1e6,
         "jct_s": (None if end is None else (found.over_us - found.story.submitted.at_us) / 1e6),
         "attempts": len(found.runs),
-        "preemptions": preemptions,
+        "preemptions": preempted if job is None else job.preemptions,
     }

@@ -213,13 +213,12 @@ class TwoLevelPolicy:
         changes = (*changes, *cpu_starts(placement, view, changes))
         if self.carrying.scheme is not None:
             changes = as_placed(changes, seats)
-        free = max(choice.room.values(), default=0)
         waits = tuple(
-            (job.job_id, Wait(reason, job.spec.gpus, free))
-            for job in (each.job for each in candidates if each.on is None)
-            if job.job_id not in seats.places
-            for reason in [seats.misfits.get(job.job_id, Reason.outranked)]
-            if view.all_reasons or memory.told.get(job.job_id) is not reason
+            (each.job.job_id, wait)
+            for each in candidates
+            if each.on is None and each.job.job_id not in seats.places
+            for wait in [_wait(each, seats.misfits.get(each.job.job_id), choice)]
+            if view.all_reasons or memory.told.get(each.job.job_id) is not wait.reason
         )
         return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
 
@@ -298,6 +297,15 @@ class TwoLevelPolicy:
         weight = self.weights.get(group, 1.0)
         had = memory.service_gpu_us.get(group, 0)
         return has.get(group, 0) / weight, had / weight, group
+
+
+def _wait(candidate: Candidate, misfit: Reason | None, choice: Choice) -> Wait:
+    """Return why a job waits that was given nothing; its evidence is of types on which it runs."""
+    spec = candidate.job.spec
+    free = max((choice.room[name] for name in candidate.rates), default=0)
+    if misfit is None and spec.gpus <= free and not choice.may_use(candidate.job):
+        return Wait(Reason.quota, spec.gpus, max(0, choice.quota_free[spec.queue]))
+    return Wait(misfit or Reason.outranked, spec.gpus, free)
 
 
 class TwoLevelParams(PolicyParams):

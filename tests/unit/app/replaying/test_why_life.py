@@ -47,6 +47,13 @@ def test_a_job_that_leaves_says_for_how_long_it_has_been_leaving() -> None:
     )
 
 
+@pytest.mark.parametrize("at", [29, 31, 32, 40])
+def test_a_preemption_counts_from_its_decision_on_as_in_the_queue(at: int) -> None:
+    found = why(record(COSTLY, "las"), "j0", at)
+    assert found.job is not None
+    assert document(found)["totals"]["preemptions"] == found.job.preemptions == int(at >= 30)
+
+
 def test_a_preempted_job_says_who_gained_by_which_rule_and_when() -> None:
     recorded = record(PREEMPTED, "las")
 

@@ -8,10 +8,12 @@ from shunter.app.config.policies import completed
 from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import PlanRejected
+from shunter.events.facts.decisions import PlanRejected, WaitReasonChanged
+from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.scheduling.two_level import TwoLevel
 from shunter.workloads.trace import TraceJob
-from tests.factories import Outcome, World, node_added, run, trace_job
+from tests.factories import Outcome, World, node_added, quota, run, trace_job
 
 TURN_US = 60_000_000
 PLACEMENT = PLACEMENTS["consolidated"]()
@@ -79,6 +81,24 @@ def test_queues_share_as_users_do() -> None:
     outcome = played(2, *jobs, job(9, "a", 2, queue="small"), by="queue")
 
     assert ends(outcome)["j9"] == 2
+
+
+def test_job_whose_queue_may_use_no_more_waits_for_its_quota() -> None:
+    jobs = [job(number, "a", 3, gpus=2, queue="small") for number in range(2)]
+    jobs += [job(2, "b", 3, gpus=1, queue="small"), job(3, "b", 3, gpus=5)]
+    world = World(
+        servers=(node_added(gpus=5),),
+        queues=(quota("small", 3),),
+        jobs=tuple(jobs),
+        round_us=TURN_US,
+        until_us=TURN_US,
+    )
+
+    outcome = run(world, two_level())
+
+    waits = {event.job_id: event.wait for event in outcome.of(WaitReasonChanged)}
+    assert waits[JobId("j1")] == Wait(Reason.quota, 2, 0)
+    assert {job_id for job_id, wait in waits.items() if wait.reason is Reason.quota} == {"j1"}
 
 
 def test_oracle_inside_makes_an_oracle() -> None:
