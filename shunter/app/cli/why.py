@@ -225,6 +225,8 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     rows += [("at least", line) for line in document["needs_at_least"]]
     rows += [("starts if", line) for line in document["would_start_if"]]
     rows += _counterfactual_rows(document)
+    tried = document.get("counterfactuals") or {}
+    rows += [("assumed", sentence) for sentence in tried.get("assumptions", ())]
     became = document["became"]
     if became is not None:
         rows += [("later", line) for line in became["words"]]

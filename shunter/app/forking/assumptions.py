@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from shunter.app.counting import counted
-from shunter.app.forking.changes import callers_propose
+from shunter.app.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.app.forking.future import Future
 from shunter.app.simulated_world import WorldParts
 from shunter.events.facts.run import SchedulerStarted
@@ -48,7 +48,7 @@ def assumptions_of(
         )
         found += parts.unmeasured
     if callers_propose(started):
-        found.append("nobody calls in a fork, so job schedulers in here propose places")
+        found.append(NOBODY_CALLS)
     if parts.staying:
         names = ", ".join(sorted(parts.staying))
         found.append(f"who went on to its end when told to leave does so again: {names}")

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from shunter.app.counting import counted
+from shunter.app.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.app.forking.fork import Change, MakeWorld, fork_at, standing_at
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.app.forking.remaining import WorkEstimates
@@ -38,7 +39,6 @@ __all__ = [
     "counterfactuals",
     "recorded_world_with",
     "starts_if",
-    "tried_document",
 ]
 
 ENDS_MOST = 3
@@ -141,12 +141,11 @@ async def starts_if(reader: LogReader, found: Explanation, rebuild: Rebuild) -> 
     point = await fork_point(reader, seq, rebuild)
     blockers = () if found.evidence is None else found.evidence.blockers
     world_with = recorded_world_with(recorded_parts(point.started.config))
-    return tried_document(
-        await counterfactuals(point, world_with, found.story.job_id, blockers, found.story.at_us)
-    )
+    job_id, at_us = found.story.job_id, found.story.at_us
+    return _document(point, await counterfactuals(point, world_with, job_id, blockers, at_us))
 
 
-def tried_document(tried: Counterfactuals) -> dict[str, Any]:
+def _document(point: ForkPoint, tried: Counterfactuals) -> dict[str, Any]:
     """Return what was found as a document."""
     starts = None if tried.starts_us is None else clock(tried.starts_us)
     return {
@@ -164,6 +163,7 @@ def tried_document(tried: Counterfactuals) -> dict[str, Any]:
             }
             for each in tried.found
         ],
+        "assumptions": [NOBODY_CALLS] if callers_propose(point.started) else [],
     }
 
 

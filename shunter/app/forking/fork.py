@@ -21,6 +21,7 @@ from shunter.core.effects import Effect
 from shunter.core.intake.inputs import CancelJob, DrainNode, Input, SubmitJob
 from shunter.core.interfaces import AnyPolicy, Backend, EventLog, Observers
 from shunter.core.planning.planner import RoundRules
+from shunter.core.proposals.scheme import CanPropose
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import Job, State
@@ -237,11 +238,9 @@ def standing_at(
         job.job_id: known.get(job.job_id) or work_of(job.job_id, job.submitted_spec, job, now_us)
         for job in state.jobs.values()
     }
-    rules, is_simulated = point.rules, point.started.simulated
+    policy, rules, memory = _who_decides(point)
+    is_simulated = point.started.simulated
     world = make_world(coming, Resumed(state, work, is_simulated and rules.instant, now_us))
-    memory = None
-    if point.encoded_memory:
-        memory = decode_record(point.memory_type, point.encoded_memory)
     past = MemoryPastJobs({} if future is None else future.ended_before(state))
     if not is_simulated:
         rules = replace(rules, is_live=False, live_reactions=True, instant=False, keeps_homes=True)
@@ -250,11 +249,26 @@ def standing_at(
         state,
         past,
         ForkedWorld(world, orders, {each.job_id: each for each in submitted}),
-        (point.policy, rules),
+        (policy, rules),
         memory,
         point.replan_needed,
         now_us,
     )
+
+
+def _who_decides(point: ForkPoint) -> tuple[AnyPolicy, RoundRules, Any]:
+    """Return the policy of a moment, its rules, and its memory; None: it begins anew.
+
+    Nobody calls in a fork: where callers proposed, jobs have schedulers of their own there.
+    """
+    policy, rules, scheme = point.policy, point.rules, point.rules.decentralised
+    if scheme is not None and not scheme.built_in:
+        assert isinstance(policy, CanPropose), "callers propose under no other"
+        scheme = replace(scheme, built_in=True)
+        return policy.with_scheme(scheme), replace(rules, decentralised=scheme), None
+    if not point.encoded_memory:
+        return policy, rules, None
+    return policy, rules, decode_record(point.memory_type, point.encoded_memory)
 
 
 def fork_at(standing: Standing, change: Change, listeners: Iterable[Observers] = ()) -> Fork:

@@ -11,6 +11,7 @@ from typing import Any
 
 from shunter.app.cost_fitting import Launch, fit_costs, observe_log
 from shunter.app.counting import counted
+from shunter.app.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.app.forking.measured import measured_parts
 from shunter.app.predictions.accuracy import held_at, past_moments
@@ -189,6 +190,8 @@ def _assumptions(forecasting: Forecasting, point: ForkPoint, told: Forecast) -> 
     if not point.started.simulated:
         found.append("starts and suspensions take what they took on average in this log")
         found += forecasting.parts.unmeasured
+    if callers_propose(point.started):
+        found.append(NOBODY_CALLS)
     if told.failed:
         found.append(f"the policy failed in {counted(told.failed, 'run')}, which ends there")
     return found

@@ -19,6 +19,7 @@ import pytest
 from shunter.app.api.models.proposal_documents import ProposalDocument, ViewDocument
 from shunter.app.api.problems import ProblemDocument
 from shunter.app.api.routes import V1
+from shunter.app.forking.changes import NOBODY_CALLS
 from shunter.client import Client
 from shunter.core.fold import apply
 from shunter.core.state import State
@@ -92,6 +93,23 @@ def waiting(proposed: Served) -> Iterator[str]:
         handle = client.submit(["true"], gpus=2)
         yield handle.id
         handle.cancel()
+
+
+def test_forecasts_say_when_it_would_start_if_it_were_proposed(
+    proposed: Served, waiting: str
+) -> None:
+    """Nobody calls in a fork: job schedulers propose there, and the answers say so."""
+    with proposed.client() as client:
+        awaited(lambda: waiting in [one["job_id"] for one in client.view()["admitted"]])
+        told = client.forecast()
+        row = next(one for one in told["jobs"] if one["id"] == waiting)
+        tried = client.counterfactuals(waiting)["counterfactuals"]
+    assert row["start"]["p90_us"] is not None
+    assert NOBODY_CALLS in told["assumptions"]
+    assert tried["starts"] is not None, "nothing need be changed"
+    assert tried["assumptions"] == [NOBODY_CALLS]
+    said = proposed.run("why", waiting, "--counterfactuals")
+    assert f" {NOBODY_CALLS}" in said.stdout
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class ChangesPart(Model):
     starts_us: int | None = Field(description="when it starts with no change; null: it does not")
     starts: Instant | None
     found: tuple[ChangePart, ...]
+    assumptions: tuple[str, ...]
 
 
 class StartsIfDocument(Document):
