@@ -107,7 +107,9 @@ async def test_trial_says_when_a_job_could_start_and_leaves_none(port: Slurm) ->
 
 
 async def test_job_that_is_not_there_is_cancelled_without_a_word(port: Slurm) -> None:
+    before = await port.queue()
     await port.cancel([999_999])
+    assert {job.id for job in await port.queue()} == {job.id for job in before}
 
 
 async def test_drained_node_is_told_with_its_reason(slurm: SlurmBench, port: Slurm) -> None:

@@ -1,5 +1,6 @@
 """`shunter init --slurm` and `[backend.slurm]`: what is written of what Slurm has told."""
 
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -226,8 +227,11 @@ def test_attempt_that_is_lost_by_the_log_keeps_no_mode(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "order").write_text("{}")
     (ended / "status").write_text("{}")
+    noted = tmp_path / "mode"
     keep_mode(str(tmp_path), "pilot", [(JobId("j0"), 2)])
+    assert json.loads(noted.read_text())["mode"] == "pilot"
     keep_mode(str(tmp_path), "per-job", [])
+    assert json.loads(noted.read_text())["mode"] == "per-job"
 
 
 def test_root_of_an_earlier_version_is_one_of_pilots(tmp_path: Path) -> None:
