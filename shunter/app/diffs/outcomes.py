@@ -21,21 +21,15 @@ MEASURED = (*MEASURES, "finish_time_fairness.mean")
 
 @dataclass(frozen=True)
 class JobDelta:
-    """One job in both runs; `delta_us` is its completion time in B less that in A."""
+    """One job in both runs.
+
+    `delta_us` is how much longer it took in B than in A; None where it did not finish in both.
+    """
 
     a: JobResult
     b: JobResult
     name: str
-
-    @property
-    def delta_us(self) -> int | None:
-        """How much longer it took in B; None where it did not finish in both."""
-        ends = self.a.jct_us, self.b.jct_us
-        if {self.a.status, self.b.status} != {Outcome.finished.value} or None in ends:
-            return None
-        assert ends[0] is not None, "it finished"
-        assert ends[1] is not None, "it finished"
-        return ends[1] - ends[0]
+    delta_us: int | None
 
     def document(self) -> dict[str, object]:
         """Return it as JSON-able data."""
@@ -117,7 +111,7 @@ def outcomes_of(a: RunHistory, b: RunHistory) -> Outcomes:
             others["other_jobs"] += 1
             continue
         places[_began(a, b, mine, other)] += 1
-        pair = JobDelta(mine, other, names[0])
+        pair = JobDelta(mine, other, names[0], _delta_us(mine, other))
         if pair.delta_us is not None:
             deltas.append(pair)
         elif mine.status != other.status:
@@ -125,6 +119,14 @@ def outcomes_of(a: RunHistory, b: RunHistory) -> Outcomes:
     others["only_b"] = len(theirs)
     deltas.sort(key=lambda pair: (-(pair.delta_us or 0), pair.a.ordinal))
     return Outcomes(a, b, deltas, ended_otherwise, dict(others), dict(places))
+
+
+def _delta_us(mine: JobResult, other: JobResult) -> int | None:
+    finished = Outcome.finished.value
+    if mine.status != finished or other.status != finished:
+        return None
+    one_us, two_us = mine.jct_us, other.jct_us
+    return None if one_us is None or two_us is None else two_us - one_us
 
 
 def _began(a: RunHistory, b: RunHistory, mine: JobResult, other: JobResult) -> str:
