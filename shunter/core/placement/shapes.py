@@ -10,7 +10,7 @@ from shunter.events.values.job_spec import Demand
 
 def shaped_spots(pool: Pool, demand: Demand) -> list[Spot] | None:
     """Return the first acceptable split that fits, on the fullest servers it fits."""
-    for shape in demand.shapes:
+    for shape in demand.splits:
         for area in regions(pool, demand):
             spots = split_spots(pool, demand, shape, area)
             if spots is not None:

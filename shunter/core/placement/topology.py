@@ -121,7 +121,7 @@ class Topology:
 
     def _shaped(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return the first acceptable split that fits, as near together as it does."""
-        for shape in demand.shapes:
+        for shape in demand.splits:
             if len(shape) == 1:
                 spots = self._in_one_server(pool, demand)
             else:
@@ -194,12 +194,9 @@ def _in_order(
 
 
 def _areas(pool: Pool, demand: Demand) -> Iterator[int]:
-    """Yield the sets of servers over which a gang may be spread, the nearest first.
-
-    A gang whose splits are bounded below the server may be anywhere: each part is bounded.
-    """
+    """Yield the sets of servers over which a gang may be spread, the nearest first."""
     level, gpus, near = demand.max_level, demand.gpus, pool.nearness
-    widest = len(LEVEL_ORDER) if level is None or level in IN_SERVER else LEVEL_ORDER[level]
+    widest = len(LEVEL_ORDER) if level is None else LEVEL_ORDER[level]
     if widest >= LEVEL_ORDER[Level.rack]:
         yield from _on_fewest(pool, near.racks, gpus)
     if widest >= LEVEL_ORDER[Level.domain]:

@@ -91,10 +91,13 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
 
     def rejected(event: GangRejected, view: View) -> None:
         job_id, book = event.job_id, view.proposals
-        is_kept = book.rejected_in_a_row(job_id) >= scheme.reserve_after
+        rejected = book.rejected_in_a_row(job_id)
+        is_kept = rejected >= scheme.reserve_after
         if job_id in memory.due:
+            # GPUs that can be kept for it are looked for at once; if there are none, it waits.
+            waits = rejected != scheme.reserve_after
             retry_us = event.at_us if event.retry_us is None else event.retry_us
-            memory.due[job_id] = event.at_us if is_kept else retry_us
+            memory.due[job_id] = retry_us if waits else event.at_us
         elif is_kept and job_id in book.admitted and job_id not in book.reserved:
             memory.waking[job_id] = event.at_us
 

@@ -97,6 +97,16 @@ class Demand:
         """What the whole job asks for."""
         return Resources(self.gpus, self.cpus_milli, self.memory_mb)
 
+    @property
+    def splits(self) -> tuple[tuple[int, ...], ...]:
+        """Its shapes that can be: within one server, by its level, a gang is in one piece.
+
+        Of a level and a split the lower speed counts, so one does not widen what the other bounds.
+        """
+        if self.max_level not in IN_SERVER:
+            return self.shapes
+        return tuple([shape for shape in self.shapes if len(shape) == 1])
+
     def accepts_split(self, pieces: Sequence[int]) -> bool:
         """Say whether so many GPUs on each server, in any order, are among its shapes."""
         return not self.shapes or sorted(pieces) in [sorted(shape) for shape in self.shapes]

@@ -19,6 +19,7 @@ from shunter.core.state import State
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 from shunter.policies.migration import MakingRoom
 from shunter.policies.sizing import HighsSolver
@@ -58,7 +59,24 @@ def played(case: Case, by: RankedPolicy, how: Decentralised, mechanism: Mechanis
     assert not wrongly_refused(outcome)
     decided_again(outcome, by, world)
     granted_whole(outcome)
+    backs_off(outcome, how)
     return outcome
+
+
+def backs_off(outcome: Outcome, how: Decentralised) -> None:
+    """Who was rejected waits as long as that says, unless GPUs are to be kept for it."""
+    state, retry_us = State(), dict[JobId, int]()
+    for happened in outcome.events:
+        if isinstance(happened, GangProposed):
+            job_id, book = happened.job_id, state.proposals
+            rejected = book.rejected_in_a_row(job_id)
+            if rejected not in (0, how.reserve_after) and job_id not in book.reserved:
+                assert happened.at_us >= retry_us[job_id]
+                event("rejected more often than GPUs are kept after")
+        elif isinstance(happened, GangRejected):
+            assert happened.retry_us is not None
+            retry_us[happened.job_id] = happened.retry_us
+        apply(state, happened)
 
 
 def granted_whole(outcome: Outcome) -> None:
@@ -122,6 +140,7 @@ def test_room_is_made_for_gangs_beside_proposals(
     assert not wrongly_refused(outcome)
     decided_again(outcome, by, world)
     granted_whole(outcome)
+    backs_off(outcome, how)
     assert len(outcome.ended) == len(world.jobs), "everybody runs in the end"
     moves = [one for one in outcome.of(AllocationChanged) if one.because.rule == MAKE_ROOM]
     event("moves" if moves else "nobody is moved")

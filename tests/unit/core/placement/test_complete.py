@@ -109,11 +109,14 @@ def _areas(pool: Pool, demand: Demand) -> list[set[int]]:
 
 
 def _candidates(demand: Demand, servers: list[int]) -> Iterator[list[tuple[int, int]]]:
+    in_one = demand.max_level in (*NEAR, Level.server)
     if demand.shapes:
         for shape in demand.shapes:
+            if in_one and len(shape) > 1:
+                continue
             for chosen in permutations(servers, len(shape)):
                 yield list(zip(chosen, shape, strict=True))
-    elif demand.max_level in (*NEAR, Level.server):
+    elif in_one:
         for one in servers:
             yield [(one, demand.gpus)]
     else:
@@ -131,6 +134,8 @@ def holds(pool: Pool, free: list[int], shares: tuple[Share, ...], demand: Demand
         groups = near_groups(levels, demand.max_level)
         if all(share.gpu_mask & ~group for group in groups):
             return False
+    if demand.max_level in (*NEAR, Level.server) and len(shares) > 1:
+        return False
     wanted = {tuple(sorted(shape)) for shape in demand.shapes} or {tuple(sorted(counts))}
     return (
         sum(counts) == demand.gpus

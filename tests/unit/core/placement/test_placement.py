@@ -1,5 +1,6 @@
 """Placement: which servers and GPUs a gang gets, and that it is never given what is not free."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -311,3 +312,15 @@ def test_nothing_is_given_away_that_is_not_free(
         whole = [demand.gpus, len({share.node for share in taken})]
         whole += [demand.cpus_milli, demand.memory_mb]
         assert given_away == (whole if taken else [0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("name", ["consolidated", "spread", "first_fit", "topology"])
+def test_a_split_over_servers_is_not_accepted_within_one(name: str) -> None:
+    """Of a level and of splits the narrower counts (decision 0060)."""
+    made = pool(2, 2)
+    apart = Demand(2, max_level=Level.server, shapes=((1, 1),))
+    assert place(PLACEMENTS[name](), made, apart) is Reason.locality_not_met
+    both = replace(apart, shapes=((1, 1), (2,)))
+    found = place(PLACEMENTS[name](), made, both)
+    assert isinstance(found, tuple)
+    assert len(found) == 1
