@@ -235,6 +235,7 @@ class World:
     learns_tolerance: bool = False
     slicing: Slicing = NO_SLICING
     decentralised: Decentralised | None = None
+    full_waits: bool = True
 
     def backend(self) -> SimulatedBackend:
         """Return the world behind the port."""
@@ -265,6 +266,7 @@ class World:
             learns_tolerance=self.learns_tolerance,
             takes_turns=bool(self.slicing.quantum_us),
             decentralised=self.decentralised,
+            full_waits=self.full_waits,
         )
 
     def scheduler(

@@ -43,7 +43,8 @@ _CLOSED: Any = _Closed()
 class View:
     """A read-only look at the state at the instant `now_us`.
 
-    `all_reasons` asks a plan to tell what holds back every class, not only what is new. Where
+    `all_reasons` asks a plan to tell what holds back every class, not only what is new, and
+    `full_waits` one without classes to tell it also of those that lose their GPUs by it. Where
     `homes_are_fixed`, jobs that take turns keep their GPUs, but for those that can move. While an
     event is told, `result` is what became of jobs with it.
     """
@@ -53,6 +54,7 @@ class View:
         "_oracle",
         "_state",
         "all_reasons",
+        "full_waits",
         "guards",
         "homes_are_fixed",
         "is_guarded",
@@ -68,6 +70,7 @@ class View:
         oracle: bool,
         all_reasons: bool,
         homes_are_fixed: bool = False,
+        full_waits: bool = False,
     ) -> None:
         self._open: State = state
         self._state: State = _CLOSED
@@ -77,6 +80,7 @@ class View:
         self.is_guarded = not guards.are_off
         self.all_reasons = all_reasons
         self.homes_are_fixed = homes_are_fixed
+        self.full_waits = full_waits
         self.now_us = 0
 
     def open(self) -> None:

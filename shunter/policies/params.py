@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 
@@ -67,6 +67,9 @@ class PolicyParams(BaseModel):
     """The base of every policy's table; alone, that of a policy without parameters."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+    full_waits: ClassVar[bool] = False
+    """Whether its plans tell waits job by job, also of those that lose their GPUs."""
 
     @property
     def needs_rounds(self) -> str:

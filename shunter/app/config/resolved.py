@@ -43,6 +43,12 @@ __all__ = [
 LAUNCHES_FIRST = "launches_first"
 """The key that says it in the record, where it is so."""
 
+FULL_WAITS = "full_waits"
+"""The key that says that plans without classes tell it of those that lose their GPUs, too.
+
+Logs of earlier versions do not say it, and are decided again as they were.
+"""
+
 REACTOR = "reactor"
 """The key of a live record by which all that follows from facts is in the log.
 
@@ -77,6 +83,8 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: Mapping[str, obj
     document["instant"] = instant
     if launches_first(loaded.config):
         document[LAUNCHES_FIRST] = True
+    if loaded.chosen_params.full_waits:
+        document[FULL_WAITS] = True
     for name in ("backend", "server"):
         document.pop(name, None)
     if loaded.config.backend.is_live:
@@ -233,6 +241,7 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         table_check=_table_check(tolerance_of(config), sensitivity),
         learns_tolerance=learns_tolerance(config),
         decentralised=section.scheme,
+        full_waits=loaded.chosen_params.full_waits,
     )
     return PolicyRuntime(policy, rules)
 
@@ -288,6 +297,7 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             table_check=_table_check(section.correct_beyond or 0.0, sensitivity),
             learns_tolerance=section.learns(is_measured=bool(section.topology.learn)),
             decentralised=section.scheme,
+            full_waits=document.get(FULL_WAITS, False),
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error

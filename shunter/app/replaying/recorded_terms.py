@@ -11,7 +11,6 @@ from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ranking import RankedPolicy, Remembering
 from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import FoldResult, State
-from shunter.core.view import View
 from shunter.errors import UsageError
 from shunter.events.codec import decode_record
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
@@ -34,13 +33,7 @@ class Term:
         self.started = started
         self.policy = policy
         self.rules = rules
-        self.view = View(
-            state,
-            rules.guards,
-            oracle=policy.oracle,
-            all_reasons=rules.all_reasons,
-            homes_are_fixed=rules.homes_are_fixed,
-        )
+        self.view = rules.view(state, oracle=policy.oracle)
         self.view.open()
         self.view.now_us = state.now_us
         self.asked = Barrier(policy, rules.on_fault)

@@ -76,7 +76,7 @@ class Guards:
             return None
         if job.spec.suspend_mode is _NEVER:
             return Reason.guard_preemption_limit
-        if job.since_us is not None and now_us < self.runs_from_us(job) + self.min_runtime_us:
+        if self._min_runtime_until(job) > now_us:
             return Reason.guard_min_runtime
         until_us = self._limit_until(job)
         if until_us is not None and now_us < until_us:
@@ -98,13 +98,22 @@ class Guards:
             if self.is_promised(job):
                 return None  # its launch ends this
             ends = [self._limit_until(job)]
-            if job.since_us is not None:
-                ends.append(self.runs_from_us(job) + self.min_runtime_us)
+            ends.append(self._min_runtime_until(job))
             pinned_us = max((end for end in ends if end is not None), default=now_us)
             if pinned_us > now_us:
                 return pinned_us
         starves_us = self._starves_at(job)
         return starves_us if starves_us is not None and starves_us > now_us else None
+
+    def _min_runtime_until(self, job: Job) -> int:
+        """Return until when a job keeps its GPUs that has run for too short a time; 0: no more.
+
+        What an attempt runs counts from its first mini-batch on, which may be to come; where the
+        guard is off that keeps nobody.
+        """
+        if not self.min_runtime_us or job.since_us is None:
+            return 0
+        return self.runs_from_us(job) + self.min_runtime_us
 
     def _limit_until(self, job: Job) -> int | None:
         limit = self.preemptions_per_hour

@@ -52,7 +52,8 @@ class RoundRules:
     leads to. `table_check`: what jobs measure corrects the table of sensitivity by which they are
     sized. `learns_tolerance`: what gangs measure becomes the curve of tolerance of their model.
     `decentralised`: job schedulers propose where gangs go. `keeps_homes`: jobs of a simulation that
-    take turns keep their GPUs as live ones do.
+    take turns keep their GPUs as live ones do. `full_waits`: a plan without classes also says why
+    those wait that lose their GPUs by it.
     """
 
     round_us: int
@@ -71,6 +72,7 @@ class RoundRules:
     learns_tolerance: bool = False
     decentralised: Decentralised | None = None
     keeps_homes: bool = False
+    full_waits: bool = False
 
     @property
     def reacts_as_live(self) -> bool:
@@ -90,6 +92,7 @@ class RoundRules:
             oracle=oracle,
             all_reasons=self.all_reasons,
             homes_are_fixed=self.homes_are_fixed,
+            full_waits=self.full_waits,
         )
 
     def number_at(self, now_us: int, state: State) -> int:

@@ -161,21 +161,22 @@ class Truth:
     def came_us(self, job_id: JobId) -> int:
         """Return when a job came into its phase, going through all events one by one.
 
-        GPUs that it waits for were granted with the last decision about it. It has waited all along
-        if it lost those again before it began.
+        GPUs that it waits for were granted with the last decision about it, also where it has left
+        others since. It has waited all along if it lost those again before it began.
         """
-        state, phase, at_us, waits_us = State(), "", 0, 0
+        state, phase, at_us, waits_us, granted_us = State(), "", 0, 0, 0
         for event in self.events:
             fold_events(state, [event])
             now = state.jobs.get(job_id)
             grants = isinstance(event, AllocationChanged) and event.job_id == job_id
             is_granted = now is not None and now.phase is JobPhase.granted
+            granted_us = event.at_us if grants else granted_us
             if now is None or not (now.phase != phase or (grants and is_granted)):
                 continue
             if phase == JobPhase.granted and now.phase is JobPhase.waiting:
                 phase, at_us = now.phase, waits_us
                 continue
-            phase, at_us = now.phase, event.at_us
+            phase, at_us = now.phase, granted_us if is_granted else event.at_us
             waits_us = event.at_us if phase == JobPhase.waiting else waits_us
         return at_us
 

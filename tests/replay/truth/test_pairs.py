@@ -10,17 +10,19 @@ from random import Random
 import pytest
 
 from shunter.app.replaying.folding import fold_events
+from shunter.app.replaying.waits import told_apart, wait_of
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild
 from shunter.core.state import State
+from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claims import Claim, check
-from tests.replay.truth.mixed_runs import RUNS, simulated
+from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated
 
 PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 30
 WAITS = ("waiting", "granted")
@@ -47,8 +49,25 @@ async def checked(reader: LogReader, name: str) -> Counter[str]:
         at_us, end = events[seq - 1].at_us, decision_around(events, seq)[1]
         said = document(await explain(reader, job_id, seq, at_us, rebuild))
         found[said["reason"]["name"]] += 1
-        check(Claim(said, events, Truth(events[:end], name, at_us)))
+        truth = Truth(events[:end], name, at_us)
+        check(Claim(said, events, truth))
+        if policy_of(name) != "gandiva" and _was_planned_for(job_id, events[:end]):
+            assert in_the_queue(truth.state, job_id) == said["reason"]["name"]
     return found
+
+
+def _was_planned_for(job_id: JobId, events: list[Event]) -> bool:
+    """Say whether a round was planned since a job was last told anything; by then it is told."""
+    own = [at for at, event in enumerate(events) if getattr(event, "job_id", None) == job_id]
+    return any(isinstance(event, RoundPlanned) for event in events[own[-1] :])
+
+
+def in_the_queue(state: State, job_id: JobId) -> str:
+    """Return the reason that `queue`, `replay` and `report` say, which look at the state alone."""
+    job = state.jobs[job_id]
+    wait = wait_of(job, state)
+    assert wait is not None
+    return told_apart(wait, job.demand.gpu_types, state.cluster).value
 
 
 @needs_highs

@@ -19,7 +19,7 @@ from shunter.events import (
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.job_spec import SuspendMode
 from shunter.events.values.reasons import Because, Reason
-from tests.factories import granted, job_id, job_submitted, node_added, node_name, revoked
+from tests.factories import granted, job_id, job_submitted, node_added, node_name, revoked, servers
 
 MIN_RUNTIME = Guards(min_runtime_us=10)
 ONCE = Guards(preemptions_per_hour=1)
@@ -176,3 +176,13 @@ def test_job_that_has_told_one_is_waited_for_longer() -> None:
         *(granted(0, 4, n0=1), started(4, may_tell=True, attempt=2)),
     ]
     assert FIRST.runs_from_us(replay(events).jobs[job_id(0)]) == 4 + 10 * MINUTE_US
+
+
+def test_a_job_that_prepares_is_kept_by_no_guard_that_is_off() -> None:
+    """Two_level and who makes room ask of single jobs whether a guard keeps them."""
+    begun = AttemptStarted(0, job_id(0), 1, may_tell_training=True)
+    job = replay([*servers(4), job_submitted(0), granted(0, n0=1), begun]).jobs[job_id(0)]
+    assert job.counts_from_us is None or job.counts_from_us > 1
+    assert Guards(launches_first=True).pinned_by(job, 1) is None
+    guarded = Guards(min_runtime_us=1, launches_first=True)
+    assert guarded.pinned_by(job, 1) is Reason.guard_min_runtime

@@ -1,6 +1,6 @@
 """From places to a plan: who leaves, moves and starts, why, and what holds back those that wait."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -172,19 +172,44 @@ def _is_short(share: Share, view: View) -> bool:
 
 def waits_of(
     told: Told,
-    waiting: Sequence[Candidate],
-    known: Mapping[JobId, Reason],
-    *,
-    every: bool,
+    candidates: Sequence[Candidate],
+    known: Callable[[JobId], Reason | None],
+    view: View,
 ) -> Iterator[tuple[JobId, Wait]]:
-    """Yield what holds back each job that waits, where it is new (or all)."""
-    for candidate in waiting:
+    """Yield what holds back each job without a seat, where it is new (or all).
+
+    One that loses its GPUs waits for the reason that the change says.
+    """
+    for candidate in candidates:
         job_id = candidate.job.job_id
         if job_id in told.seats.places:
             continue
-        reason, best = _why(told, candidate)
-        if every or known.get(job_id) is not reason:
+        if candidate.on is None:
+            reason, best = _why(told, candidate)
+        elif view.full_waits:
+            reason, best = Reason(told.left(candidate.job, candidate.on, ()).rule), None
+        else:
+            continue
+        if view.all_reasons or known(job_id) is not reason:
             yield job_id, _wait(told, candidate, reason, best)
+
+
+def known_reasons(view: View, told: Mapping[JobId, Reason]) -> Callable[[JobId], Reason | None]:
+    """Return what tells the recorded reason of a job; None: none that holds still.
+
+    It is recorded where the state has it, and of a job that waits where it was told since it had
+    GPUs last. Earlier versions went by what was told alone, a preemption included, which is in no
+    wait of the state.
+    """
+    if not view.full_waits:
+        return told.get
+
+    def recorded(job_id: JobId) -> Reason | None:
+        job = view.jobs[job_id]
+        reason = None if job.wait is None else job.wait.reason
+        return reason if job.allocation.shares or told.get(job_id) is reason else None
+
+    return recorded
 
 
 _Best = tuple[GpuType, float, float] | None

@@ -1,6 +1,6 @@
 """From a view to job requests: who wants GPUs, of what rates, with how much left to do."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
@@ -37,12 +37,12 @@ def wants(job: Job) -> bool:
 
 
 def waits_nowhere(
-    jobs: Iterable[Job], rates: Rates, known: Mapping[JobId, Reason], *, every: bool
+    jobs: Iterable[Job], rates: Rates, known: Callable[[JobId], Reason | None], *, every: bool
 ) -> Iterator[tuple[JobId, Wait]]:
     """Yield what holds back jobs that get on nowhere, where it is new (or all)."""
     for job in jobs:
         wait = _unable(job, rates)
-        if every or known.get(job.job_id) is not wait.reason:
+        if every or known(job.job_id) is not wait.reason:
             yield job.job_id, wait
 
 

@@ -13,7 +13,7 @@ shares then stay within a few rounds of their targets, where ratios let them dri
 Deviation: within a turn free GPUs go to waiting jobs at once.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -43,6 +43,8 @@ Span = Annotated[Duration, Field(ge=0)]
 
 class GavelOptions(PolicyParams):
     """What all objectives take."""
+
+    full_waits: ClassVar[bool] = True
 
     aware: bool = Field(
         default=True,

@@ -46,7 +46,13 @@ from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter.policies.gavel.scheduling.carrying_out import CarryingOut
-from shunter.policies.gavel.scheduling.changes import Told, changes_of, pairs_of, waits_of
+from shunter.policies.gavel.scheduling.changes import (
+    Told,
+    changes_of,
+    known_reasons,
+    pairs_of,
+    waits_of,
+)
 from shunter.policies.gavel.scheduling.choosing import Candidate, choose, is_starved
 from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import (
@@ -240,10 +246,10 @@ class GavelPolicy:
         changes = (*changes, *cpu_starts(placement, view, changes))
         if self.carrying.scheme is not None:
             changes = as_placed(changes, seats)
-        waiting = [each for each in candidates if each.on is None]
+        known = known_reasons(view, memory.told)
         waits = (
-            *waits_of(told, waiting, memory.told, every=view.all_reasons),
-            *waits_nowhere(nowhere, self._rates(memory), memory.told, every=view.all_reasons),
+            *waits_of(told, candidates, known, view),
+            *waits_nowhere(nowhere, self._rates(memory), known, every=view.all_reasons),
         )
         return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
 

@@ -10,9 +10,9 @@ Deviation: OSDI 2020, section 4.3 divides throughput across entities; here it is
 needs no throughputs. `hierarchical` divides throughput.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -52,12 +52,12 @@ from shunter.events.facts.jobs import (
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.scheduling.carrying_out import CarryingOut
-from shunter.policies.gavel.scheduling.changes import changes_of
+from shunter.policies.gavel.scheduling.changes import changes_of, known_reasons
 from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
 from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
 from shunter.policies.gavel.scheduling.movable import may_leave, room_among
-from shunter.policies.gavel.scheduling.placements import as_placed
+from shunter.policies.gavel.scheduling.placements import Placements, as_placed
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
 from shunter.policies.gavel.scheduling.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
@@ -213,14 +213,27 @@ class TwoLevelPolicy:
         changes = (*changes, *cpu_starts(placement, view, changes))
         if self.carrying.scheme is not None:
             changes = as_placed(changes, seats)
-        waits = tuple(
-            (each.job.job_id, wait)
-            for each in candidates
-            if each.on is None and each.job.job_id not in seats.places
-            for wait in [_wait(each, seats.misfits.get(each.job.job_id), choice)]
-            if view.all_reasons or memory.told.get(each.job.job_id) is not wait.reason
-        )
+        waits = tuple(self._waits(memory, candidates, seats, choice, view))
         return Plan(changes, (), waits) if changes or waits else EMPTY_PLAN
+
+    def _waits(
+        self,
+        memory: TwoLevelMemory,
+        candidates: Sequence[Candidate],
+        seats: Placements,
+        choice: Choice,
+        view: View,
+    ) -> Iterator[tuple[JobId, Wait]]:
+        """Yield what holds back those that were given nothing, where it is new (or all)."""
+        known = known_reasons(view, memory.told)
+        for each in candidates:
+            job_id = each.job.job_id
+            if job_id in seats.places or (each.on is not None and not view.full_waits):
+                continue
+            misfit = None if each.on is not None else seats.misfits.get(job_id)
+            wait = _wait(each, misfit, choice, view)
+            if view.all_reasons or known(job_id) is not wait.reason:
+                yield job_id, wait
 
     def wake_at(self, memory: TwoLevelMemory) -> int | None:
         """Return the end of the turn, or when a rank changes, if anybody waits."""
@@ -299,10 +312,22 @@ class TwoLevelPolicy:
         return has.get(group, 0) / weight, had / weight, group
 
 
-def _wait(candidate: Candidate, misfit: Reason | None, choice: Choice) -> Wait:
-    """Return why a job waits that was given nothing; its evidence is of types on which it runs."""
+def _wait(candidate: Candidate, misfit: Reason | None, choice: Choice, view: View) -> Wait:
+    """Return why a job waits that was given nothing; its evidence is of types on which it runs.
+
+    One that loses its GPUs was outranked, as the change says.
+    """
     spec = candidate.job.spec
+    if not view.full_waits:  # as earlier versions told it
+        return Wait(misfit or Reason.outranked, spec.gpus, max(choice.room.values(), default=0))
     free = max((choice.room[name] for name in candidate.rates), default=0)
+    if candidate.on is not None:
+        return Wait(Reason.outranked, spec.gpus, free)
+    up = [view.pools[name].gpus_up for name in candidate.rates]
+    if not up:
+        return Wait(Reason.gpu_type_unavailable, spec.gpus)
+    if max(up) < spec.gpus:
+        return Wait(Reason.node_lost, spec.gpus, free)
     if misfit is None and spec.gpus <= free and not choice.may_use(candidate.job):
         return Wait(Reason.quota, spec.gpus, max(0, choice.quota_free[spec.queue]))
     return Wait(misfit or Reason.outranked, spec.gpus, free)
@@ -310,6 +335,8 @@ def _wait(candidate: Candidate, misfit: Reason | None, choice: Choice) -> Wait:
 
 class TwoLevelParams(PolicyParams):
     """Whose fairness it is, and what goes on inside."""
+
+    full_waits: ClassVar[bool] = True
 
     by: EntityBy = Field(default="user", description="who shares: user, queue or group")
     weights: dict[str, Weight] = Field(
