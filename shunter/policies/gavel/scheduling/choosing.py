@@ -123,8 +123,10 @@ def choose(ledger: Ledger, candidates: Sequence[Candidate], room: Room) -> Choic
     claims += _claims_of_pairs(ledger, candidates, room)
     claims.sort()  # ordinals and type are no two claims' alike, so that candidates do not compare
     _serve(choice, claims)
+    _stay(choice)
     if any(choice.room.values()):
         _fill(choice, candidates, claims)
+        _stay(choice)
     return choice
 
 
@@ -138,6 +140,23 @@ def _serve(choice: Choice, claims: Sequence[_Claim]) -> None:
                 break
         elif together[0].job.job_id not in chosen and together[-1].job.job_id not in chosen:
             choice.take_all(together, gpu_type)
+
+
+def _stay(choice: Choice) -> None:
+    """Let those stay that would lose their work by a move, where nobody else was given the room.
+
+    A job that begins anew each time would never end while its targets have it go round.
+    """
+    room = choice.room
+    for job_id, (candidate, gpu_type) in choice.chosen.items():
+        on, spec = candidate.on, candidate.job.spec
+        if on is None or on == gpu_type or job_id in choice.partners:
+            continue
+        gets_on = candidate.rates.get(on, 0.0) > 0 and room[on] >= spec.gpus
+        if spec.suspend_mode.loses_work and gets_on:
+            room[on] -= spec.gpus
+            room[gpu_type] += spec.gpus
+            choice.chosen[job_id] = candidate, on
 
 
 def _fill(choice: Choice, candidates: Sequence[Candidate], claims: Sequence[_Claim]) -> None:

@@ -17,6 +17,7 @@ from shunter.events.facts.decisions import (
 )
 from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from shunter.events.values.ids import GpuType
+from shunter.events.values.job_spec import SuspendMode
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.scheduling import GavelPolicy
 from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
@@ -245,3 +246,12 @@ def test_turn_begins_once_a_start_that_takes_longer_than_a_turn_is_over() -> Non
     assert outcome.of(JobSuspended)
     for left in outcome.of(JobSuspended):
         assert left.at_us - began[left.job_id, left.attempt] >= TURN_US
+
+
+def test_job_that_would_begin_anew_stays_where_nobody_wants_its_place() -> None:
+    """Its targets are halves of two types, between which others go to and fro."""
+    nodes = (node_added(0, 1, gpu_type="k80"), node_added(1, 1, gpu_type="v100"))
+    alone = trace_job(0, lasts=10 * TURN_US, suspend_mode=SuspendMode.restart)
+    outcome = run(World(servers=nodes, jobs=(alone,), round_us=TURN_US), gavel())
+    assert len(outcome.of(AllocationChanged)) == 1
+    assert outcome.ends_us() == {"j0": 10 * TURN_US}
