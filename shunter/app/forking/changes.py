@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from shunter.app.config.changed import changed_runtime
 from shunter.app.config.cluster_section import ClusterSection, NodeGroup, expanded_hostlist
 from shunter.app.config.keys import parse_path
 from shunter.app.config.layers import parse_value
 from shunter.app.config.policies import find_policy
 from shunter.app.config.policy import PolicySection
-from shunter.app.config.resolved import recorded_runtime
+from shunter.app.config.resolved import refuse_callers
 from shunter.app.forking.fork import Change
 from shunter.core.cluster import Health
 from shunter.core.state import State
@@ -82,14 +83,9 @@ def change_of(
     other = other_start(started, wishes)
     if other is None:
         return Change(added=added, removed=removed, without=users)
-    runtime = recorded_runtime(other.config)
+    runtime = changed_runtime(started.config, other.config)
     policy = runtime.policy
     other = replace(other, policy=policy.name, policy_version=policy.version)
-    if getattr(policy, "needs_slicing", False) and not runtime.rules.takes_turns:
-        raise ConfigError(
-            f"policy {policy.name} shares GPUs in turns: say how, with "
-            "--set policy.slicing.quantum=60s"
-        )
     run = policy, runtime.rules
     return Change(other, run, added=added, removed=removed, without=users)
 
@@ -107,22 +103,35 @@ def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted |
     section = document["policy"]
     if policy is None and not settings and not _calls(section):
         return None
+    if _calls(section):
+        section["decentralised"]["schedulers"] = "built_in"
     if policy is not None and policy != section["name"]:
         find_policy(policy)
         section["name"], section["params"] = policy, {}
+    paths = []
     for text in settings:
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: expected KEY=VALUE, such as policy.round=300s")
         path = _path_of(key.strip(), section["name"])
         _put(document, path, parse_value(value), key.strip())
-    if _calls(section):
-        section["decentralised"]["schedulers"] = "built_in"
+        paths.append(path)
+    _drop_idle(section, paths)
     chosen = section["params"].get(section["name"], {})
     section["params"] = {section["name"]: chosen}
     _check(section, chosen)
+    refuse_callers(PolicySection.model_validate_json(json.dumps(section)))
     config = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return replace(started, config=config)
+
+
+def _drop_idle(section: dict[str, Any], paths: Sequence[Sequence[str]]) -> None:
+    """Drop keys of sizing that nobody set here and that another kind of sizing does not use."""
+    sizing = section.get("sizing")
+    used = {"correct_beyond": sizing not in (None, "proportional"), "solve_limit": sizing == "opt"}
+    for key, is_used in used.items():
+        if not is_used and ["policy", key] not in [list(path) for path in paths]:
+            section.pop(key, None)
 
 
 def callers_propose(started: SchedulerStarted) -> bool:

@@ -1,16 +1,18 @@
 """A log played on from a moment: under its own policy it is what happened, whatever the policy."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-from shunter.app.forking.changes import Wishes
+from shunter.app.forking.changes import Wishes, other_start
 from shunter.app.forking.scenario import Played, Scenario, play
 from shunter.errors import ConfigError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.allocation import Allocation
@@ -173,6 +175,19 @@ def test_jobs_of_a_user_are_left_out(log: str) -> None:
         ({"settings": ("las.queues_gpu_s=[5]",)}, ConfigError, "such as fifo.KEY"),
         ({"settings": ("policy.params.las.queues_gpu_s=[5]",)}, ConfigError, "such as fifo.KEY"),
         ({"policy": "gandiva"}, ConfigError, "policy.slicing"),
+        (
+            {"policy": "las", "settings": ("policy.trigger=event", "las.queues_gpu_s=[]")},
+            ConfigError,
+            "expected policy.trigger = 'round'",
+        ),
+        (
+            {"settings": ("policy.decentralised.schedulers=callers",)},
+            ConfigError,
+            "nobody calls in a simulation",
+        ),
+        ({"settings": ("policy.sizing=proportional",)}, ConfigError, "nodes.0: expected cpus"),
+        ({"settings": ("policy.solve_limit=3s",)}, ConfigError, "only sizing 'opt' searches"),
+        ({"policy": "min_cost"}, ConfigError, "min_cost.prices"),
         ({"added": ("gpu9",)}, ConfigError, "expected KEY=VALUE"),
         ({"added": ("name=gpu9,gpu=8",)}, ConfigError, "gpu"),
         ({"added": ("name=gpu1,gpus=4",)}, UsageError, "gpu1"),
@@ -190,3 +205,28 @@ def test_wish_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         played_with(log, **wishes)
+
+
+def test_what_does_not_go_together_with_the_world_is_refused(tmp_path: Path) -> None:
+    lease = {"end_seen": "at_lease_end", "credit": "at_grant"}
+    url = simulated(tmp_path, tree("las", simulation={"lease": lease}))
+
+    with pytest.raises(ConfigError, match="needs rounds"):
+        play(Scenario(url, "e150", Wishes(settings=("policy.trigger=event",))))
+
+
+def test_keys_of_another_kind_of_sizing_are_dropped_unless_they_are_asked_for() -> None:
+    """A log records from which part on speeds correct a table, whether anybody set it or not."""
+    policy = {"name": "fifo", "params": {}, "sizing": "tune", "correct_beyond": 0.1}
+    started = SchedulerStarted(0, 1, "0", "fifo", "1", 0, json.dumps({"policy": policy}))
+
+    def changed(*settings: str) -> dict[str, object]:
+        other = other_start(started, Wishes(settings=settings))
+        assert other is not None
+        section: dict[str, object] = json.loads(other.config)["policy"]
+        return section
+
+    assert "correct_beyond" not in changed("policy.sizing=proportional")
+    assert changed("policy.sizing=greedy")["correct_beyond"] == 0.1
+    asked = changed("policy.sizing=proportional", "policy.correct_beyond=0.2")
+    assert asked["correct_beyond"] == 0.2
