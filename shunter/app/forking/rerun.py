@@ -48,6 +48,8 @@ async def rerun_to(
     work_of: WorkOf,
     change: Change,
     listeners: Iterable[Observers] = (),
+    *,
+    now_us: int = 0,
 ) -> Standing:
     """Return a run as it was after an event and what else happened at its instant.
 
@@ -60,6 +62,8 @@ async def rerun_to(
         work_of: tells the work of jobs that have not ended.
         change: whose jobs do not come after that event.
         listeners: told of each fact from the beginning on.
+        now_us: the instant up to which it is run on, if that is later and nothing was recorded
+            in between.
     Raises:
         UsageError: it comes out otherwise than it was, or has more than one term.
     """
@@ -89,7 +93,9 @@ async def rerun_to(
         await _run_to(core, world, seq, at_us)
     await _hold_to_log(reader, core, started)
     assert isinstance(core.past, MemoryPastJobs), "a run of its own has all its past"
-    run, now_us = (policy, rules), core.state.now_us
+    if now_us > core.state.now_us:
+        await run_rounds(core, world, Discarding(), core.state.now_us, now_us)
+    run, now_us = (policy, rules), max(core.state.now_us, now_us)
     return Standing(
         core.state, core.past, world, run, core.memory, core.replan_needed, now_us, core
     )

@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections.abc import Sequence
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -26,7 +28,8 @@ POLICIES = sorted(
     if point.value.startswith("shunter.policies.")
 )
 COSTLY = {"simulation": {"costs": COSTS, "samples": SAMPLES}}
-ROUND_US = 60_000_000
+S = 1_000_000
+ROUND_US = 60 * S
 PRICES = {"prices": {"v100": 2.0}}
 SECTIONS = {
     "gandiva": {"policy": {"name": "gandiva", "slicing": SLICING}},
@@ -56,6 +59,46 @@ def test_same_policy_does_what_happened_from_the_state_alone(name: str, tmp_path
     assert len(played.stories) > 10
     assert dict(played.stories) == dict(played.recorded)
     assert not any("made again" in each for each in played.assumptions)
+
+
+@pytest.mark.parametrize("sections", [{}, COSTLY], ids=["state", "rerun"])
+@pytest.mark.parametrize("trigger", ["round", "event"])
+@pytest.mark.parametrize("name", ["fifo_easy", "las", "tiresias"])
+def test_same_policy_does_what_happened_from_between_two_events(
+    name: str, trigger: str, sections: dict[str, object], tmp_path: Path
+) -> None:
+    url = simulated(tmp_path, tree(name, policy={"name": name, "trigger": trigger}, **sections))
+    instants = sorted({each.at_us for each in asyncio.run(events_of(url))})
+    gaps = [pair for pair in pairwise(instants) if pair[1] - pair[0] > 10 * S]
+
+    for before_us, after_us in Random(7).sample(gaps[: len(gaps) // 2], 3):
+        at_us = (before_us + after_us) // 2 // S * S + S // 8
+        played = play(Scenario(url, f"{at_us / S}s"))
+
+        assert before_us < played.at_us == at_us < after_us
+        assert len(played.stories) > 10
+        assert dict(played.stories) == dict(played.recorded)
+
+
+@pytest.mark.parametrize("sections", [{}, COSTLY], ids=["state", "rerun"])
+def test_fork_begins_at_the_instant_asked_for(sections: dict[str, object], tmp_path: Path) -> None:
+    """Goal: nobody has a new server, and no other policy decides, before it is there."""
+    url = simulated(tmp_path, tree("fifo_easy", **sections))
+    instants = sorted({each.at_us for each in asyncio.run(events_of(url))})
+    early = [pair for pair in pairwise(instants) if pair[0] > 600 * S]
+    before_us = next(first for first, then in early if then - first > 300 * S)
+    at_us = before_us + 100 * S
+    moment = f"{at_us / S}s"
+
+    for wishes in (Wishes(added=("name=new[1-4],gpus=8,type=v100",)), Wishes(policy="srtf")):
+        played = play(Scenario(url, moment, wishes))
+
+        assert played.at_us == at_us
+        starts = [each.first_start_us or 0 for each in played.stories.values()]
+        assert not [each for each in starts if before_us < each < at_us]
+        assert dict(played.stories) != dict(played.recorded)
+    last = max(seq for seq, each in enumerate(asyncio.run(events_of(url)), 1) if each.at_us < at_us)
+    assert play(Scenario(url, f"e{last}")).at_us == before_us
 
 
 @pytest.mark.parametrize(
