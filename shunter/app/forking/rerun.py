@@ -6,6 +6,7 @@ run is made again from its beginning, and held to the log at the moment where it
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from shunter.app.forking.assumptions import NOT_IN_LOG
 from shunter.app.forking.fork import (
@@ -32,7 +33,7 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 
-__all__ = ["NOT_THE_SAME", "rerun_to"]
+__all__ = ["NOT_THE_SAME", "gone_on", "rerun_to"]
 
 NOT_THE_SAME = "the run could not be made again as it was"
 
@@ -48,8 +49,6 @@ async def rerun_to(
     work_of: WorkOf,
     change: Change,
     listeners: Iterable[Observers] = (),
-    *,
-    now_us: int = 0,
 ) -> Standing:
     """Return a run as it was after an event and what else happened at its instant.
 
@@ -62,8 +61,6 @@ async def rerun_to(
         work_of: tells the work of jobs that have not ended.
         change: whose jobs do not come after that event.
         listeners: told of each fact from the beginning on.
-        now_us: the instant up to which it is run on, if that is later and nothing was recorded
-            in between.
     Raises:
         UsageError: it comes out otherwise than it was, or has more than one term.
     """
@@ -93,12 +90,19 @@ async def rerun_to(
         await _run_to(core, world, seq, at_us)
     await _hold_to_log(reader, core, started)
     assert isinstance(core.past, MemoryPastJobs), "a run of its own has all its past"
-    if now_us > core.state.now_us:
-        await run_rounds(core, world, Discarding(), core.state.now_us, now_us)
-    run, now_us = (policy, rules), max(core.state.now_us, now_us)
+    run, now_us = (policy, rules), core.state.now_us
     return Standing(
         core.state, core.past, world, run, core.memory, core.replan_needed, now_us, core
     )
+
+
+async def gone_on(standing: Standing, now_us: int) -> Standing:
+    """Return a run that has gone on up to an instant, with nothing recorded."""
+    core = standing.core
+    if core is None or now_us <= standing.now_us:
+        return standing
+    await run_rounds(core, standing.world, Discarding(), standing.now_us, now_us)
+    return replace(standing, now_us=now_us)
 
 
 async def _run_to(core: Scheduler, world: Backend, seq: int, at_us: int) -> None:

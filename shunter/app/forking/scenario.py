@@ -16,7 +16,7 @@ from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.app.forking.future import Future, read_future
 from shunter.app.forking.measured import measure
 from shunter.app.forking.remaining import Worked, WorkEstimates
-from shunter.app.forking.rerun import rerun_to
+from shunter.app.forking.rerun import gone_on, rerun_to
 from shunter.app.predictions.history import read_history
 from shunter.app.replaying.lookup import first_start, place_of
 from shunter.app.replaying.recorded_terms import origin_of
@@ -181,7 +181,7 @@ class Staged:
             return standing_at(
                 self.point, self._make_world(), self.future, work_of, change, self.at_us
             )
-        return await rerun_to(
+        standing = await rerun_to(
             reader,
             self.point.seq,
             rebuild,
@@ -190,8 +190,8 @@ class Staged:
             work_of,
             change,
             [ledger.observers()],
-            now_us=self.at_us,
         )
+        return await gone_on(standing, self.at_us)
 
     def _make_world(self) -> MakeWorld:
         change, started, parts = self.change, self.point.started, self.parts

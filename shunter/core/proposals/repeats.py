@@ -81,7 +81,7 @@ class Repeats:
 
 
 def only_counts(event: Event) -> bool:
-    """Say whether a fact tells how many rejections there were: nothing comes in with it.
+    """Say whether a fact tells how many rejections there were, and no more.
 
     It is taken as observed, since nothing else in a log says so. The scheduler itself tells it once
     its round is over, and no plan is due by that.
