@@ -248,12 +248,14 @@ def _counterfactual_rows(document: "Answer") -> list[tuple[str, str]]:
     if tried["starts"] is not None:
         is_told = bool(document["would_start_if"])
         return [] if is_told else [("starts if", f"nothing changes: at {tried['starts']}")]
-    if not tried["found"]:
-        what = (
-            f"none of {tried['tried']} changes that were tried starts it" if tried["tried"] else ""
-        )
-        return [("starts if", what or "its policy cannot be asked here, so nothing was tried")]
-    return [("starts if", f"{each['words']}: at {each['starts']}") for each in tried["found"]]
+    not_tried = [("not tried", words) for words in tried["not_tried"]]
+    if tried["found"]:
+        found = [("starts if", f"{each['words']}: at {each['starts']}") for each in tried["found"]]
+        return [*found, *not_tried]
+    if not tried["tried"]:
+        return [("starts if", "its policy cannot be asked here, so nothing was tried")]
+    none = ("starts if", f"none of {tried['tried']} changes that were tried starts it")
+    return [none, *(("tried", words) for words in tried["tried_words"]), *not_tried]
 
 
 def _blocker(blocker: "Answer") -> str:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from shunter.workloads.sensitivity import SensitivityFile
     from shunter.workloads.throughputs import ThroughputFile
 
-__all__ = ["LoadedConfig", "load_config", "make_config"]
+__all__ = ["LoadedConfig", "load_config", "make_config", "refused_at_events"]
 
 
 SkewTables = Mapping[str, Mapping[str, ModelSkew]]
@@ -188,7 +188,7 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
         faults += faults_of(error, Config, tree)
     faults += _lacking_jobs(tree, config)
     params = _checked_params(tree, faults)
-    faults += _refused_at_events(config, params)
+    faults += refused_at_events(config, params)
     faults += unsized(config)
     faults += _unknown_world(config)
     read = known.tables if known is not None else {}
@@ -343,9 +343,7 @@ def _checked_params(tree: Mapping[str, object], faults: list[Fault]) -> dict[str
     return params
 
 
-def _refused_at_events(
-    config: Config | None, params: Mapping[str, PolicyParams]
-) -> Iterator[Fault]:
+def refused_at_events(config: Config | None, params: Mapping[str, PolicyParams]) -> Iterator[Fault]:
     """Yield what is wrong where a policy is to decide at every event that cannot."""
     if config is None or config.policy.round_us or config.policy.name not in params:
         return

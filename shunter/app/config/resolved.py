@@ -37,6 +37,8 @@ __all__ = [
     "recorded_runtime",
     "recorded_sensitivity",
     "recorded_throughputs",
+    "refuse_callers",
+    "refuse_misfits",
 ]
 
 
@@ -213,18 +215,9 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     policy = informed(policy, loaded.throughputs)
     policy = section.sized(policy, sensitivity, is_live=config.backend.is_live)
     policy = section.making_room(section.proposing(policy))
-    if section.waits_for_callers and not config.backend.is_live:
-        raise ConfigError(
-            "policy.decentralised.schedulers: nobody calls in a simulation, so no job would start; "
-            "expected 'built_in', not 'callers'"
-        )
-    policy = fitted(policy, config.cluster)
-    if getattr(policy, "needs_slicing", False) and section.slicing is None:
-        raise ConfigError(
-            f"policy {policy.name} shares GPUs in turns: name how as [policy.slicing], with "
-            "quantum = '60s', say"
-        )
-    _check_trials(config, loaded.chosen_params)
+    if not config.backend.is_live:
+        refuse_callers(section)
+    refuse_misfits(config, policy, loaded.chosen_params, is_live=config.backend.is_live)
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -246,7 +239,34 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     return PolicyRuntime(policy, rules)
 
 
-def _check_trials(config: Config, params: Any) -> None:
+def refuse_callers(section: PolicySection) -> None:
+    """Raise ConfigError if jobs of a simulation are to wait for callers."""
+    if section.waits_for_callers:
+        raise ConfigError(
+            "policy.decentralised.schedulers: nobody calls in a simulation, so no job would start; "
+            "expected 'built_in', not 'callers'"
+        )
+
+
+def refuse_misfits(config: Config, policy: AnyPolicy, params: Any, *, is_live: bool) -> None:
+    """Raise ConfigError if a policy does not go together with the rest of a config.
+
+    Args:
+        config: the whole of it.
+        policy: as it was built from it.
+        params: the parameters of the policy.
+        is_live: whether live jobs are measured, as often as it takes.
+    """
+    fitted(policy, config.cluster)
+    if getattr(policy, "needs_slicing", False) and config.policy.slicing is None:
+        raise ConfigError(
+            f"policy {policy.name} shares GPUs in turns: name how as [policy.slicing], with "
+            "quantum = '60s', say"
+        )
+    _check_trials(config, params, is_live=is_live)
+
+
+def _check_trials(config: Config, params: Any, *, is_live: bool) -> None:
     """Refuse trials that are too short, or in which jobs would not be measured."""
     probes_us: Mapping[str, int] = getattr(params, "probes_us", {})
     slicing = config.policy.slicing
@@ -258,7 +278,7 @@ def _check_trials(config: Config, params: Any) -> None:
                 "measures nothing"
             )
     needed_us: int | None = getattr(params, "needs_samples_us", None)
-    if needed_us is None or config.backend.is_live:
+    if needed_us is None or is_live:
         return  # live they are sampled as often as it takes
     if not 0 < config.simulation.samples.every <= needed_us:
         raise ConfigError(

@@ -9,11 +9,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from shunter.app.config.cluster_section import ClusterSection, NodeGroup, expanded_hostlist
-from shunter.app.config.keys import parse_path
+from shunter.app.config.faults import Fault, faults_of
+from shunter.app.config.keys import parse_path, path_text
 from shunter.app.config.layers import parse_value
-from shunter.app.config.policies import find_policy
+from shunter.app.config.loading import refused_at_events
+from shunter.app.config.model import Config, unsized
+from shunter.app.config.policies import equipped, find_policy
 from shunter.app.config.policy import PolicySection
-from shunter.app.config.resolved import recorded_runtime
+from shunter.app.config.resolved import (
+    PolicyRuntime,
+    recorded_runtime,
+    refuse_callers,
+    refuse_misfits,
+)
 from shunter.app.forking.fork import Change
 from shunter.core.cluster import Health
 from shunter.core.state import State
@@ -25,6 +33,9 @@ from shunter.events.values.ids import NodeName, UserName
 __all__ = ["NOBODY_CALLS", "Wishes", "callers_propose", "change_of", "other_start"]
 
 NOBODY_CALLS = "nobody calls in a fork, so job schedulers in here propose places"
+
+_SIMULATED = ("schema", "seed", "cluster", "policy", "queues", "simulation")
+"""The tables of a record that are as they are in a config file."""
 
 _EXAMPLE = "such as name=gpu9,gpus=8,type=v100"
 
@@ -82,14 +93,9 @@ def change_of(
     other = other_start(started, wishes)
     if other is None:
         return Change(added=added, removed=removed, without=users)
-    runtime = recorded_runtime(other.config)
+    runtime = _changed_runtime(started.config, other.config)
     policy = runtime.policy
     other = replace(other, policy=policy.name, policy_version=policy.version)
-    if getattr(policy, "needs_slicing", False) and not runtime.rules.takes_turns:
-        raise ConfigError(
-            f"policy {policy.name} shares GPUs in turns: say how, with "
-            "--set policy.slicing.quantum=60s"
-        )
     run = policy, runtime.rules
     return Change(other, run, added=added, removed=removed, without=users)
 
@@ -107,22 +113,35 @@ def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted |
     section = document["policy"]
     if policy is None and not settings and not _calls(section):
         return None
+    if _calls(section):
+        section["decentralised"]["schedulers"] = "built_in"
     if policy is not None and policy != section["name"]:
         find_policy(policy)
         section["name"], section["params"] = policy, {}
+    paths = []
     for text in settings:
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: expected KEY=VALUE, such as policy.round=300s")
         path = _path_of(key.strip(), section["name"])
         _put(document, path, parse_value(value), key.strip())
-    if _calls(section):
-        section["decentralised"]["schedulers"] = "built_in"
+        paths.append(path)
+    _drop_idle(section, paths)
     chosen = section["params"].get(section["name"], {})
     section["params"] = {section["name"]: chosen}
     _check(section, chosen)
+    refuse_callers(PolicySection.model_validate_json(json.dumps(section)))
     config = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return replace(started, config=config)
+
+
+def _drop_idle(section: dict[str, Any], paths: Sequence[Sequence[str]]) -> None:
+    """Drop keys of sizing that nobody set here and that its kind does not use."""
+    sizing = section.get("sizing")
+    used = {"correct_beyond": sizing not in (None, "proportional"), "solve_limit": sizing == "opt"}
+    for key, is_used in used.items():
+        if not is_used and ["policy", key] not in [list(path) for path in paths]:
+            section.pop(key, None)
 
 
 def callers_propose(started: SchedulerStarted) -> bool:
@@ -213,3 +232,49 @@ def _names(text: str) -> Sequence[NodeName]:
 def _split(text: str) -> Sequence[str]:
     """Return the parts of a text between its commas, but for those in brackets."""
     return re.split(r",(?![^\[]*\])", text)
+
+
+def _changed_runtime(before: str, record: str) -> PolicyRuntime:
+    """Return the policy and the rules of a record that was changed.
+
+    A record is no config file: paths and tables are left out of it, and some keys are settled. So
+    what was wrong with it already is not asked about again, only what the other values bring.
+
+    Args:
+        before: the record as it is in the log.
+        record: the same with other values in `policy`.
+    Raises:
+        ConfigError: the values do not go together with each other, or with the cluster.
+    """
+    config, faults = _checked(record)
+    known = _checked(before)[1]
+    if new := [each for each in faults if each not in known]:
+        raise ConfigError("\n".join(_line(each) for each in new))
+    runtime = recorded_runtime(record)
+    equipped(runtime.policy)
+    if config is not None:
+        refuse_misfits(config, runtime.policy, _params_of(config), is_live=runtime.rules.is_live)
+    return runtime
+
+
+def _checked(record: str) -> tuple[Config | None, list[Fault]]:
+    """Return the config of a simulation by a record, and what is wrong with it."""
+    document = json.loads(record)
+    tree = {key: document[key] for key in _SIMULATED if key in document}
+    tree["simulation"]["costs"].pop("gpu_copy_mb_s", None)  # its table is in no record
+    try:
+        config = Config.model_validate_json(json.dumps(tree))
+    except ValidationError as error:
+        return None, faults_of(error, Config, tree)
+    params = {config.policy.name: _params_of(config)}
+    return config, [*refused_at_events(config, params), *unsized(config)]
+
+
+def _params_of(config: Config) -> Any:
+    section = config.policy
+    table = section.params.get(section.name, {})
+    return find_policy(section.name).Params.model_validate_json(json.dumps(table))
+
+
+def _line(fault: Fault) -> str:
+    return f"{path_text(fault.path)}: {fault.what}" if fault.path else fault.what

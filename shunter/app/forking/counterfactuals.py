@@ -6,12 +6,12 @@ that goes on for two plans, and only what gives the job GPUs there is told. The 
 the orders and facts that they would be, so this is the same for every policy.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from shunter.app.counting import counted
+from shunter.app.forking.candidates import candidates, not_tried
 from shunter.app.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.app.forking.fork import Change, MakeWorld, fork_at, standing_at
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
@@ -22,13 +22,11 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.simulated_world import WorldParts, recorded_parts, simulated_world
 from shunter.backends.simulated.failures import RecordedFailures
 from shunter.backends.simulated.resuming import Resumed, TotalWork
-from shunter.core.cluster import Server
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Input, ResizeJob
+from shunter.core.intake.inputs import ResizeJob
 from shunter.core.interfaces import Backend
 from shunter.core.state import WAITING, Job, JobPhase, State
-from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.trace import TraceJob
 
@@ -41,11 +39,6 @@ __all__ = [
     "starts_if",
 ]
 
-ENDS_MOST = 3
-"""So many jobs are tried whose end alone might do."""
-
-BY = "why"
-
 WorldWith = Callable[[Change], MakeWorld]
 """Makes the simulated world that goes on from a state, for a change that is tried."""
 
@@ -54,7 +47,8 @@ WorldWith = Callable[[Change], MakeWorld]
 class Counterfactual:
     """A change with which a job starts, in words, and when that would be.
 
-    `kind` is what is changed; `jobs` are those that would end.
+    `kind` is what is changed; `jobs` are those that would end, well under `good_end` and
+    `good_ends`.
     """
 
     kind: str
@@ -65,19 +59,15 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class Counterfactuals:
-    """What was found of `tried` changes; `starts_us`: when it starts without any."""
+    """What was found of the changes that were `tried`, and when without any.
+
+    `not_tried` are sentences about ends that the job needs and that could not be tried.
+    """
 
     found: tuple[Counterfactual, ...]
-    tried: int
+    tried: tuple[str, ...] = ()
     starts_us: int | None = None
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    kind: str
-    words: str
-    change: Change
-    jobs: tuple[JobId, ...] = ()
+    not_tried: tuple[str, ...] = ()
 
 
 def recorded_world_with(parts: WorldParts) -> WorldWith:
@@ -104,25 +94,26 @@ async def counterfactuals(
     state = point.state()
     job = state.jobs.get(job_id)
     if job is None or job.phase is not WAITING or not _can_plan(point):
-        return Counterfactuals((), 0)
+        return Counterfactuals(())
     now_us = max(state.now_us, at_us)
     works = _KnownWork(state.durations_us, point.rules.seed, now_us)
     starts_us = await _starts_us(point, world_with, job_id, Change(), works)
     if starts_us is not None:
-        return Counterfactuals((), 0, starts_us)
+        return Counterfactuals((), starts_us=starts_us)
     found: list[Counterfactual] = []
-    tried = 0
+    tried: list[str] = []
     done: set[str] = set()
-    for candidate in _candidates(state, job, blockers, now_us):
+    for candidate in candidates(state, job, blockers, now_us):
         if candidate.kind in done:
             continue
-        tried += 1
-        starts_us = await _starts_us(point, world_with, job_id, candidate.change, works)
+        tried.append(candidate.words)
+        trial = works.with_finished(candidate.finished)
+        starts_us = await _starts_us(point, world_with, job_id, candidate.change, trial)
         if starts_us is not None:
             found.append(Counterfactual(candidate.kind, candidate.words, starts_us, candidate.jobs))
-            if candidate.kind != "end":
+            if candidate.kind not in ("end", "good_end"):
                 done.add(candidate.kind)
-    return Counterfactuals(tuple(found), tried)
+    return Counterfactuals(tuple(found), tuple(tried), not_tried=not_tried(state, job))
 
 
 async def starts_if(reader: LogReader, found: Explanation, rebuild: Rebuild) -> Any:
@@ -150,7 +141,9 @@ def _document(point: ForkPoint, tried: Counterfactuals) -> dict[str, Any]:
     starts = None if tried.starts_us is None else clock(tried.starts_us)
     return {
         "evidence": "simulated",
-        "tried": tried.tried,
+        "tried": len(tried.tried),
+        "tried_words": list(tried.tried),
+        "not_tried": list(tried.not_tried),
         "starts_us": tried.starts_us,
         "starts": starts,
         "found": [
@@ -212,103 +205,31 @@ def _world(parts: WorldParts, change: Change) -> MakeWorld:
 
 
 class _KnownWork:
-    """The work that a trace tells, or what is probable at an instant."""
+    """The work that a trace tells, or what is probable at an instant.
 
-    def __init__(self, durations_us: Mapping[JobId, int], seed: int, now_us: int) -> None:
+    Jobs that are `finished` have no more than they have done by then.
+    """
+
+    def __init__(
+        self,
+        durations_us: Mapping[JobId, int],
+        seed: int,
+        now_us: int,
+        finished: frozenset[JobId] = frozenset(),
+    ) -> None:
         self.now_us = now_us
         self._durations_us = durations_us
+        self._seed = seed
+        self._finished = finished
         self._estimates = WorkEstimates((), seed)
 
+    def with_finished(self, finished: frozenset[JobId]) -> "_KnownWork":
+        return _KnownWork(self._durations_us, self._seed, self.now_us, finished)
+
     def work_of(self, job_id: JobId, spec: JobSpec, job: Job | None, now_us: int) -> TotalWork:
+        if job_id in self._finished:
+            return TotalWork(0)  # less than is done counts as that
         known_us = self._durations_us.get(job_id)
         if known_us is not None:
             return TotalWork(known_us)
         return self._estimates.work_of(job_id, spec, job, now_us)
-
-
-def _candidates(
-    state: State, job: Job, blockers: Sequence[JobId], now_us: int
-) -> Iterator[_Candidate]:
-    """Yield changes, of each kind the smallest first."""
-    ends = _who_might_end(state, job, blockers)
-    for other in ends[:ENDS_MOST]:
-        change = Change(orders=(CancelJob(now_us, other, BY),))
-        yield _Candidate("end", f"{other} ended now", change, (other,))
-    if len(ends) > 1:
-        orders = tuple(CancelJob(now_us, other, BY) for other in ends)
-        names = ", ".join(ends[:ENDS_MOST])
-        hidden = len(ends) - ENDS_MOST
-        more = f" and {counted(hidden, 'other')}" if hidden > 0 else ""
-        yield _Candidate(
-            "ends", f"{names}{more} ended now, all of them", Change(orders=orders), ends
-        )
-    yield from _own_changes(job, now_us)
-    yield from _quotas(state, job, now_us)
-    yield from _servers(state, job)
-
-
-def _own_changes(job: Job, now_us: int) -> Iterator[_Candidate]:
-    """Yield what the owner of a job could change."""
-    sizes = [job.spec.gpus // parts for parts in (2, 4, 8) if job.spec.gpus % parts == 0]
-    for gpus in sizes:
-        if gpus >= 1:
-            order: Input = ResizeJob(now_us, job.job_id, gpus, BY)
-            change = Change(orders=(order,))
-            yield _Candidate("size", f"it asked for {counted(gpus, 'GPU')}", change)
-    for priority in (job.priority + 1, job.priority + 100):
-        order = ChangePriority(now_us, job.job_id, priority, BY)
-        change = Change(orders=(order,))
-        yield _Candidate("priority", f"its priority were {priority}", change)
-
-
-def _quotas(state: State, job: Job, now_us: int) -> Iterator[_Candidate]:
-    """Yield the quota of its queue with room for a job."""
-    queue = state.queues.get(job.spec.queue)
-    if queue is None or queue.quota_gpus is None:
-        return
-    quota = max(queue.gpus + job.spec.gpus, queue.quota_gpus + 1)
-    fact = QuotaChanged(now_us, queue.name, quota, queue.weight, queue.users)
-    words = f"the quota of queue {queue.name} were {counted(quota, 'GPU')}"
-    yield _Candidate("quota", words, Change(facts=(fact,)))
-
-
-def _servers(state: State, job: Job) -> Iterator[_Candidate]:
-    """Yield servers like those that there are, as few of a kind as might do."""
-    kinds: dict[str, Server] = {}
-    for server in state.cluster.servers.values():
-        where = server.configuration
-        if not job.demand.gpu_types or where.gpu_type in job.demand.gpu_types:
-            known = kinds.get(where.gpu_type)
-            if known is None or known.configuration.gpus < where.gpus:
-                kinds[where.gpu_type] = server
-    for gpu_type, server in sorted(kinds.items()):
-        where = server.configuration
-        if not where.gpus:
-            continue
-        whole = -(-job.spec.gpus // where.gpus)
-        for count in sorted({1, whole}):
-            added = [(NodeName(f"new-{number}"), where) for number in range(1, count + 1)]
-            words = (
-                f"{counted(count, 'server')} more with {counted(where.gpus, 'GPU')} "
-                f"of type {gpu_type or 'none'} joined"
-            )
-            yield _Candidate(f"servers {gpu_type}", words, Change(added=added))
-
-
-def _who_might_end(state: State, job: Job, blockers: Sequence[JobId]) -> tuple[JobId, ...]:
-    """Return jobs with GPUs whose end may help: those told, else the largest."""
-    told = [each for each in blockers if each in state.jobs and state.jobs[each].allocation.shares]
-    if told:
-        return tuple(told)
-    types = job.demand.gpu_types
-
-    def is_there(other: Job) -> bool:
-        servers = state.cluster.servers
-        return any(
-            not types or servers[share.node].configuration.gpu_type in types
-            for share in other.allocation.shares
-        )
-
-    holding = [each for each in state.jobs.values() if each.allocation.shares and is_there(each)]
-    holding.sort(key=lambda each: (-each.allocation.gpus, each.ordinal))
-    return tuple(each.job_id for each in holding[:ENDS_MOST])

@@ -306,6 +306,7 @@ def _scheduler(standing: Standing, change: Change, listeners: Iterable[Observers
     policy, rules = standing.run if change.run is None else change.run
     seed = rules.seed if change.seed is None else change.seed
     rules = replace(rules, instant=standing.world.instant, seed=seed)
+    standing.state.now_us = standing.now_us  # who begins anew begins then, not at the last event
     core = Scheduler(policy, rules, standing.state, listeners=listeners, past=standing.past)
     if change.run is None and standing.memory is not None:
         core.adopt(standing.memory, replan_needed=standing.replan_needed)

@@ -6,6 +6,7 @@ run is made again from its beginning, and held to the log at the moment where it
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from shunter.app.forking.assumptions import NOT_IN_LOG
 from shunter.app.forking.fork import (
@@ -32,7 +33,7 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 
-__all__ = ["NOT_THE_SAME", "rerun_to"]
+__all__ = ["NOT_THE_SAME", "gone_on", "rerun_to"]
 
 NOT_THE_SAME = "the run could not be made again as it was"
 
@@ -93,6 +94,15 @@ async def rerun_to(
     return Standing(
         core.state, core.past, world, run, core.memory, core.replan_needed, now_us, core
     )
+
+
+async def gone_on(standing: Standing, now_us: int) -> Standing:
+    """Return a run that has gone on up to an instant, with nothing recorded."""
+    core = standing.core
+    if core is None or now_us <= standing.now_us:
+        return standing
+    await run_rounds(core, standing.world, Discarding(), standing.now_us, now_us)
+    return replace(standing, now_us=now_us)
 
 
 async def _run_to(core: Scheduler, world: Backend, seq: int, at_us: int) -> None:

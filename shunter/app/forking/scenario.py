@@ -16,7 +16,7 @@ from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.app.forking.future import Future, read_future
 from shunter.app.forking.measured import measure
 from shunter.app.forking.remaining import Worked, WorkEstimates
-from shunter.app.forking.rerun import rerun_to
+from shunter.app.forking.rerun import gone_on, rerun_to
 from shunter.app.predictions.history import read_history
 from shunter.app.replaying.lookup import first_start, place_of
 from shunter.app.replaying.recorded_terms import origin_of
@@ -42,6 +42,7 @@ __all__ = ["Played", "Scenario", "Staged", "needs_rerun", "play", "recorded_worl
 class Scenario:
     """A fork of a log, `at` an event or instant (None: its end).
 
+    At an instant between two events it begins there: what was under way has gone on up to then.
     `seed` draws what is not known and is the chance of the policy; None: as it was in the log.
     """
 
@@ -92,7 +93,7 @@ async def _play(scenario: Scenario) -> Played:
         staged = await _staged(reader, scenario)
         future = staged.future
         standing = await staged.standing(reader, ledger)
-    at_us, seq = standing.state.now_us, standing.state.seq
+    at_us, seq = standing.now_us, standing.state.seq
     fork = fork_at(standing, staged.change, [ledger.observers()])
     await fork.run()
     started = staged.point.started
@@ -121,7 +122,7 @@ async def _play(scenario: Scenario) -> Played:
 
 async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
     origin = origin_of(await first_start(reader))
-    asked, _ = await place_of(reader, scenario.at, origin)
+    asked, at_us = await place_of(reader, scenario.at, origin)
     point = await fork_point(reader, await end_of_instant(reader, asked), rebuild)
     started, state = point.started, point.state()
     parts = recorded_parts(started.config)
@@ -143,7 +144,7 @@ async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
         parts = measured.parts(parts)
     seed = point.rules.seed if scenario.seed is None else scenario.seed
     estimates = WorkEstimates(await _worked(reader, future, started.simulated), seed)
-    return Staged(point, state, parts, change, future, estimates, is_rerun)
+    return Staged(point, state, parts, change, future, estimates, is_rerun, at_us)
 
 
 async def _worked(reader: LogReader, future: Future, simulated: bool) -> Sequence[Worked]:
@@ -159,7 +160,10 @@ async def _worked(reader: LogReader, future: Future, simulated: bool) -> Sequenc
 
 @dataclass(frozen=True)
 class Staged:
-    """What a fork is made of; `state` is that of the moment, only looked at."""
+    """What a fork is made of; `state` is that of the moment, only looked at.
+
+    `at_us` is the instant at which it begins, if that is later than the last event before it.
+    """
 
     point: ForkPoint
     state: State
@@ -168,13 +172,16 @@ class Staged:
     future: Future
     estimates: WorkEstimates
     is_rerun: bool
+    at_us: int = 0
 
     async def standing(self, reader: LogReader, ledger: JobLedger) -> Standing:
         """Return the state and the world to go on from."""
         work_of, change = self.estimates.work_of, self.change
         if not self.is_rerun:
-            return standing_at(self.point, self._make_world(), self.future, work_of, change)
-        return await rerun_to(
+            return standing_at(
+                self.point, self._make_world(), self.future, work_of, change, self.at_us
+            )
+        standing = await rerun_to(
             reader,
             self.point.seq,
             rebuild,
@@ -184,6 +191,7 @@ class Staged:
             change,
             [ledger.observers()],
         )
+        return await gone_on(standing, self.at_us)
 
     def _make_world(self) -> MakeWorld:
         change, started, parts = self.change, self.point.started, self.parts

@@ -13,7 +13,7 @@ Where nothing takes time (`instant`), nothing is open: the world is exactly the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.step_rate import StepRate
@@ -162,7 +162,11 @@ def _settle(world: World, job: Job, now_us: int) -> None:
         order = Migrate(job_id, attempt, target) if target.shares else Suspend(job_id, attempt)
         world.leave(order, now_us)
     elif not run.is_stopped:
-        run.end_us = world.end_us(run)
+        end_us = world.end_us(run)
+        # Work counts rounded down, so what is all done may have been so a moment ago. A new run
+        # makes void what was foreseen of it before.
+        run = replace(run, end_us=None if end_us is None else max(now_us, end_us))
+        world.work.runs[job_id] = run
         world.works_again(job_id, run, max(now_us, run.began_us))
 
 

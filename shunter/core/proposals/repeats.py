@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from shunter.core.proposals.approval import Refused
 from shunter.core.state import Job, State
 from shunter.events.facts.gangs import GangRejected
+from shunter.events.kinds import Event
 from shunter.events.values.causes import REPEATED
 from shunter.events.values.ids import JobId
 
-__all__ = ["WINDOW_US", "Repeats"]
+__all__ = ["WINDOW_US", "Repeats", "only_counts"]
 
 WINDOW_US = 60_000_000
 """What counts as a round where plans are made at events."""
@@ -77,3 +78,12 @@ class Repeats:
 
     def _number(self, at_us: int) -> int:
         return at_us // self._window_us
+
+
+def only_counts(event: Event) -> bool:
+    """Say whether a fact tells how many rejections there were, and no more.
+
+    It is taken as observed, since nothing else in a log says so. The scheduler itself tells it once
+    its round is over, and no plan is due by that.
+    """
+    return isinstance(event, GangRejected) and event.cause == REPEATED

@@ -46,6 +46,9 @@ def change_of(claim: Counterfactual, job: Job, point: ForkPoint) -> Change:
     if claim.kind in ("end", "ends"):
         assert all(other in claim.words for other in claim.jobs[:3])
         orders = [CancelJob(at_us, other, "test") for other in claim.jobs]
+    elif claim.kind in ("good_end", "good_ends"):
+        given_up = claim.jobs[len(ended_well(claim)) :]
+        orders = [CancelJob(at_us, other, "test") for other in given_up]
     elif claim.kind == "priority":
         orders = [ChangePriority(at_us, job.job_id, numbers[-1], "test")]
     elif claim.kind == "size":
@@ -64,6 +67,16 @@ def change_of(claim: Counterfactual, job: Job, point: ForkPoint) -> Change:
     return Change(orders=orders)
 
 
+def ended_well(claim: Counterfactual) -> Sequence[JobId]:
+    """Return the jobs that a claim says would end well, from its words."""
+    if not claim.kind.startswith("good"):
+        return ()
+    named = claim.words.partition(" ended well now")[0]
+    hidden = re.search(r" and (\d+) others?$", named)
+    count = named.count(",") + 1 + (int(hidden[1]) if hidden else 0)
+    return claim.jobs[:count]
+
+
 def _like(point: ForkPoint, gpus: int, gpu_type: str) -> ConfigurationSet:
     """Return what a server of so many GPUs of a type is made of."""
     servers = point.state().cluster.servers.values()
@@ -71,13 +84,19 @@ def _like(point: ForkPoint, gpus: int, gpu_type: str) -> ConfigurationSet:
     return next(each for each in there if (each.gpus, each.gpu_type) == (gpus, gpu_type))
 
 
-async def start_of(point: ForkPoint, job_id: JobId, change: Change, until_us: int) -> int | None:
+async def start_of(
+    point: ForkPoint,
+    job_id: JobId,
+    change: Change,
+    until_us: int,
+    finished: Sequence[JobId] = (),
+) -> int | None:
     """Return when a job has GPUs in a fork with a change; None: not up to a round after then."""
     durations_us = point.state().durations_us
     estimates = WorkEstimates((), point.rules.seed)
 
     def work_of(name: JobId, spec: JobSpec, job: Job | None, now_us: int) -> TotalWork:
-        known_us = durations_us.get(name)
+        known_us = 0 if name in finished else durations_us.get(name)
         return (
             estimates.work_of(name, spec, job, now_us) if known_us is None else TotalWork(known_us)
         )
@@ -114,7 +133,9 @@ async def checked(reader: LogReader) -> int:
         for claim in told.found:
             claims += 1
             change = change_of(claim, job, point)
-            assert await start_of(point, job.job_id, change, claim.starts_us) == claim.starts_us
+            well = ended_well(claim)
+            found_us = await start_of(point, job.job_id, change, claim.starts_us, well)
+            assert found_us == claim.starts_us
             without_us = await start_of(point, job.job_id, Change(), claim.starts_us)
             assert without_us is None or without_us > claim.starts_us
     return claims

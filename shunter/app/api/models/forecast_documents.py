@@ -55,7 +55,10 @@ class ForecastDocument(Document):
 class ChangePart(Model):
     """A change with which a job starts."""
 
-    kind: str = Field(description="what is changed: end, ends, size, priority, quota, servers")
+    kind: str = Field(
+        description="what is changed: end, ends, good_end, good_ends, size, priority, quota, "
+        "servers"
+    )
     words: str
     jobs: tuple[str, ...] = Field(description="those that would end")
     starts_us: int
@@ -66,7 +69,11 @@ class ChangesPart(Model):
     """What would make a job start, each change tried in a simulation."""
 
     evidence: Literal["simulated"]
-    tried: int
+    tried: int = Field(description="how many changes were tried")
+    tried_words: tuple[str, ...] = Field(description="each of them in words")
+    not_tried: tuple[str, ...] = Field(
+        description="ends that it needs and that could not be tried, in words"
+    )
     starts_us: int | None = Field(description="when it starts with no change; null: it does not")
     starts: Instant | None
     found: tuple[ChangePart, ...]

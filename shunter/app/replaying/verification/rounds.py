@@ -30,7 +30,7 @@ class RoundWatch:
         self._replan_needed = True
 
     def ran_out(self, at_us: int) -> None:
-        """Note that a time limit was over: no input, but a step that may plan."""
+        """Note what a step saw by itself, such as a time limit: it may plan."""
         self._from_us = at_us
 
     def planned(self, at_us: int) -> None:

@@ -18,6 +18,7 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild, Term, after_change
 from shunter.app.replaying.verification.derived import DerivedFacts
 from shunter.app.replaying.verification.rounds import RoundWatch
+from shunter.core.proposals.repeats import only_counts
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.scheduler import leaves_work
 from shunter.core.state import NO_RESULT, State
@@ -160,7 +161,8 @@ class Verifier:
     def _heard(self, event: Event) -> Divergence | None:
         """Note an input; a round that was due before it must be there already.
 
-        A time limit is no input: the scheduler itself saw that it was over.
+        The scheduler itself sees that a time limit is over, and tells how many rejections there
+        were: these are no inputs.
         """
         _, watch = self._active()
         if event.at_us > self.state.now_us:
@@ -169,7 +171,7 @@ class Verifier:
                 return self._missed(event, due_us)
         if type(event) in _SETTING:
             watch.changed()
-        elif isinstance(event, TimeLimitReached):
+        elif isinstance(event, TimeLimitReached) or only_counts(event):
             watch.ran_out(event.at_us)
         else:
             watch.heard(event.at_us)

@@ -1,16 +1,20 @@
 """A log played on from a moment: under its own policy it is what happened, whatever the policy."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from shunter.app.forking.changes import Wishes
+from shunter.app.forking.changes import Wishes, other_start
 from shunter.app.forking.scenario import Played, Scenario, play
 from shunter.errors import ConfigError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.allocation import Allocation
@@ -24,7 +28,8 @@ POLICIES = sorted(
     if point.value.startswith("shunter.policies.")
 )
 COSTLY = {"simulation": {"costs": COSTS, "samples": SAMPLES}}
-ROUND_US = 60_000_000
+S = 1_000_000
+ROUND_US = 60 * S
 PRICES = {"prices": {"v100": 2.0}}
 SECTIONS = {
     "gandiva": {"policy": {"name": "gandiva", "slicing": SLICING}},
@@ -54,6 +59,46 @@ def test_same_policy_does_what_happened_from_the_state_alone(name: str, tmp_path
     assert len(played.stories) > 10
     assert dict(played.stories) == dict(played.recorded)
     assert not any("made again" in each for each in played.assumptions)
+
+
+@pytest.mark.parametrize("sections", [{}, COSTLY], ids=["state", "rerun"])
+@pytest.mark.parametrize("trigger", ["round", "event"])
+@pytest.mark.parametrize("name", ["fifo_easy", "las", "tiresias"])
+def test_same_policy_does_what_happened_from_between_two_events(
+    name: str, trigger: str, sections: dict[str, object], tmp_path: Path
+) -> None:
+    url = simulated(tmp_path, tree(name, policy={"name": name, "trigger": trigger}, **sections))
+    instants = sorted({each.at_us for each in asyncio.run(events_of(url))})
+    gaps = [pair for pair in pairwise(instants) if pair[1] - pair[0] > 10 * S]
+
+    for before_us, after_us in Random(7).sample(gaps[: len(gaps) // 2], 3):
+        at_us = (before_us + after_us) // 2 // S * S + S // 8
+        played = play(Scenario(url, f"{at_us / S}s"))
+
+        assert before_us < played.at_us == at_us < after_us
+        assert len(played.stories) > 10
+        assert dict(played.stories) == dict(played.recorded)
+
+
+@pytest.mark.parametrize("sections", [{}, COSTLY], ids=["state", "rerun"])
+def test_fork_begins_at_the_instant_asked_for(sections: dict[str, object], tmp_path: Path) -> None:
+    """Goal: nobody has a new server, and no other policy decides, before it is there."""
+    url = simulated(tmp_path, tree("fifo_easy", **sections))
+    instants = sorted({each.at_us for each in asyncio.run(events_of(url))})
+    early = [pair for pair in pairwise(instants) if pair[0] > 600 * S]
+    before_us = next(first for first, then in early if then - first > 300 * S)
+    at_us = before_us + 100 * S
+    moment = f"{at_us / S}s"
+
+    for wishes in (Wishes(added=("name=new[1-4],gpus=8,type=v100",)), Wishes(policy="srtf")):
+        played = play(Scenario(url, moment, wishes))
+
+        assert played.at_us == at_us
+        starts = [each.first_start_us or 0 for each in played.stories.values()]
+        assert not [each for each in starts if before_us < each < at_us]
+        assert dict(played.stories) != dict(played.recorded)
+    last = max(seq for seq, each in enumerate(asyncio.run(events_of(url)), 1) if each.at_us < at_us)
+    assert play(Scenario(url, f"e{last}")).at_us == before_us
 
 
 @pytest.mark.parametrize(
@@ -173,6 +218,19 @@ def test_jobs_of_a_user_are_left_out(log: str) -> None:
         ({"settings": ("las.queues_gpu_s=[5]",)}, ConfigError, "such as fifo.KEY"),
         ({"settings": ("policy.params.las.queues_gpu_s=[5]",)}, ConfigError, "such as fifo.KEY"),
         ({"policy": "gandiva"}, ConfigError, "policy.slicing"),
+        (
+            {"policy": "las", "settings": ("policy.trigger=event", "las.queues_gpu_s=[]")},
+            ConfigError,
+            "expected policy.trigger = 'round'",
+        ),
+        (
+            {"settings": ("policy.decentralised.schedulers=callers",)},
+            ConfigError,
+            "nobody calls in a simulation",
+        ),
+        ({"settings": ("policy.sizing=proportional",)}, ConfigError, "nodes.0: expected cpus"),
+        ({"settings": ("policy.solve_limit=3s",)}, ConfigError, "only sizing 'opt' searches"),
+        ({"policy": "min_cost"}, ConfigError, "min_cost.prices"),
         ({"added": ("gpu9",)}, ConfigError, "expected KEY=VALUE"),
         ({"added": ("name=gpu9,gpu=8",)}, ConfigError, "gpu"),
         ({"added": ("name=gpu1,gpus=4",)}, UsageError, "gpu1"),
@@ -190,3 +248,28 @@ def test_wish_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         played_with(log, **wishes)
+
+
+def test_what_does_not_go_together_with_the_world_is_refused(tmp_path: Path) -> None:
+    lease = {"end_seen": "at_lease_end", "credit": "at_grant"}
+    url = simulated(tmp_path, tree("las", simulation={"lease": lease}))
+
+    with pytest.raises(ConfigError, match="needs rounds"):
+        play(Scenario(url, "e150", Wishes(settings=("policy.trigger=event",))))
+
+
+def test_keys_of_another_kind_of_sizing_are_dropped_unless_they_are_asked_for() -> None:
+    """A log records from which part on speeds correct a table, whether anybody set it or not."""
+    policy = {"name": "fifo", "params": {}, "sizing": "tune", "correct_beyond": 0.1}
+    started = SchedulerStarted(0, 1, "0", "fifo", "1", 0, json.dumps({"policy": policy}))
+
+    def changed(*settings: str) -> dict[str, object]:
+        other = other_start(started, Wishes(settings=settings))
+        assert other is not None
+        section: dict[str, object] = json.loads(other.config)["policy"]
+        return section
+
+    assert "correct_beyond" not in changed("policy.sizing=proportional")
+    assert changed("policy.sizing=greedy")["correct_beyond"] == 0.1
+    asked = changed("policy.sizing=proportional", "policy.correct_beyond=0.2")
+    assert asked["correct_beyond"] == 0.2

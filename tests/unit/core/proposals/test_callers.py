@@ -8,7 +8,12 @@ from shunter.core.proposals.approval import KEPT, NOT_ADMITTED
 from shunter.core.state import JobPhase
 from shunter.events import Event
 from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    ReservationSet,
+    RoundPlanned,
+    Trigger,
+)
 from shunter.events.facts.execution import AttemptStarted, LaunchFailed
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.values.allocation import Allocation
@@ -159,6 +164,25 @@ def test_rejections_within_a_round_are_told_once_at_its_end() -> None:
     assert (told.cause, told.count, told.reason) == (REPEATED, 5, Reason.no_capacity)
     assert script.core.state.proposals.rejected == 6
     assert script.core.state.proposals.conflict_rate == 6 / 7
+    verified(script)
+
+
+def test_rejections_that_are_only_counted_wake_who_keeps_gpus() -> None:
+    """They are no input: the plan after them is due by what job schedulers remember."""
+    script = ProposedScript()
+    script.step(submit(0), submit(1))
+    script.step(propose(0, ALL_OF_N0))
+    for _ in range(4):
+        script.step(propose(1, ALL_OF_N0))
+    script.step(submit(2, 2))
+    facts = script.idle(70 * S)
+    place = facts.index(rejected(facts))
+    told, planned = facts[place : place + 2]
+    assert isinstance(told, GangRejected)
+    assert (told.cause, told.count) == (REPEATED, 3)
+    assert isinstance(planned, RoundPlanned)
+    assert planned.trigger is Trigger.wake
+    assert script.core.state.proposals.reserved == {J1: ALL_OF_N1.shares}
     verified(script)
 
 
