@@ -44,6 +44,9 @@ __all__ = [
 ENDS_MOST = 3
 """So many jobs are tried whose end alone might do."""
 
+AT_ONCE_US = 2
+"""No plan that is made at events comes later after a change: so far a fork goes on for it."""
+
 BY = "why"
 
 WorldWith = Callable[[Change], MakeWorld]
@@ -65,11 +68,19 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class Counterfactuals:
-    """What was found of `tried` changes; `starts_us`: when it starts without any."""
+    """What was found of `tried` changes; `starts_us`: when it starts without any.
+
+    `now_us` is the instant it is.
+    """
 
     found: tuple[Counterfactual, ...]
     tried: int
     starts_us: int | None = None
+    now_us: int = 0
+
+    def clock_of(self, starts_us: int) -> str:
+        """Return when it would start; what comes in now is planned for a microsecond later."""
+        return clock(self.now_us if starts_us - self.now_us <= AT_ONCE_US else starts_us)
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ async def counterfactuals(
     works = _KnownWork(state.durations_us, point.rules.seed, now_us)
     starts_us = await _starts_us(point, world_with, job_id, Change(), works)
     if starts_us is not None:
-        return Counterfactuals((), 0, starts_us)
+        return Counterfactuals((), 0, starts_us, now_us)
     found: list[Counterfactual] = []
     tried = 0
     done: set[str] = set()
@@ -122,7 +133,7 @@ async def counterfactuals(
             found.append(Counterfactual(candidate.kind, candidate.words, starts_us, candidate.jobs))
             if candidate.kind != "end":
                 done.add(candidate.kind)
-    return Counterfactuals(tuple(found), tried)
+    return Counterfactuals(tuple(found), tried, now_us=now_us)
 
 
 async def starts_if(reader: LogReader, found: Explanation, rebuild: Rebuild) -> Any:
@@ -147,7 +158,7 @@ async def starts_if(reader: LogReader, found: Explanation, rebuild: Rebuild) -> 
 
 def _document(point: ForkPoint, tried: Counterfactuals) -> dict[str, Any]:
     """Return what was found as a document."""
-    starts = None if tried.starts_us is None else clock(tried.starts_us)
+    starts = None if tried.starts_us is None else tried.clock_of(tried.starts_us)
     return {
         "evidence": "simulated",
         "tried": tried.tried,
@@ -159,7 +170,7 @@ def _document(point: ForkPoint, tried: Counterfactuals) -> dict[str, Any]:
                 "words": each.words,
                 "jobs": list(each.jobs),
                 "starts_us": each.starts_us,
-                "starts": clock(each.starts_us),
+                "starts": tried.clock_of(each.starts_us),
             }
             for each in tried.found
         ],
@@ -175,7 +186,7 @@ async def _starts_us(
     standing = standing_at(point, world, None, works.work_of, Change(), works.now_us)
     fork = fork_at(standing, change)
     state, rules, now_us = fork.core.state, fork.core.rules, fork.now_us
-    until_us = rules.grid_at(now_us + 1) + rules.round_us if rules.round_us else now_us + 2
+    until_us = rules.grid_at(now_us + 1) + rules.round_us if rules.round_us else now_us + AT_ONCE_US
     await fork.run(until_us, is_enough=lambda: _is_given(state, job_id))
     return state.now_us if _is_given(state, job_id) else None
 
