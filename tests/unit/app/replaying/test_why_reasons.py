@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.needs import needs, suffices
@@ -227,7 +228,12 @@ def test_a_job_that_waits_between_launches_backs_off() -> None:
     found = why(FULL, "j1", 50, HoldJob(10, JobId("j1"), BACKING_OFF))
 
     assert reason_of(found) == "backing_off"
-    assert needs(found) == ["its wait between two launches is over"]
+    assert found.job is not None
+    assert found.job.back_at_us is not None
+    until = clock(found.job.back_at_us)
+    assert needs(found) == [
+        f"its wait between two launches is over at {until}, or it is resumed before"
+    ]
     assert details(found)[0] == "its last launch failed or was lost, and the next one waits a while"
 
 
