@@ -58,7 +58,7 @@ def check_target(path: Path | None, log: str = "", inputs: Iterable[str | Path] 
 
 
 def refuse_same(path: Path, log: str = "", inputs: Iterable[str | Path] = ()) -> None:
-    """Refuse a file that is one of a log's, or another one of the command, whatever its name.
+    """Refuse a file of a log, or another one of the command, by any name.
 
     Raises:
         UsageError: it is.
@@ -148,7 +148,7 @@ def _files_of(log: str) -> Iterable[Path]:
 
 
 def _are_same(one: Path, other: Path) -> bool:
-    """Say whether two names are of one file, by links of either kind, or of none that is there."""
+    """Say whether two names are of one file, by links of either kind, too."""
     if one.exists() and other.exists():
         return one.samefile(other)
     return one.resolve() == other.resolve()

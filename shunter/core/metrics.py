@@ -1,11 +1,11 @@
 """What a run did to its jobs, gathered from the facts as they are folded.
 
 Definitions: JCT = end - submission; wait = JCT - time holding resources; makespan = last end -
-origin; migration = an attempt launched on other GPUs than the one before; utilisation = held GPU-seconds /
-GPU-seconds that there were to be used, both up to the instant at which the last end was seen. There
-are the GPUs in service, and those that jobs hold on servers that are not. A GPU that jobs share
-counts once, though each of them attains service on all of its GPUs. Percentiles interpolate
-linearly.
+origin; migration = an attempt launched on other GPUs than the one before; utilisation = held
+GPU-seconds / GPU-seconds that there were to be used, both up to the instant at which the last end
+was seen. There are the GPUs in service, and those that jobs hold on servers that are not. A GPU
+that jobs share counts once, though each of them attains service on all of its GPUs. Percentiles
+interpolate linearly.
 A job ends when its processes do, also where the scheduler sees that later; a rejected job never
 ran, and its rejection is no end.
 """

@@ -13,7 +13,7 @@ app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
 @app.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
-    """Check a file, overrides and jobs, as a run would; every wrong key gets a line (exit 2)."""
+    """Check a file, its overrides and its jobs, as a run would (wrong: exit 2)."""
     from shunter.app.config.resolved import policy_runtime
     from shunter.app.runs.setup import load_jobs, set_up
     from shunter.app.runs.table_range import servers_out_of_range

@@ -79,7 +79,7 @@ class Counterfactuals:
     now_us: int = 0
 
     def clock_of(self, starts_us: int) -> str:
-        """Return when it would start; what comes in now is planned for a microsecond later."""
+        """Return when it would start: now, too, if only a microsecond later."""
         return clock(self.now_us if starts_us - self.now_us <= AT_ONCE_US else starts_us)
 
 

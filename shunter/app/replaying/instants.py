@@ -34,7 +34,7 @@ def span(duration_us: int) -> str:
 
 
 def span_up(duration_us: int) -> str:
-    """Return a duration as `span` does, rounded up: nothing that it holds for takes longer."""
+    """Return a duration as `span` does, but never less than it is."""
     if duration_us < 60 * SECOND_US:
         unit_us = 10 ** max(0, len(str(duration_us)) - 3)
     elif duration_us < 3600 * SECOND_US:

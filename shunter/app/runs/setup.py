@@ -247,16 +247,16 @@ def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:
     floors = [job.job_id for job in trace.jobs if has_learnt_floor(job.spec)]
     if floors and not learns_tolerance(loaded.config):
         lines.append(
-            f"{_place_of(loaded, floors[0])}: job {floors[0]}: min_speed: expected a curve that it is the floor of (tolerance or "
-            "shape_tolerance), or policy.placement = 'topology' with simulation.samples.every, so "
-            "that one is learnt"
+            f"{_place_of(loaded, floors[0])}: job {floors[0]}: min_speed: expected a curve that it "
+            "is the floor of (tolerance or shape_tolerance), or policy.placement = 'topology' with "
+            "simulation.samples.every, so that one is learnt"
         )
     if lines:
         raise ConfigError("\n".join(lines))
 
 
 def _place_of(loaded: LoadedConfig, job_id: JobId) -> str:
-    """Return where a job stands: file and line of its trace, or the config that makes it up."""
+    """Return where a job stands: the line of its trace, else the config."""
     workload = loaded.config.workload
     if workload.trace is None:
         return loaded.source

@@ -1,4 +1,4 @@
-"""How many GPUs there are to be used: those in service, and those that are in use though they are not.
+"""How many GPUs there are: those in service, and those that are in use though they are not.
 
 Jobs run on where a server is drained, does not answer or has a GPU in quarantine. What they hold
 there counts as long as they hold it, so that never more GPUs are in use than there are.
@@ -12,7 +12,7 @@ from shunter.core.cluster.server import Server
 
 @dataclass(slots=True)
 class UsableGpus:
-    """Counts the GPUs that are up or held; `count` is how many they were when told last.
+    """Counts the GPUs that are up or held: `count`, when told last.
 
     `_up` are the GPUs up, and `_partly` the servers that have others as well: looked at again with
     each change of who holds what, and mostly none.

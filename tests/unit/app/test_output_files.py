@@ -152,12 +152,12 @@ def test_simulation_writes_no_jobs_over_what_it_needs(tmp_path: Path, name: str)
         'policy = {name = "gittins", params.gittins.history = "history.txt"}\n'
         'log.url = "run.db"\n'
     )
-    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    before = {each.name: each.read_bytes() for each in sorted(tmp_path.iterdir())}
     words = ["simulate", str(config), "--jobs-out"]
     done = CliRunner().invoke(app, [*words, str(tmp_path / name)])
     assert done.exit_code == 2, done.output
     assert f"cannot write {tmp_path / name}: " in done.stderr
-    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+    assert {each.name: each.read_bytes() for each in sorted(tmp_path.iterdir())} == before
     done = CliRunner().invoke(app, [*words, str(tmp_path / "out.csv")])
     assert done.exit_code == 0, done.output
 
