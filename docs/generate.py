@@ -15,6 +15,7 @@ from typer.main import get_command
 from shunter.app.cli import app
 from shunter.app.config.effective import json_schema
 
+WHOLE_LESS_THAN = 2**31
 FOLDER = Path(__file__).resolve().parent / "reference"
 
 CONFIG_HEAD = """\
@@ -33,7 +34,8 @@ takes the place of `[workload.generate]`, and the other way round; so do a clust
 
 Paths in the file are relative to the file; in the environment and on the command line they are
 relative to the working directory. A *duration* is a number of seconds or a text such as `"90s"`,
-`"5m"`, `"1h30m"`, `"2d"`.
+`"5m"`, `"1h30m"`, `"2d"`. Where no upper bound is told, a whole number is
+less than 2,147,483,648.
 
 This page is made from the models by `docs/generate.py`.
 """
@@ -140,13 +142,23 @@ def _enum(reference: str) -> str:
 
 
 def _bounds(field: dict[str, Any]) -> str:
+    """Return the bounds of a number, but for that of every whole number."""
     if "minimum" in field and "maximum" in field:
-        return f", {field['minimum']:g} to {field['maximum']:g}"
+        return f", {_number(field['minimum'])} to {_number(field['maximum'])}"
+    said = ""
     if "minimum" in field:
-        return f", {field['minimum']:g} or more"
+        said += f", {_number(field['minimum'])} or more"
     if "exclusiveMinimum" in field:
-        return f", more than {field['exclusiveMinimum']:g}"
-    return ""
+        said += f", more than {_number(field['exclusiveMinimum'])}"
+    if "maximum" in field:
+        said += f", {_number(field['maximum'])} or less"
+    if field.get("exclusiveMaximum", WHOLE_LESS_THAN) != WHOLE_LESS_THAN:
+        said += f", less than {_number(field['exclusiveMaximum'])}"
+    return said
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}"
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:

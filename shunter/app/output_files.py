@@ -8,7 +8,7 @@ own output is written on, in the order of all that is printed.
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,23 +16,33 @@ from typing import BinaryIO, TextIO
 
 from shunter.errors import ShunterError, UsageError
 
-__all__ = ["check_target", "made_folder", "replacing", "replacing_bytes", "write_text"]
+__all__ = [
+    "check_target",
+    "made_folder",
+    "refuse_same",
+    "replacing",
+    "replacing_bytes",
+    "write_text",
+]
 
 _STREAMS = (0, 1, 2)
 
 
-def check_target(path: Path | None, log: str = "") -> None:
+def check_target(path: Path | None, log: str = "", inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a file that cannot be written, before the work; None: there is none.
 
+    Args:
+        path: the file.
+        log: the address of the log that the command reads or writes, if it does.
+        inputs: other files that it reads or writes.
     Raises:
-        UsageError: its folder does not exist, no file can be made there, it is a folder itself, or
-            it is the log of that address, which is to be read.
+        UsageError: its folder does not exist, no file can be made there, it is a folder itself, it
+            belongs to the log, or is one of the others.
     """
     if path is None:
         return
     try:
-        if log and path.exists() and _is_log(path, log):
-            raise UsageError(f"cannot write {path}: it is the log itself; name another file")
+        refuse_same(path, log, inputs)
         if path.is_dir() or not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: name a file in a folder that exists")
         if _is_replaced(path):
@@ -45,6 +55,25 @@ def check_target(path: Path | None, log: str = "") -> None:
         raise UsageError(
             f"cannot write {path}: {error.strerror}; name a file in a folder that you may write"
         ) from error
+
+
+def refuse_same(path: Path, log: str = "", inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a file of a log, or another one of the command, by any name.
+
+    Raises:
+        UsageError: it is.
+    """
+    if path.exists() and not path.is_file():
+        return  # a terminal may be what is read, too
+    for number, each in enumerate(_files_of(log)):
+        if _are_same(path, each):
+            what = f"it belongs to the log {log}" if number else "it is the log itself"
+            raise UsageError(f"cannot write {path}: {what}; name another file")
+    for named in inputs:
+        if _are_same(path, Path(named)):
+            raise UsageError(
+                f"cannot write {path}: this command needs {named} itself; name another file"
+            )
 
 
 def made_folder(folder: Path) -> None:
@@ -109,11 +138,20 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _is_log(path: Path, address: str) -> bool:
-    from shunter.events.log.opening import path_of
+def _files_of(log: str) -> Iterable[Path]:
+    """Return the files of a log, by its address; that itself first."""
+    if not log:
+        return ()
+    from shunter.events.log import files_of
 
-    found = path_of(address)
-    return found.exists() and path.samefile(found)
+    return dict.fromkeys(each.resolve() for each in files_of(log))
+
+
+def _are_same(one: Path, other: Path) -> bool:
+    """Say whether two names are of one file, by links of either kind, too."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 def _is_replaced(path: Path) -> bool:

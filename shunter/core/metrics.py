@@ -1,9 +1,11 @@
 """What a run did to its jobs, gathered from the facts as they are folded.
 
 Definitions: JCT = end - submission; wait = JCT - time holding resources; makespan = last end -
-origin; migration = an attempt on other GPUs than the one before; utilisation = held GPU-seconds /
-(GPUs up x makespan), where a GPU that jobs share counts once, though each of them attains service
-on all of its GPUs. Percentiles interpolate linearly.
+origin; migration = an attempt launched on other GPUs than the one before; utilisation = held
+GPU-seconds / GPU-seconds that there were to be used, both up to the instant at which the last end
+was seen. There are the GPUs in service, and those that jobs hold on servers that are not. A GPU
+that jobs share counts once, though each of them attains service on all of its GPUs. Percentiles
+interpolate linearly.
 A job ends when its processes do, also where the scheduler sees that later; a rejected job never
 ran, and its rejection is no end.
 """
@@ -13,13 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from shunter.core.cluster import UsableGpus
 from shunter.core.interfaces import Observers
 from shunter.core.state import State
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
 )
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptLost,
@@ -87,7 +90,8 @@ class JobLedger:
     """Columns of finished stories; arrays, so that a million jobs fit in memory.
 
     Of jobs that have not ended, `places` are the GPUs of the last attempt, and `moves` how often
-    an attempt began on other GPUs than the one before.
+    an attempt began on other GPUs than the one before. `capacity_us` is the GPU time that there was
+    up to `changed_us`, and `seen_capacity_us` up to `seen_us`, when the last end was seen.
     """
 
     ids: list[JobId] = field(default_factory=list)
@@ -95,9 +99,11 @@ class JobLedger:
     statuses: list[Outcome] = field(default_factory=list)
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     capacity_us: int = 0
-    gpus_up: int = 0
+    usable: UsableGpus = field(default_factory=UsableGpus)
     changed_us: int = 0
     last_end_us: int = 0
+    seen_us: int = 0
+    seen_capacity_us: int = 0
     held_gpu_us: int = 0
     places: dict[JobId, Allocation] = field(default_factory=dict)
     moves: dict[JobId, int] = field(default_factory=dict)
@@ -109,6 +115,7 @@ class JobLedger:
         told: dict[type[Event], object] = dict.fromkeys(JOB_ENDS, self._ended)
         told.update(dict.fromkeys(CLUSTER_CHANGES, self._cluster_changed))
         told.update(dict.fromkeys(LAUNCHES, self._launched))
+        told[JobReshaped] = self._held_elsewhere
         return told  # type: ignore[return-value]  # each observer takes the kinds it is listed for
 
     def results(self) -> list[JobResult]:
@@ -152,17 +159,28 @@ class JobLedger:
             self.places[job_id] = held
         if isinstance(event, AllocationLearned):
             self.places[event.job_id] = view.jobs[event.job_id].held
+        self._held_elsewhere(event, view)
+
+    def _held_elsewhere(self, event: Event, view: View) -> None:
+        """Count the GPUs that there are, where jobs may hold others than before."""
+        self._pass_to(event.at_us)
+        self.usable.holders_changed()
+
+    def _pass_to(self, at_us: int) -> None:
+        self.capacity_us += self.usable.count * (at_us - self.changed_us)
+        self.changed_us = at_us
 
     def _ended(self, event: Event, view: View) -> None:
         result = view.result
-        if result.launched:
-            self._launched(event, view)
+        self._launched(event, view)
         job = result.departed
         assert job is not None, "an end without a job"
         assert job.outcome is not None, "an end without an outcome"
         assert isinstance(event, JOB_ENDS), "an end that is none"
         status, end_us = job.outcome, end_us_of(event)
         has_end = status is not _REJECTED
+        if has_end:
+            self.seen_us, self.seen_capacity_us = event.at_us, self.capacity_us
         if has_end and end_us > self.last_end_us:
             self.last_end_us = end_us
         self.ids.append(job.job_id)
@@ -186,15 +204,13 @@ class JobLedger:
         self.held_gpu_us += job.service_gpu_us
 
     def _cluster_changed(self, event: Event, view: View) -> None:
-        self.capacity_us += self.gpus_up * (event.at_us - self.changed_us)
-        self.changed_us = event.at_us
-        self.gpus_up = sum(pool.gpus_up for pool in view.pools.values())
+        self._pass_to(event.at_us)
+        self.usable.servers_changed(view.cluster)
         self._launched(event, view)
 
     def utilisation(self, state: State) -> float | None:
         """Return the share of GPU time jobs held up to the last end; None without any."""
-        end_us = self.last_end_us
-        capacity_us = self.capacity_us + self.gpus_up * (end_us - self.changed_us)
+        end_us, capacity_us = self.seen_us, self.seen_capacity_us
         held_us = self.held_gpu_us + sum(
             job.service_us(end_us)
             if job.since_us is None or job.since_us <= end_us

@@ -10,7 +10,7 @@ from shunter.workloads.generators.catalogue import (
     generator_names,
 )
 from shunter.workloads.generators.draws import EndShares
-from shunter.workloads.loading import load_trace
+from shunter.workloads.loading import load_trace, place_in_trace
 from shunter.workloads.quality import Fault, Finding, QualityReport
 from shunter.workloads.trace import JobEnd, Trace, TraceJob
 from shunter.workloads.writing import WRITTEN_FORMATS, write_trace
@@ -34,5 +34,6 @@ __all__ = [
     "generate_trace",
     "generator_names",
     "load_trace",
+    "place_in_trace",
     "write_trace",
 ]

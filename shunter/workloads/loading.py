@@ -75,6 +75,33 @@ def load_trace(
     )
 
 
+def place_in_trace(
+    path: str | Path,
+    job_id: JobId,
+    format: str | None = None,  # noqa: A002  the name of the config key
+    *,
+    options: Mapping[str, str] | None = None,
+    throughputs: ThroughputTable | None = None,
+) -> str:
+    """Return in which file and line a job stands; it is read again, for few ask.
+
+    Only the file is named if the job is not in it (any more).
+    """
+    inspection = Inspection("line")
+    try:
+        text = _decode(_read_bytes(path), path)
+        chosen = find_format(format) if format else guess_format(str(path), text)
+        inspection = Inspection(chosen.unit)
+        settled = _settle_options(chosen, options or {})
+        jobs = chosen.parse(TraceText(str(path), text, settled, throughputs), inspection)
+    except TraceError:
+        return str(path)
+    for job, place in zip(jobs, inspection.places, strict=False):
+        if job.job_id == job_id:
+            return f"{path}, {inspection.unit} {place}"
+    return str(path)
+
+
 def _read_bytes(path: str | Path) -> bytes:
     try:
         return read_file(path)

@@ -13,19 +13,30 @@ app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
 @app.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
-    """Check a file with its overrides, as a run would; every wrong key gets a line (exit 2)."""
+    """Check a file, its overrides and its jobs, as a run would (wrong: exit 2)."""
     from shunter.app.config.resolved import policy_runtime
+    from shunter.app.runs.setup import load_jobs, set_up
     from shunter.app.runs.table_range import servers_out_of_range
     from shunter.app.slurm.serving import served_notes
 
     loaded = load(config, settings)
     policy_runtime(loaded, instant=False)  # what does not go together is refused as by a run
+    told: list[str] = []
+    warnings = served_notes(loaded)
+    if loaded.config.workload.has_jobs:
+        trace = load_jobs(loaded)
+        told = [f"{trace.source}: {sentence}" for sentence in trace.report.sentences()]
+        warnings += set_up(loaded, trace).notes
+    else:
+        warnings += servers_out_of_range(loaded)
     cluster = loaded.config.cluster
     servers = len(cluster.servers())
     gpus = counted(cluster.gpus, "GPU")
     units = f" and {cluster.units:,} units of CPU" if cluster.units else ""
     output.print_line(f"{config}: right; {gpus}{units} on {counted(servers, 'server')}")
-    for warning in (*served_notes(loaded), *servers_out_of_range(loaded)):
+    for sentence in told:
+        output.note(sentence)
+    for warning in warnings:
         output.note(f"warning: {warning}")
 
 

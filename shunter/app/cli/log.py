@@ -8,7 +8,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
-from shunter.app.output_files import check_target, replacing, replacing_bytes
+from shunter.app.output_files import check_target, refuse_same, replacing, replacing_bytes
 from shunter.errors import UsageError, extra_hint
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ def export(
         raise UsageError("--parquet names its own folder: leave -o, --as-trace and --perfetto out")
     check_target(target, log)
     check_target(perfetto, log)
+    if parquet is not None:
+        _refuse_log_among_tables(parquet, log)
     asyncio.run(written())
 
 
@@ -202,12 +204,19 @@ def _need(option: str, package: str, extra: str) -> None:
         raise UsageError(f"{option} needs {package}, which is not installed; {extra_hint(extra)}")
 
 
-async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> None:
-    from shunter.app.replaying.lookup import seq_of
-
+def _refuse_log_among_tables(folder: Path, log: str) -> None:
+    """Refuse a folder in which a table would take the place of the log."""
     _need("--parquet", "pyarrow", "parquet")
+    from shunter.app.exports.parquet.tables import TABLES
+
+    for name in TABLES:
+        refuse_same(folder / f"{name}.parquet", log)
+
+
+async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> None:
     from shunter.app.exports.parquet.tables import write_tables
     from shunter.app.output_files import made_folder
+    from shunter.app.replaying.lookup import seq_of
 
     made_folder(folder)
     head = await reader.head()

@@ -62,8 +62,10 @@ def profile(
     from shunter.app.profiling.profiling import profiled
 
     file = read_job_file(job)
+    named = (file.job.simulated.table, *file.job.measuring.dataset)
+    read = [job, *(file.folder / each for each in named), *([] if on is None else [on])]
+    check_target(out, log or "", read)
     machine = _machine(file, simulated, on, node)
-    check_target(out)
     with _claimed(log) as claim:
         with _ended_like_an_interrupt():
             found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))

@@ -35,7 +35,7 @@ def simulate(
     from shunter.app.runs.jobs_file import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
-    check_target(jobs_out)
+    check_target(jobs_out, loaded.config.log.url, loaded.layers.inputs())
     result = _run(loaded, overwrite)
     for sentence in result.report.sentences():
         output.note(f"{result.trace.source}: {sentence}")

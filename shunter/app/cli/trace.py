@@ -107,7 +107,7 @@ def convert(
     out: Out = None,
 ) -> None:
     """Write a trace in canonical form."""
-    check_target(out)
+    check_target(out, inputs=[trace, *([] if throughputs is None else [throughputs])])
     loaded = _read(trace, format_name, rows, options, throughputs)
     _report(loaded)
     _write(loaded, to, out, None)
@@ -139,7 +139,7 @@ def import_history(
     """
     from shunter.workloads import anonymised, load_trace
 
-    check_target(out)
+    check_target(out, inputs=[sacct, *([] if key_file is None else [key_file])])
     loaded = load_trace(sacct, "slurm-sacct", options={"queue": queue})
     _report(loaded)
     if key_file is not None:
@@ -176,7 +176,7 @@ def fit(
     )
 
     check_target(out, log)
-    check_target(rates, log)
+    check_target(rates, log, [] if out is None else [out])
     observed = asyncio.run(_observed(log))
     fitted = fit_costs(observed)
     if not any(fitted.launches.values()):

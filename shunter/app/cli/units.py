@@ -20,6 +20,19 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86_400:.1f} d"
 
 
+def durations_apart(one: float, other: float) -> tuple[str, str]:
+    """Return two durations in the largest unit in which they differ, if they do."""
+    told = duration(one), duration(other)
+    for seconds, unit in ((3600, "h"), (60, "m"), (1, "s")):
+        if told[0] != told[1] or one == other:
+            break
+        if max(one, other) >= 2 * seconds:
+            told = f"{one / seconds:.1f} {unit}", f"{other / seconds:.1f} {unit}"
+    if told[0] == told[1] and one != other:
+        told = f"{one:.6f} s", f"{other:.6f} s"
+    return told
+
+
 def number(count: int) -> str:
     """Return a count with commas."""
     return f"{count:,}"

@@ -59,7 +59,7 @@ SERVER_FILES: tuple[Path, ...] = (
     ("server", "tls", "certificate"),
     ("server", "tls", "key"),
 )
-FILES = (
+INPUTS = (
     TRACE,
     THROUGHPUTS,
     SENSITIVITY,
@@ -67,20 +67,35 @@ FILES = (
     TRUE_SENSITIVITY,
     CLUSTER_FILE,
     SKEW_TABLE,
-    LOG,
-    *BACKEND_ROOTS,
     *SERVER_FILES,
 )
+FILES = (*INPUTS, LOG, *BACKEND_ROOTS)
 _FILE_URLS = ("sqlite+aiosqlite:///", "sqlite:///")
 
 
 @dataclass
 class Layers:
-    """The values that were set, merged, and the place each came from."""
+    """The values that were set, merged, and the place each came from.
+
+    `histories` are the files whose samples stand in the tree in their place.
+    """
 
     source: str = "config"
     tree: dict[str, object] = field(default_factory=dict)
     origins: Origins = field(default_factory=Origins)
+    histories: tuple[str, ...] = ()
+
+    def inputs(self) -> list[str]:
+        """Return the files that are read, as they are named: the config, and those in it."""
+        named = [self.source, *self.histories]
+        for *sections, name in INPUTS:
+            table: object = self.tree
+            for section in sections:
+                table = table.get(section) if isinstance(table, dict) else None
+            value = table.get(name) if isinstance(table, dict) else None
+            if isinstance(value, str) and value and not value.startswith("builtin:"):
+                named.append(value)
+        return named
 
     def put(self, path: Path, value: object, place: str) -> None:
         """Set one value over what was set before."""
@@ -93,7 +108,8 @@ class Layers:
 
     def replaced(self, values: Mapping[str, object], place: str) -> "Layers":
         """Return a copy in which some keys have other values."""
-        layers = Layers(self.source, copy.deepcopy(self.tree), self.origins.copy())
+        tree, origins = copy.deepcopy(self.tree), self.origins.copy()
+        layers = Layers(self.source, tree, origins, self.histories)
         for key, value in values.items():
             layers.put(parse_path(key), value, place)
         return layers

@@ -236,7 +236,8 @@ def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
         return layers
     keys = ("name", "gpus", "cpus", "memory_gb", "rack")
     nodes = [{key: getattr(group, key) for key in keys} for group in groups]
-    read = Layers(layers.source, copy.deepcopy(layers.tree), layers.origins.copy())
+    tree, origins = copy.deepcopy(layers.tree), layers.origins.copy()
+    read = Layers(layers.source, tree, origins, layers.histories)
     read.put(NODES, nodes, f"{file}:{groups[0].line}")
     return read
 
@@ -248,7 +249,9 @@ def _with_histories(layers: Layers, faults: list[Fault]) -> Layers:
         return layers
     from shunter.app.inputs import read_text
 
-    read = Layers(layers.source, copy.deepcopy(layers.tree), layers.origins.copy())
+    files = tuple(str(table["history"]) for table in named.values())
+    tree, origins = copy.deepcopy(layers.tree), layers.origins.copy()
+    read = Layers(layers.source, tree, origins, layers.histories + files)
     for policy, table in named.items():
         path, file = ("policy", "params", policy, "history"), str(table["history"])
         try:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from shunter.app.config.section import Section, Share, Span, Stretch
 from shunter.backends.simulated.costs import Costs, transfer_us, transfers_us
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
+from shunter.policies.params import duration_text
 
 __all__ = [
     "CostsSection",
@@ -22,6 +23,7 @@ __all__ = [
 
 
 _MB_MAX = 1e12
+_MEAN_LEAST_US = 1_000_000
 _OLD_WORLD = "remembered_ends"
 
 Noise = Annotated[float, Field(ge=0, le=1)]
@@ -139,17 +141,27 @@ class LeaseSection(Section):
 
 
 class FailuresSection(Section):
-    """Servers that die and come back; times are exponential with these means."""
+    """Servers that die and come back; times are exponential with these means.
+
+    None is shorter than a second: where servers die every few microseconds, no simulation ends.
+    """
 
     mtbf: Span = Field(
-        default=0, description="mean time between failures of a server; 0: none fails"
+        default=0, description="mean time between failures of a server, 1s or more; 0: none fails"
     )
     mttr: Stretch = Field(
-        default=3_600_000_000, description="mean time to repair; one hour, our choice"
+        default=3_600_000_000, description="mean time to repair, 1s or more; one hour, our choice"
     )
     rack_mtbf: Span = Field(
-        default=0, description="mean time between failures of a rack; 0: none fails"
+        default=0, description="mean time between failures of a rack, 1s or more; 0: none fails"
     )
+
+    @field_validator("mtbf", "mttr", "rack_mtbf")
+    @classmethod
+    def _is_no_instant(cls, mean_us: int) -> int:
+        if 0 < mean_us < _MEAN_LEAST_US:
+            raise ValueError(f"expected 1s or more, not {duration_text(mean_us)}")
+        return mean_us
 
 
 class SpeedsSection(Section):

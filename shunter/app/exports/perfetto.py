@@ -19,6 +19,7 @@ from shunter.app.exports.occupancy import Occupancy, Spot
 from shunter.app.replaying.folding import Advance, fold_telling
 from shunter.app.replaying.formatting import because_in_words
 from shunter.app.run_history.job_counts import JobCounts
+from shunter.core.cluster import UsableGpus
 from shunter.core.state import FoldResult, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeAdded
 from shunter.events.facts.decisions import AllocationChanged
@@ -70,7 +71,7 @@ class _Drawing:
         self._gpus: dict[Spot, int] = {}
         self._next = _FIRST_FREE
         self._counts = JobCounts()
-        self._gpus_up = 0
+        self._usable = UsableGpus()
         self._told: dict[str, float] = {}
         self._counters: dict[str, int] = dict(_COUNTERS)
         self._track(_CLUSTER, "cluster")
@@ -88,10 +89,12 @@ class _Drawing:
         kind = type(event)
         if kind in _ABOUT_JOBS:
             self._job(event.job_id, event, state)  # type: ignore[union-attr]  # all of these have
-        elif kind in CLUSTER_CHANGES:
-            self._gpus_up = sum(pool.gpus_up for pool in state.cluster.pools.values())
-            if kind in _ABOUT_SERVERS:
-                self._server(event)
+        elif kind in _ABOUT_SERVERS:
+            self._server(event)
+        if kind in CLUSTER_CHANGES:
+            self._usable.servers_changed(state.cluster)
+        else:
+            self._usable.holders_changed()
         for job in (*result.launched, *result.displaced):
             self._job(job.job_id, event, state)
         if isinstance(event, AllocationChanged):
@@ -144,7 +147,7 @@ class _Drawing:
 
     def _count(self, at_us: int) -> None:
         """Write the counters that are others now than when they were written last."""
-        used, up = self._occupancy.used, self._gpus_up
+        used, up = self._occupancy.used, self._usable.count
         counts = self._counts
         values = (counts.waiting, counts.running, used, 100 * used / up if up else 0.0)
         now: dict[str, float] = dict(zip(_COUNTERS, values, strict=True))

@@ -39,6 +39,9 @@ __all__ = [
     "starts_if",
 ]
 
+AT_ONCE_US = 2
+"""No plan that is made at events comes later after a change: so far a fork goes on for it."""
+
 WorldWith = Callable[[Change], MakeWorld]
 """Makes the simulated world that goes on from a state, for a change that is tried."""
 
@@ -61,13 +64,19 @@ class Counterfactual:
 class Counterfactuals:
     """What was found of the changes that were `tried`, and when without any.
 
-    `not_tried` are sentences about ends that the job needs and that could not be tried.
+    `not_tried` are sentences about ends that the job needs and that could not be tried. `now_us` is
+    the instant it is.
     """
 
     found: tuple[Counterfactual, ...]
     tried: tuple[str, ...] = ()
     starts_us: int | None = None
     not_tried: tuple[str, ...] = ()
+    now_us: int = 0
+
+    def clock_of(self, starts_us: int) -> str:
+        """Return when it would start: now, too, if only a microsecond later."""
+        return clock(self.now_us if starts_us - self.now_us <= AT_ONCE_US else starts_us)
 
 
 def recorded_world_with(parts: WorldParts) -> WorldWith:
@@ -99,7 +108,7 @@ async def counterfactuals(
     works = _KnownWork(state.durations_us, point.rules.seed, now_us)
     starts_us = await _starts_us(point, world_with, job_id, Change(), works)
     if starts_us is not None:
-        return Counterfactuals((), starts_us=starts_us)
+        return Counterfactuals((), starts_us=starts_us, now_us=now_us)
     found: list[Counterfactual] = []
     tried: list[str] = []
     done: set[str] = set()
@@ -113,7 +122,8 @@ async def counterfactuals(
             found.append(Counterfactual(candidate.kind, candidate.words, starts_us, candidate.jobs))
             if candidate.kind not in ("end", "good_end"):
                 done.add(candidate.kind)
-    return Counterfactuals(tuple(found), tuple(tried), not_tried=not_tried(state, job))
+    ends = not_tried(state, job)
+    return Counterfactuals(tuple(found), tuple(tried), not_tried=ends, now_us=now_us)
 
 
 async def starts_if(reader: LogReader, found: Explanation, rebuild: Rebuild) -> Any:
@@ -138,7 +148,7 @@ async def starts_if(reader: LogReader, found: Explanation, rebuild: Rebuild) -> 
 
 def _document(point: ForkPoint, tried: Counterfactuals) -> dict[str, Any]:
     """Return what was found as a document."""
-    starts = None if tried.starts_us is None else clock(tried.starts_us)
+    starts = None if tried.starts_us is None else tried.clock_of(tried.starts_us)
     return {
         "evidence": "simulated",
         "tried": len(tried.tried),
@@ -152,7 +162,7 @@ def _document(point: ForkPoint, tried: Counterfactuals) -> dict[str, Any]:
                 "words": each.words,
                 "jobs": list(each.jobs),
                 "starts_us": each.starts_us,
-                "starts": clock(each.starts_us),
+                "starts": tried.clock_of(each.starts_us),
             }
             for each in tried.found
         ],
@@ -168,7 +178,7 @@ async def _starts_us(
     standing = standing_at(point, world, None, works.work_of, Change(), works.now_us)
     fork = fork_at(standing, change)
     state, rules, now_us = fork.core.state, fork.core.rules, fork.now_us
-    until_us = rules.grid_at(now_us + 1) + rules.round_us if rules.round_us else now_us + 2
+    until_us = rules.grid_at(now_us + 1) + rules.round_us if rules.round_us else now_us + AT_ONCE_US
     await fork.run(until_us, is_enough=lambda: _is_given(state, job_id))
     return state.now_us if _is_given(state, job_id) else None
 

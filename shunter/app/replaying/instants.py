@@ -33,6 +33,17 @@ def span(duration_us: int) -> str:
     return f"{hours // 24}d {hours % 24}h"
 
 
+def span_up(duration_us: int) -> str:
+    """Return a duration as `span` does, but never less than it is."""
+    if duration_us < 60 * SECOND_US:
+        unit_us = 10 ** max(0, len(str(duration_us)) - 3)
+    elif duration_us < 3600 * SECOND_US:
+        unit_us = SECOND_US
+    else:
+        unit_us = 60 * SECOND_US if duration_us < 48 * 3600 * SECOND_US else 3600 * SECOND_US
+    return span(-(-duration_us // unit_us) * unit_us)
+
+
 def instant_us(text: str, origin: str | None) -> int:
     """Return the instant a person wrote: `T+03:12:40`, seconds, or a date.
 

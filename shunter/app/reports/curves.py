@@ -1,6 +1,7 @@
 """What changes over a run, in equal parts of its time.
 
-Of queue, jobs that run and GPUs each part has the mean over its time; of the queue the most, too.
+Of queue, jobs that run, GPUs in use and GPUs that there are (in service, or in use though they are
+not) each part has the mean over its time; of the queue the most, too.
 Why jobs wait is looked at where each part begins: how many wait for each reason at that instant.
 """
 
@@ -11,6 +12,7 @@ from typing import Final
 from shunter.app.exports.occupancy import Occupancy, Spot
 from shunter.app.replaying.state_document import wait_reasons
 from shunter.app.run_history.job_counts import JobCounts
+from shunter.core.cluster import UsableGpus
 from shunter.core.state import FoldResult, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES
 from shunter.events.facts.decisions import AllocationChanged, is_preemption
@@ -56,7 +58,7 @@ class Curves:
     reasons: list[Counter[str]] = field(default_factory=list)
     rules: Counter[str] = field(default_factory=Counter)
     slices: list[Slice] = field(default_factory=list)
-    _up: int = 0
+    _usable: UsableGpus = field(default_factory=UsableGpus)
     _counts: JobCounts = field(default_factory=JobCounts)
     _occupancy: Occupancy = field(default_factory=Occupancy)
     _since: dict[Spot, tuple[int, int]] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Curves:
             self.waiting[part] += counts.waiting * spent_us
             self.running[part] += counts.running * spent_us
             self.gpus_used[part] += used * spent_us
-            self.gpus_up[part] += self._up * spent_us
+            self.gpus_up[part] += self._usable.count * spent_us
             if counts.waiting > self.waiting_most[part]:
                 self.waiting_most[part] = counts.waiting
             from_us = end_us
@@ -85,7 +87,9 @@ class Curves:
         """Take what an event has changed."""
         kind = type(event)
         if kind in CLUSTER_CHANGES:
-            self._up = sum(pool.gpus_up for pool in state.cluster.pools.values())
+            self._usable.servers_changed(state.cluster)
+        else:
+            self._usable.holders_changed()
         if kind in _ABOUT_JOBS:
             self._job(event.job_id, event, state)  # type: ignore[union-attr]  # all of these have
         for job in (*result.launched, *result.displaced):

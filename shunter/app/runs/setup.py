@@ -26,8 +26,16 @@ from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
-from shunter.events.values.ids import QueueName
-from shunter.workloads import Choices, EndShares, Trace, TraceJob, generate_trace, load_trace
+from shunter.events.values.ids import JobId, QueueName
+from shunter.workloads import (
+    Choices,
+    EndShares,
+    Trace,
+    TraceJob,
+    generate_trace,
+    load_trace,
+    place_in_trace,
+)
 
 _NAMED_MOST = 5
 _RECORDED_MOST = 100
@@ -239,12 +247,26 @@ def _refuse_unknown_models(loaded: LoadedConfig, trace: Trace) -> None:
     floors = [job.job_id for job in trace.jobs if has_learnt_floor(job.spec)]
     if floors and not learns_tolerance(loaded.config):
         lines.append(
-            f"job {floors[0]}: min_speed: expected a curve that it is the floor of (tolerance or "
-            "shape_tolerance), or policy.placement = 'topology' with simulation.samples.every, so "
-            "that one is learnt"
+            f"{_place_of(loaded, floors[0])}: job {floors[0]}: min_speed: expected a curve that it "
+            "is the floor of (tolerance or shape_tolerance), or policy.placement = 'topology' with "
+            "simulation.samples.every, so that one is learnt"
         )
     if lines:
         raise ConfigError("\n".join(lines))
+
+
+def _place_of(loaded: LoadedConfig, job_id: JobId) -> str:
+    """Return where a job stands: the line of its trace, else the config."""
+    workload = loaded.config.workload
+    if workload.trace is None:
+        return loaded.source
+    return place_in_trace(
+        workload.trace,
+        job_id,
+        workload.format,
+        options=workload.options,
+        throughputs=loaded.throughputs,
+    )
 
 
 def _unknown_models(jobs: Iterable[TraceJob], known: Container[str]) -> str:

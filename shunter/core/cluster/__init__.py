@@ -4,6 +4,7 @@ from shunter.core.cluster.cluster import CPU_POOL, Cluster
 from shunter.core.cluster.pool import Pool
 from shunter.core.cluster.server import Health, Server
 from shunter.core.cluster.tenants import Gpu, PlannedTenants, Tenants, gpus_of
+from shunter.core.cluster.usable import UsableGpus
 
 __all__ = [
     "CPU_POOL",
@@ -14,5 +15,6 @@ __all__ = [
     "Pool",
     "Server",
     "Tenants",
+    "UsableGpus",
     "gpus_of",
 ]

@@ -4,6 +4,7 @@ from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
 from shunter.events.log.jsonl import ImportReport, export_jsonl, import_jsonl
 from shunter.events.log.opening import (
     claim_log,
+    files_of,
     load_store,
     open_log,
     open_past_jobs,
@@ -30,6 +31,7 @@ __all__ = [
     "VerifyReport",
     "claim_log",
     "export_jsonl",
+    "files_of",
     "import_jsonl",
     "load_store",
     "open_log",

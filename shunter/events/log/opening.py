@@ -178,6 +178,25 @@ def load_store(url: str) -> None:
         import_module("shunter.events.log.sql.opening")
 
 
+def files_of(url: str) -> list[Path]:
+    """Return all files of a log, the log first, whether they are there or not.
+
+    The others are its anchor, its lock and those of SQLite; none are where it is kept in no file.
+
+    Raises:
+        UsageError: the address is none of a log.
+    """
+    if url in (MEMORY, NONE):
+        return []
+    from shunter.events.log.sql import anchor, lock
+    from shunter.events.log.sql.sqlite import SIDE_FILES
+
+    path = path_of(url)
+    named = dict.fromkeys((path, path.resolve()))  # SQLite's lie beside the file behind a link
+    suffixes = ("", anchor.SUFFIX, lock.SUFFIX, *SIDE_FILES)
+    return [each.with_name(each.name + suffix) for suffix in suffixes for each in named]
+
+
 def path_of(url: str) -> Path:
     """Return the path of the log file that an address names.
 

@@ -96,7 +96,7 @@ def test_a_drained_server_and_a_full_array_are_told_as_such(served: Served) -> N
     awaited(lambda: served.handle(first).state() == "running")
     assert why(served, second)["reason"]["name"] == "array_limit"
     assert (
-        f"1 tasks of array {first} may run at once, and {first} come first"
+        f"1 task of array {first} may run at once, and {first} comes first"
         in (why(served, second)["details"][0])
     )
     assert served.run("nodes", "drain", "n0").returncode == 0

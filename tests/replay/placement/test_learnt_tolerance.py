@@ -79,7 +79,8 @@ def test_floor_waits_for_what_was_learnt_while_it_waited() -> None:
 def test_why_tells_the_contract_what_it_refuses_and_why_it_waits() -> None:
     waits = told(LOG, "j7", 69)
     assert waits["words"] == (
-        "learnt of resnet from 8 samples: 4 within one server 1, 2+2 within one rack 0.5; "
+        "learnt of resnet from 8 samples: speed 1 on 4 within one server, "
+        "0.5 on 2+2 within one rack; "
         "floor 0.8; accepts server at most and refuses rack, domain, cluster; refuses 2+2; "
         "it waits, for no place that it accepts is left to it"
     )
@@ -88,8 +89,8 @@ def test_why_tells_the_contract_what_it_refuses_and_why_it_waits() -> None:
     assert runs["has"] == {"level": Level.rack, "split": [2, 2], "speed": 0.5}
     assert runs["refused_levels"] == []
     assert told(LOG, "j6", 62)["words"] == (
-        "learnt of resnet from 4 samples: 4 within one server 1; no floor; it has 2+2 within one "
-        "rack, a speed that nobody knows"
+        "learnt of resnet from 4 samples: speed 1 on 4 within one server; no floor; "
+        "it has 2+2 within one rack, a speed that nobody knows"
     )
 
 

@@ -304,7 +304,7 @@ def _blockers(claim: Claim, reason: str) -> None:
         assert (told["phase"], told["gpus"]) == (other.phase, has.gpus)
         assert told["user"] == other.spec.user
         assert told["since_us"] == now.came_us(other.job_id)
-        assert told["attained_gpu_s"] == other.service_us(now.state.now_us) / 1e6
+        assert told["attained_gpu_s"] == other.service_us(now.at_us) / 1e6
         if reason in NOT_OF_GPUS:
             continue
         assert other.allocation.shares or other in now.waiting()

@@ -121,6 +121,72 @@ def test_log_is_not_written_over_by_what_is_read_from_it(
     check_target(Path("other"), "gone.db")
 
 
+@pytest.mark.parametrize("suffix", [".anchor", ".lock", "-wal", "-shm", "-journal"])
+def test_files_beside_a_log_are_not_written_over(tmp_path: Path, suffix: str) -> None:
+    url, beside = tmp_path / "run.db", tmp_path / f"run.db{suffix}"
+    (tmp_path / "link.db").symlink_to(url)
+    for log in (url, tmp_path / "link.db"):
+        with pytest.raises(UsageError, match=r"it belongs to the log .*; name another file"):
+            check_target(beside, str(log))
+    url.touch()
+    beside.touch()
+    (tmp_path / "hard").hardlink_to(beside)
+    with pytest.raises(UsageError, match="it belongs to the log"):
+        check_target(tmp_path / "hard", str(url))
+
+
+TABLES = ("table.csv", "link.csv", "hard.csv", "c.toml", "run.db", "run.db.anchor", "history.txt")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_simulation_writes_no_jobs_over_what_it_needs(tmp_path: Path, name: str) -> None:
+    """Also not over the log that it is about to make."""
+    trace = tmp_path / "table.csv"
+    trace.write_text("job_id,submit_s,gpus,duration_s\na,0,1,10\n")
+    (tmp_path / "history.txt").write_text("service_s\n10\n20\n")
+    (tmp_path / "link.csv").symlink_to(trace)
+    (tmp_path / "hard.csv").hardlink_to(trace)
+    config = tmp_path / "c.toml"
+    config.write_text(
+        'cluster.nodes = [{name = "n", gpus = 1}]\nworkload.trace = "table.csv"\n'
+        'policy = {name = "gittins", params.gittins.history = "history.txt"}\n'
+        'log.url = "run.db"\n'
+    )
+    before = {each.name: each.read_bytes() for each in sorted(tmp_path.iterdir())}
+    words = ["simulate", str(config), "--jobs-out"]
+    done = CliRunner().invoke(app, [*words, str(tmp_path / name)])
+    assert done.exit_code == 2, done.output
+    assert f"cannot write {tmp_path / name}: " in done.stderr
+    assert {each.name: each.read_bytes() for each in sorted(tmp_path.iterdir())} == before
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "out.csv")])
+    assert done.exit_code == 0, done.output
+
+
+def test_trace_is_not_converted_over_itself(tmp_path: Path) -> None:
+    trace = tmp_path / "table.csv"
+    trace.write_text("job_id,submit_s,gpus,duration_s\na,0,1,10\n")
+    done = CliRunner().invoke(app, ["trace", "convert", str(trace), "-o", str(trace)])
+    assert done.exit_code == 2
+    assert "this command needs" in done.stderr
+
+
+def test_measurements_of_a_log_go_to_two_files(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    done = CliRunner().invoke(app, ["trace", "fit", "gone.db", "-o", out, "--rates", out])
+    assert done.exit_code == 2
+    assert "this command needs" in done.stderr
+
+
+def test_tables_do_not_take_the_place_of_their_log(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    log = tmp_path / "jobs.parquet"
+    log.write_bytes(b"log")
+    done = CliRunner().invoke(app, ["log", "export", str(log), "--parquet", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "it is the log itself" in done.stderr
+    assert log.read_bytes() == b"log"
+
+
 @pytest.mark.parametrize("words", [["-o"], ["--as-trace", "-o"], ["--perfetto"]], ids=str)
 def test_export_leaves_log_and_earlier_export_as_they_are(tmp_path: Path, words: list[str]) -> None:
     """A log could be lost with its own export, and an export with one that fails."""

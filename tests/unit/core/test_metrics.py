@@ -23,7 +23,13 @@ from shunter.core.metrics import (
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
 from shunter.core.view import View
-from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeReachable
+from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
 from shunter.events.facts.execution import AttemptEnded, GpusReleased, JobSuspended
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobRejected
 from shunter.events.kinds import Event
@@ -139,7 +145,7 @@ def test_end_seen_late_ends_the_job_when_its_processes_did() -> None:
     assert (result.end_us, result.jct_us, result.held_us, result.wait_us) == (70, 60, 35, 25)
     assert result.service_gpu_us == 90
     assert ledger.last_end_us == 70
-    assert ledger.utilisation(state) == 90 / (4 * 70)
+    assert ledger.utilisation(state) == 90 / (4 * 80)
 
 
 def test_gpus_that_are_still_held_after_the_end_count_until_they_are_free() -> None:
@@ -201,14 +207,18 @@ def test_job_that_takes_the_gpus_of_one_that_ends_has_migrated() -> None:
 @pytest.mark.parametrize(
     ("change", "capacity_gpu_us"),
     [
-        (NodeDrained(20, N0), 4 * 20),
-        (NodeLost(20, N0), 4 * 20),
+        (NodeDrained(20, N0), 4 * 20 + 2 * 30),
+        (NodeUnreachable(20, N0), 4 * 20 + 2 * 30),
+        (NodeLost(20, N0), 4 * 20 + 2 * 30),
         (GpuQuarantined(20, N0, 3), 4 * 20 + 3 * 30),
+        (GpuQuarantined(20, N0, 0), 4 * 50),
         (node_added(1, 8, at=20), 4 * 50 + 8 * 30),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_utilisation_is_of_the_gpus_that_were_up(change: Event, capacity_gpu_us: int) -> None:
+def test_utilisation_is_of_the_gpus_that_were_up_or_held(
+    change: Event, capacity_gpu_us: int
+) -> None:
     before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
     ledger, state = ledger_of(*before, change, job_finished(0, 50))
     assert ledger.utilisation(state) == 2 * 40 / capacity_gpu_us
@@ -218,7 +228,24 @@ def test_utilisation_counts_the_gpus_of_a_server_that_came_back() -> None:
     lost = (NodeLost(20, N0), NodeReachable(30, N0))
     before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
     ledger, state = ledger_of(*before, *lost, job_finished(0, 50))
-    assert ledger.utilisation(state) == 2 * 40 / (4 * 40)
+    assert ledger.utilisation(state) == 2 * 40 / (4 * 40 + 2 * 10)
+
+
+def test_gpus_of_a_drained_server_count_until_their_jobs_leave() -> None:
+    before = (node_added(0, 4), node_added(1, 2), job_submitted(0, 4), job_submitted(1, 2))
+    starts = (granted(0, 0, n0=0b1111, instant=True), granted(1, 0, n1=0b11, instant=True))
+    ledger, state = ledger_of(*before, *starts, NodeDrained(10, N0), job_finished(0, 30))
+    assert ledger.utilisation(state) == 1.0
+    ended = (NodeDrained(10, N0), job_finished(0, 30), job_finished(1, 50))
+    ledger, state = ledger_of(*before, *starts, *ended)
+    assert ledger.utilisation(state) == 1.0
+
+
+def test_servers_that_change_after_the_last_end_change_no_utilisation() -> None:
+    before = (node_added(0, 4), job_submitted(0, 2), granted(0, 10, n0=0b11, instant=True))
+    later = (NodeDrained(90, N0), node_added(1, 8, at=95))
+    ledger, state = ledger_of(*before, job_finished(0, 50), *later)
+    assert ledger.utilisation(state) == 2 * 40 / (4 * 50)
 
 
 def test_utilisation_counts_unfinished_jobs_up_to_the_last_end() -> None:

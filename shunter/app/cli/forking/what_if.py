@@ -151,11 +151,12 @@ def _row(numbers: "Numbers") -> list[str]:
 
 
 def _job(each: dict[str, Any]) -> str:
-    from shunter.app.cli.units import duration
+    from shunter.app.cli.units import duration, durations_apart
     from shunter.app.counting import counted
 
+    before, after = durations_apart(each["before_jct_s"], each["what_if_jct_s"])
     sign = "+" if each["delta_s"] > 0 else "-"
     return (
         f"{each['job']} ({counted(each['gpus'], 'GPU')}) {sign}{duration(abs(each['delta_s']))}: "
-        f"{duration(each['before_jct_s'])} became {duration(each['what_if_jct_s'])}"
+        f"{before} became {after}"
     )

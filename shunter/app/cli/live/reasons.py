@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from shunter.app.counting import counted
+
 if TYPE_CHECKING:
     from shunter.client.requests import Answer
 
@@ -54,7 +56,7 @@ def clause(reason: "Answer") -> str:
         parts.append(f"held back by {named}")
     array, _, at_once = reason["detail"].partition(":")
     if array == "array":
-        parts.append(f"{at_once} tasks of its array may run at once")
+        parts.append(f"{counted(int(at_once), 'task')} of its array may run at once")
     elif reason["detail"]:
         parts.append(reason["detail"])
     return "; ".join(parts)

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from shunter.app.counting import counted
 from shunter.app.forking.remaining import ENOUGH
-from shunter.app.replaying.instants import clock, span
+from shunter.app.replaying.instants import clock, span, span_up
 from shunter.errors import UsageError
 from shunter.events.facts.decisions import AllocationChanged, is_preemption
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, Outcome, end_us_of, outcome_of
@@ -58,7 +58,7 @@ class Normal:
             return "no other job had begun"
         of = "" if self.gpus is None else f" of {counted(self.gpus, 'GPU')}"
         others = f"{counted(self.jobs, 'other job')}{of}"
-        return f"nine in ten of {others} waited {span(self.most_us)} at most"
+        return f"nine in ten of {others} waited {span_up(self.most_us)} at most"
 
 
 @dataclass(frozen=True)

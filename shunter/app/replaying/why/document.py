@@ -134,7 +134,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
         "wants_gpus": job.spec.gpus if job.phase is JobPhase.waiting else 0,
         "where": allocation_in_words(has),
         "since_us": found.came_us.get(job_id),
-        "attained_gpu_s": job.service_us(state.now_us) / 1e6,
+        "attained_gpu_s": job.service_us(found.story.at_us) / 1e6,
     }
 
 

@@ -74,6 +74,13 @@ def _next_round(found: Explanation, evidence: Wait) -> list[str]:
     return [f"the round at {at}, or a later one, finds room for it{why}"]
 
 
+def _wait_ends(found: Explanation, evidence: Wait) -> list[str]:
+    """Return until when it waits for its next launch."""
+    until_us = None if found.job is None else found.job.back_at_us
+    at = "" if until_us is None else f" at {clock(until_us)}"
+    return [f"its wait between two launches is over{at}, or it is resumed before"]
+
+
 def _guard_ends(found: Explanation, evidence: Wait) -> list[str]:
     pinned = () if found.present is None else found.present.pinned[:1]
     first = [f"a guard ends, the first at {clock(until_us)}: {job}" for job, until_us in pinned]
@@ -153,7 +160,7 @@ _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
         f"a task of array {found.story.spec.array} that has its turn ends, or gives it up"
     ],
     Reason.held: lambda _found, _: ["it is released"],
-    Reason.backing_off: lambda _found, _: ["its wait between two launches is over"],
+    Reason.backing_off: _wait_ends,
     Reason.share_met: lambda _found, _: ["its turn comes, as others get their shares"],
     Reason.time_sliced: lambda _found, _: ["its turn comes, as others get their shares"],
     Reason.node_lost: _servers_back,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from shunter.app.counting import counted
 from shunter.app.replaying.formatting import (
     because_in_words,
     down_in_words,
@@ -96,7 +97,9 @@ def _array(found: Explanation, evidence: Wait) -> str:
     spec, first = found.story.spec, ", ".join(evidence.blockers[:TASKS_NAMED])
     hidden = len(evidence.blockers) - TASKS_NAMED
     turns = first + (f" and {hidden} more" if hidden > 0 else "") or "others"
-    return f"{spec.at_once} tasks of array {spec.array} may run at once, and {turns} come first"
+    come = "comes" if len(evidence.blockers) == 1 else "come"
+    tasks = counted(spec.at_once or 1, "task")
+    return f"{tasks} of array {spec.array} may run at once, and {turns} {come} first"
 
 
 def _held(found: Explanation, evidence: Wait) -> str:

@@ -11,6 +11,8 @@ from typing import Self
 
 from shunter.errors import LogError
 
+SUFFIX = ".lock"
+
 
 class WriterLock:
     """Holds `PATH.lock` for one writer, from construction to `release`."""
@@ -22,7 +24,7 @@ class WriterLock:
             LogError: another process (or another writer of this one) has it, or the directory
                 cannot be written.
         """
-        self._path = path.with_name(path.name + ".lock")
+        self._path = path.with_name(path.name + SUFFIX)
         self._file: int | None = None
         while self._file is None:
             self._file = self._try_take(path)

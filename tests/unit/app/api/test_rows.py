@@ -178,7 +178,7 @@ def test_a_task_that_waits_for_its_turn_waits_for_no_dependency() -> None:
     reason = rows(state)["j1"]["reason"]
 
     assert reason["name"] == "array_limit"
-    assert clause(reason) == "it is not its turn in its array; 1 tasks of its array may run at once"
+    assert clause(reason) == "it is not its turn in its array; 1 task of its array may run at once"
     assert standing(state)["queue"]["reasons"] == {"array_limit": 1, "waiting_for_round": 1}
 
 

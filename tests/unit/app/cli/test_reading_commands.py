@@ -72,6 +72,33 @@ def test_config_validate_refuses_what_no_run_takes(
     assert run(app, ["simulate", str(config_file), *options]).stderr == done.stderr
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("workload.trace=nope.csv", "workload.trace: there is no file nope.csv"),
+        ("workload.trace=.", "cannot read trace .: "),
+        ("workload.rows=[1,99]", "jobs.csv has 5 usable rows: rows = [1, 99]"),
+    ],
+)
+def test_config_validate_refuses_jobs_that_no_run_takes(
+    config_file: Path, setting: str, said: str
+) -> None:
+    done = run(app, ["config", "validate", str(config_file), "--set", setting])
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert run(app, ["simulate", str(config_file), "--set", setting]).stderr == done.stderr
+
+
+def test_config_validate_tells_of_rows_that_are_dropped(config_file: Path) -> None:
+    trace = config_file.with_name("jobs.csv")
+    trace.write_text(f"{trace.read_text().rstrip()}\n" + trace.read_text().splitlines()[1][:3])
+    done = run(app, ["config", "validate", str(config_file)])
+
+    assert done.exit_code == 0
+    assert "jobs.csv: dropped 1 row: " in done.stderr
+
+
 def test_config_show_prints_settings_that_set_takes(config_file: Path) -> None:
     shown = run(app, ["config", "show", str(config_file)]).stdout
 

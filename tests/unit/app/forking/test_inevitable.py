@@ -15,6 +15,7 @@ from shunter.app.forking.fork import Change, fork_at
 from shunter.app.forking.fork_point import fork_point
 from shunter.app.forking.future import read_future
 from shunter.app.forking.inevitable import Kind, inevitable
+from shunter.app.forking.inevitable.outcomes import normal_wait
 from shunter.app.forking.remaining import WorkEstimates
 from shunter.app.forking.rerun import rerun_to
 from shunter.app.forking.scenario import Staged
@@ -31,7 +32,7 @@ from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader, read_log
-from tests.factories import Tape
+from tests.factories import Tape, granted, job_submitted
 from tests.unit.app.forking.worlds import simulated, tree
 
 ROUND_US = 60_000_000
@@ -115,3 +116,13 @@ async def check(reader: LogReader, job_id: JobId, found: dict[str, Any]) -> int:
         waited_us = without_gpus_us([*before, *after], job_id, since_us, until_us)
         assert each["avoids"] == (waited_us <= outcome["normal_us"]), each
     return len(claims)
+
+
+def test_nine_in_ten_waited_no_longer_than_is_told() -> None:
+    """Of 13 jobs 12 waited 101.7 seconds at most, and 11 no more than 101."""
+    waits_us = [*range(1_000_000, 12_000_000, 1_000_000), 101_700_000, 500_000_000]
+    events: list[Event] = [job_submitted(number, 8, at=0) for number in range(13)]
+    events += [granted(number, us, n0=0xFF) for number, us in enumerate(waits_us)]
+    found = normal_wait(events, JobId("other"), 8, 0, 10**9)
+    assert (found.most_us, found.jobs) == (101_700_000, 13)
+    assert "waited 1m 42s at most" in found.words

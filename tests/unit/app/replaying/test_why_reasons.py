@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from shunter.app.replaying.instants import clock
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.needs import needs, suffices
+from shunter.app.replaying.why.running.contract import contract_of
 from shunter.app.replaying.why.sentences import details
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.inputs import Command, DrainNode, HoldJob, RestoreNode
@@ -226,7 +228,12 @@ def test_a_job_that_waits_between_launches_backs_off() -> None:
     found = why(FULL, "j1", 50, HoldJob(10, JobId("j1"), BACKING_OFF))
 
     assert reason_of(found) == "backing_off"
-    assert needs(found) == ["its wait between two launches is over"]
+    assert found.job is not None
+    assert found.job.back_at_us is not None
+    until = clock(found.job.back_at_us)
+    assert needs(found) == [
+        f"its wait between two launches is over at {until}, or it is resumed before"
+    ]
     assert details(found)[0] == "its last launch failed or was lost, and the next one waits a while"
 
 
@@ -275,6 +282,30 @@ def test_a_task_of_an_array_waits_for_its_turn() -> None:
     assert reason_of(found) == "array_limit"
     assert details(found)[0] == "2 tasks of array j0 may run at once, and j0, j1 come first"
     assert needs(found) == ["a task of array j0 that has its turn ends, or gives it up"]
+
+
+def test_one_task_of_an_array_is_told_in_the_singular() -> None:
+    jobs = tuple(
+        trace_job(number, 1, lasts=50, array="j0", array_index=number, at_once=1)
+        for number in range(2)
+    )
+
+    found = why(World(servers=servers(4), jobs=jobs), "j1", 20)
+
+    assert details(found)[0] == "1 task of array j0 may run at once, and j0 comes first"
+
+
+def test_a_given_curve_is_told_with_what_its_speeds_are_of() -> None:
+    curve = (((4,), 1.0), ((2, 2), 0.5))
+    jobs = (trace_job(0, 4, lasts=50, shape_tolerance=curve, tolerance=((Level.rack, 0.8),)),)
+
+    found = why(World(servers=servers(4), jobs=jobs), "j0", 20)
+
+    contract = contract_of(found)
+    assert contract is not None
+    assert str(contract["words"]).startswith(
+        "given: speed 0.8 within one rack, 1 on 4, 0.5 on 2+2; no floor; "
+    )
 
 
 @pytest.mark.parametrize(("at", "reason"), [(5, "waiting_for_round"), (10, "no_capacity")])

@@ -35,13 +35,13 @@ CROWDED = World(
 )
 
 
-def said(recorded: Recorded, job: str, seq: int) -> dict[str, Any]:
-    """Return the answer at an event."""
+def said(recorded: Recorded, job: str, seq: int, at_us: int | None = None) -> dict[str, Any]:
+    """Return the answer at an event, or at an instant after it."""
 
     async def asked() -> dict[str, Any]:
-        at_us = recorded.at(seq).at_us
+        instant_us = recorded.at(seq).at_us if at_us is None else at_us
         async with reading(recorded.events) as reader:
-            return document(await explain(reader, JobId(job), seq, at_us, recorded.rebuild))
+            return document(await explain(reader, JobId(job), seq, instant_us, recorded.rebuild))
 
     return asyncio.run(asked())
 
@@ -83,6 +83,21 @@ def test_an_event_outside_decisions_is_told_as_it_is() -> None:
         "nothing changes until the plan at T+00:00:00.00003, which starts it"
     ]
     assert found["needs_at_least"] == []
+
+
+def test_service_of_blockers_is_of_the_instant_asked_for() -> None:
+    """j0 has run on 4 GPUs for 20 microseconds, and nothing was heard of it since it began."""
+    world = World(
+        servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=2, lasts=4))
+    )
+    recorded = record(world)
+    seq = max(seq for seq, event in enumerate(recorded.events, 1) if event.at_us <= 20)
+
+    found = said(recorded, "j1", seq, 20)
+
+    assert [(each["id"], each["attained_gpu_s"]) for each in found["evidence"]["blockers"]] == [
+        ("j0", 80e-6)
+    ]
 
 
 def test_the_place_in_the_queue_comes_with_the_work_ahead() -> None:

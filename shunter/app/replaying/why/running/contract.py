@@ -132,16 +132,16 @@ def _impossible(spec: JobSpec, job: Job, state: State) -> str:
 
 def _curve_in_words(spec: JobSpec, points: Sequence[LearntPoint], *, has_ended: bool) -> str:
     if spec.has_curve:
-        said = [f"{level} {speed:g}" for level, speed in spec.tolerance]
-        said += [f"{split_in_words(shape)} {speed:g}" for shape, speed in spec.shape_tolerance]
-        return f"given: {', '.join(said)}"
+        said = [f"{speed:g} within one {level}" for level, speed in spec.tolerance]
+        said += [f"{speed:g} on {split_in_words(shape)}" for shape, speed in spec.shape_tolerance]
+        return f"given: speed {', '.join(said)}"
     if points:
         seen = ", ".join(
-            f"{split_in_words(point.split)} within one {point.level} {point.speed:g}"
+            f"{point.speed:g} on {split_in_words(point.split)} within one {point.level}"
             for point in points
         )
         samples = counted(sum(point.samples for point in points), "sample")
-        return f"learnt of {spec.model} from {samples}: {seen}"
+        return f"learnt of {spec.model} from {samples}: speed {seen}"
     if has_learnt_floor(spec) and has_ended:
         return (
             f"no curve of its own: --at a moment of its life tells what was learnt of {spec.model}"

@@ -64,7 +64,7 @@ def test_long_wait_is_told_with_all_that_was_tried(busy: str) -> None:
         == """\
 21 finished at T+71:35:33.83, after 2d 13h: 2d 9h waiting, 3h 55m on servers   (at T+202:28:31.17)
   to avoid     its wait of 2d 9h, T+10:29:18.96 to T+67:40:25.83; nine in ten of 110 other jobs of \
-1 GPU waited 41h 16m at most
+1 GPU waited 41h 17m at most
   last found   round 105 at T+36:05:02.17 (e289) avoids it: it waits 25h 35m in all
   one before   round 104 at T+36:01:59.17 (e287) avoids it: it waits 25h 32m in all
   one after    round 106 at T+36:38:01.802 (e294) does not: even first it finds none, and it waits \

@@ -58,5 +58,7 @@ def test_floor_without_a_curve_is_refused_where_none_is_learnt(
     assert simulate(learns, overwrite=True).ledger.results()
     without = load_config(write_config(CONFIG.replace('"1m"', '"0s"')))
     (tmp_path / "jobs.csv").write_text(JOBS, encoding="utf-8")
-    with pytest.raises(ConfigError, match="job j0: min_speed: expected a curve"):
+    with pytest.raises(
+        ConfigError, match=r"jobs\.csv, line 2: job j0: min_speed: expected a curve"
+    ):
         simulate(without, overwrite=True)
