@@ -1,0 +1,98 @@
+"""Live logs of jobs with contracts: what they worked is counted as the simulated world spends it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shunter.app.forking.changes import Wishes
+from shunter.app.forking.measured import measure
+from shunter.app.forking.scenario import Scenario, play
+from shunter.app.predictions.history import read_history
+from shunter.app.replaying.trace_export import observed_trace
+from shunter.events.log import read_log
+from shunter.workloads import Trace
+from tests.unit.app.forking.live_logs import config, live_log
+
+S = 1_000_000
+PACKED: dict[str, Any] = {"placement": "topology", "topology": {"mode": "pack"}, "trigger": "event"}
+FIFO: dict[str, Any] = {"name": "fifo", **PACKED}
+LAS: dict[str, Any] = {"name": "las", "params": {"las": {"queues_gpu_s": [40, 200]}}, **PACKED}
+SHAPE = "j1,0,10,finished,4,ana,,4:1.0|2+2:0.5,"
+LEVEL = "j2,1,10,finished,4,bo,rack:0.8,,"
+NONE = "j3,2,10,finished,4,cy,,,"
+CURVES = [SHAPE, LEVEL, NONE]
+# j4 has a server with j5, which comes and goes while it runs; j6 is beside nobody.
+BESIDE = [
+    "j4,0,20,finished,1,ana,,,0.5",
+    "j5,5,6,finished,1,bo,,,",
+    "j6,6,4,finished,2,cy,,,0.25",
+]
+
+
+@pytest.mark.parametrize("rows", [CURVES, BESIDE], ids=["curves", "neighbours"])
+@pytest.mark.parametrize("policy", [FIFO, LAS], ids=["fifo", "las"])
+@pytest.mark.parametrize("seq", [6, 9, 12, 15])
+def test_same_policy_takes_as_long_as_happened(
+    seq: int, policy: dict[str, Any], rows: list[str], tmp_path: Path
+) -> None:
+    log = live_log(tmp_path, config(tmp_path, policy, rows))
+
+    played = play(Scenario(log, f"e{seq}"))
+
+    assert played.stories
+    assert ends(played.stories.values()) == pytest.approx(ends(played.recorded.values()), abs=5)
+    assert any("as their contracts say" in each for each in played.assumptions)
+
+
+def test_a_nearer_placement_is_faster_as_the_contract_says(tmp_path: Path) -> None:
+    """It ran 20 s in halves, which is 10 s of work: beside each other its GPUs take 10 s."""
+    log = live_log(tmp_path, config(tmp_path, FIFO, [NONE, SHAPE.replace("j1,0", "j4,3")]))
+    wishes = Wishes(added=("name=big,gpus=4,type=gpu",))
+
+    played = play(Scenario(log, "e6", wishes))
+
+    story, was = played.stories["j4"], played.recorded["j4"]  # type: ignore[index]
+    assert story.end_us - story.first_start_us == 12 * S  # type: ignore[operator]
+    assert was.end_us - was.first_start_us == 22 * S  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("rows", [CURVES, BESIDE], ids=["curves", "neighbours"])
+@pytest.mark.parametrize("policy", [FIFO, LAS], ids=["fifo", "las"])
+def test_a_trace_of_a_live_log_has_the_work_and_takes_as_long(
+    policy: dict[str, Any], rows: list[str], tmp_path: Path
+) -> None:
+    log = live_log(tmp_path, config(tmp_path, policy, rows))
+
+    jobs = asyncio.run(trace_of(log)).jobs
+
+    given = [int(row.split(",")[2]) * S for row in rows]
+    assert [job.duration_us for job in jobs] == pytest.approx(given, abs=5)
+
+
+def test_what_others_worked_is_told_at_full_speed(tmp_path: Path) -> None:
+    """The start counts too, as the state counts it, but not the time that the contract took."""
+    log = live_log(tmp_path, config(tmp_path, FIFO, CURVES))
+
+    assert asyncio.run(worked_in(log)) == pytest.approx([10 * S, 10 * S, 10 * S], abs=5)
+
+
+def ends(stories: Any) -> dict[str, int]:
+    """Return when jobs ended."""
+    return {story.job_id: story.end_us for story in stories}
+
+
+async def trace_of(log: str) -> Trace:
+    """Return the jobs of a log as a trace."""
+    async with read_log(log) as reader:
+        return (await observed_trace(reader))[0]
+
+
+async def worked_in(log: str) -> list[int]:
+    """Return what jobs worked, as forecasts learn it."""
+    async with read_log(log) as reader:
+        history = await read_history(reader)
+        history.slowed = (await measure(reader)).slowed
+        state = history.state
+        return [each.work_us for each in history.worked_before(state, state.now_us, 0)]
