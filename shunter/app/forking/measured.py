@@ -66,6 +66,9 @@ class Measured:
                 continue
             # What is measured of attempts does not know in which of their time others had the turn.
             slowed_all_us = slowed_us(job, self.fitted)
+            if (ended := future.ended.get(job.job_id)) is not None:
+                work = max(1, ended.work_us - slowed_all_us) if slowed_all_us else ended.work_us
+                future.ended[job.job_id] = ended._replace(work_us=work)
             pure_us = min(known.total_us, work_us(job, self.observed, self.fitted) + slowed_all_us)
             begun = state.jobs[job.job_id].attempt if job.job_id in state.jobs else 0
             extra_us = max(0, known.total_us - pure_us) * min(begun, attempts) // attempts

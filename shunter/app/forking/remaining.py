@@ -87,8 +87,8 @@ class WorkEstimates:
             return TotalWork(done_us + round(left_us * self._slowed.speed(job_id, now_us)))
         self.drawn[job_id] = None
         begun_us = 0 if job is None else min(done_us, job.attempt * self._start_us)
-        begun_us += min(done_us - begun_us, self._slowed.by_us(job_id, now_us))
-        total_us = self._drawn_us(job_id, spec, done_us - begun_us) + begun_us
+        begun_us += self._slowed.by_us(job_id, now_us)
+        total_us = self._drawn_us(job_id, spec, max(0, done_us - begun_us)) + begun_us
         limit_us = spec.time_limit_us
         if limit_us is not None:
             held_us = 0 if job is None else job.occupied_us(now_us)

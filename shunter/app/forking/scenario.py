@@ -157,7 +157,7 @@ async def _worked(
     Of a live log that are all who have ended in it, also before the moment, and who works still.
     """
     if simulated or not future.state.jobs:
-        return future.ended
+        return tuple(future.ended.values())
     history = await read_history(reader)
     history.slowed = slowed
     return history.worked_before(history.state, history.state.now_us, 0)

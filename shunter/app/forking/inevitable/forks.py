@@ -127,7 +127,7 @@ class Forks:
         if self.measured is not None:
             self.measured.correct(future, state)
             slowed = self.measured.slowed
-        estimates = WorkEstimates(future.ended, point.rules.seed, slowed=slowed)
+        estimates = WorkEstimates(future.ended.values(), point.rules.seed, slowed=slowed)
         return Staged(point, state, self.parts, Change(), future, estimates, self.is_rerun)
 
 

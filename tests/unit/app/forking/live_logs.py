@@ -35,19 +35,25 @@ def config(folder: Path, policy: dict[str, Any], rows: list[str]) -> dict[str, A
     }
 
 
-def live_log(folder: Path, tree: dict[str, Any]) -> str:
-    """Simulate a config, and return the address of its log as a live daemon would have it."""
-    told, url = str(folder / "told.db"), str(folder / "live.db")
+def live_log(folder: Path, tree: dict[str, Any], until_us: int | None = None) -> str:
+    """Simulate a config, and return the address of its log as a live daemon would have it.
+
+    Args:
+        folder: where the log goes.
+        tree: the config.
+        until_us: what came later is left out.
+    """
+    told, url = str(folder / "told.db"), str(folder / f"live-{until_us}.db")
     simulate(make_config({**tree, "log": {"url": told}}, "test"), overwrite=True)
-    asyncio.run(_rewrite(told, url))
+    asyncio.run(_rewrite(told, url, until_us))
     return url
 
 
-async def _rewrite(told: str, url: str) -> None:
+async def _rewrite(told: str, url: str, until_us: int | None) -> None:
     async with read_log(told) as reader, open_log(url) as log:
         async for frame in reader.frames(0):
-            for event in frame.events():
-                log.append([_untold(event)])
+            events = [_untold(event) for event in frame.events()]
+            log.append([each for each in events if until_us is None or each.at_us <= until_us])
         await log.commit()
 
 

@@ -9,7 +9,9 @@ import pytest
 from shunter.app.forking.changes import Wishes
 from shunter.app.forking.measured import measure
 from shunter.app.forking.scenario import Scenario, play
+from shunter.app.predictions.answer import answer
 from shunter.app.predictions.history import read_history
+from shunter.app.predictions.messages import Question
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.events.log import read_log
 from shunter.workloads import Trace
@@ -76,6 +78,29 @@ def test_what_others_worked_is_told_at_full_speed(tmp_path: Path) -> None:
     log = live_log(tmp_path, config(tmp_path, FIFO, CURVES))
 
     assert asyncio.run(worked_in(log)) == pytest.approx([10 * S, 10 * S, 10 * S], abs=5)
+
+
+@pytest.mark.parametrize("again", [SHAPE, LEVEL, NONE])
+def test_forecast_knows_how_long_a_job_takes_where_it_is(again: str, tmp_path: Path) -> None:
+    """The log ends while a job like an earlier one runs: both take as long in the same place."""
+    later = "j9,100," + again.split(",", 2)[2]
+    tree = config(tmp_path, FIFO, [again, later])
+    ran_us = asyncio.run(end_of(live_log(tmp_path, tree)))
+    log = live_log(tmp_path, tree, until_us=104 * S)
+
+    told = asyncio.run(answer(Question(log, now_us=104 * S)))
+
+    (job,) = told.document["jobs"]
+    assert job["id"] == "j9"
+    assert job["end"]["p50_us"] == pytest.approx(ran_us, abs=5)
+    contracts = [each for each in told.document["assumptions"] if "as their contracts say" in each]
+    assert len(contracts) == (again is not NONE)
+
+
+async def end_of(log: str) -> int:
+    """Return when the last event of a log was."""
+    async with read_log(log) as reader:
+        return (await read_history(reader)).state.now_us
 
 
 def ends(stories: Any) -> dict[str, int]:
