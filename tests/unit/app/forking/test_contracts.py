@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shunter.app.config import make_config
 from shunter.app.forking.changes import Wishes
 from shunter.app.forking.measured import measure
 from shunter.app.forking.scenario import Scenario, play
@@ -13,8 +14,9 @@ from shunter.app.predictions.answer import answer
 from shunter.app.predictions.history import read_history
 from shunter.app.predictions.messages import Question
 from shunter.app.replaying.trace_export import observed_trace
+from shunter.app.runs.simulation import simulate
 from shunter.events.log import read_log
-from shunter.workloads import Trace
+from shunter.workloads import Trace, write_trace
 from tests.unit.app.forking.live_logs import config, live_log
 
 S = 1_000_000
@@ -65,10 +67,16 @@ def test_a_nearer_placement_is_faster_as_the_contract_says(tmp_path: Path) -> No
 def test_a_trace_of_a_live_log_has_the_work_and_takes_as_long(
     policy: dict[str, Any], rows: list[str], tmp_path: Path
 ) -> None:
-    log = live_log(tmp_path, config(tmp_path, policy, rows))
+    tree = config(tmp_path, policy, rows)
+    log = live_log(tmp_path, tree)
 
-    jobs = asyncio.run(trace_of(log)).jobs
+    trace = asyncio.run(trace_of(log))
+    observed = tmp_path / "observed.csv"
+    write_trace(trace, observed, "canonical-csv")
+    again = simulate(make_config({**tree, "workload": {"trace": str(observed)}}, "test"))
 
+    jobs, (happened, simulated) = trace.jobs, (asyncio.run(ends_in(log)), ends(again.stories()))
+    assert simulated == pytest.approx(happened, abs=5)
     given = [int(row.split(",")[2]) * S for row in rows]
     assert [job.duration_us for job in jobs] == pytest.approx(given, abs=5)
 
@@ -112,6 +120,13 @@ async def trace_of(log: str) -> Trace:
     """Return the jobs of a log as a trace."""
     async with read_log(log) as reader:
         return (await observed_trace(reader))[0]
+
+
+async def ends_in(log: str) -> dict[str, int]:
+    """Return when the jobs of a log ended."""
+    async with read_log(log) as reader:
+        jobs = (await measure(reader)).observed.jobs
+    return {job.job_id: left_us for job in jobs if (left_us := job.attempts[-1].left_us)}
 
 
 async def worked_in(log: str) -> list[int]:
