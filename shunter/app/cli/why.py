@@ -281,6 +281,8 @@ def _run(part: "Answer") -> str:
     where = f"attempt {part['attempt']} on {_where(part)}"
     if part["in_turns"]:
         where = f"attempt {part['attempt']} in turns, {_where(part)} its own"
+    if part["room_made"]:
+        where += f", for which {part['room_made']}"
     return f"{where}: {part['ended_by']}" if part["ended_by"] else where
 
 

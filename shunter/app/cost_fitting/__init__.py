@@ -7,17 +7,21 @@ from shunter.app.cost_fitting.costs import (
     Launch,
     checkpoint_interval_us,
     fit_costs,
+    slowed_us,
     work_us,
 )
+from shunter.app.cost_fitting.slowed import NOT_SLOWED, Slowed, slowed_in
 from shunter.app.cost_fitting.writing import config_text, fit_document, left_out, rates_document
 
 __all__ = [
+    "NOT_SLOWED",
     "Attempt",
     "Fitted",
     "Kind",
     "Launch",
     "Observed",
     "ObservedJob",
+    "Slowed",
     "checkpoint_interval_us",
     "config_text",
     "fit_costs",
@@ -25,5 +29,7 @@ __all__ = [
     "left_out",
     "observe_log",
     "rates_document",
+    "slowed_in",
+    "slowed_us",
     "work_us",
 ]

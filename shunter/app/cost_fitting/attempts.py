@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shunter.app.cost_fitting.paces import Pace, Paces
 from shunter.app.cost_fitting.switches import Switches
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
@@ -64,6 +65,7 @@ class Attempt:
     `acknowledged_us`, and was over at `left_us`. `lost_us` is the time at work
     that the log says was lost, `stopped_us` the time for which its processes stood still, by an
     order or because others had the turn: `stopped_at_first_us` of it before its first mini-batch.
+    `paces` are its speeds by the contract of its job, in a live log; none: there is no contract.
     """
 
     number: int
@@ -87,6 +89,7 @@ class Attempt:
     can_move: bool = False
     saves: list[Save] = field(default_factory=list)
     batches_s: list[float] = field(default_factory=list)
+    paces: list[Pace] = field(default_factory=list)
     was_forced: bool = False
     is_lost: bool = False
     is_last: bool = False
@@ -186,6 +189,7 @@ class _Gathering:
         self._jobs: dict[JobId, ObservedJob] = {}
         self._ordered_us: int | None = None
         self._switches = Switches()
+        self._paces = Paces()
 
     def take(self, event: Event) -> None:
         """Fold an event, and note what it says."""
@@ -196,6 +200,8 @@ class _Gathering:
         note = _NOTED.get(type(event))
         if note is not None:
             note(self, event)
+        if type(event) in _SPEED_CHANGES or self._result.launched or self._result.departed:
+            self._paces.update(self.state, event.at_us)
 
     def ended(self) -> Observed:
         """Return what came together."""
@@ -236,6 +242,8 @@ class _Gathering:
                 takes_turns=job.held.sharing is Sharing.sliced,
             )
         )
+        if not self._observed.is_simulated:  # there the log tells speeds
+            known.attempts[-1].paces = self._paces.began(job, self.state, event.at_us)
         if known.attempts[-1].takes_turns:
             known.attempts[-1].stopped_since_us = known.attempts[-1].started_us
 
@@ -339,6 +347,7 @@ _OF_ATTEMPTS = (
     *(JobStopped, JobContinued, JobSuspended, AttemptLost, AttemptEnded, GpusReleased),
     *(TurnStarted, TurnEnded),
 )
+_SPEED_CHANGES = frozenset((*_OF_ATTEMPTS, AttemptStarted)) - {ProfileSampled, CheckpointSaved}
 _NOTED: dict[type[Event], Callable[[_Gathering, Any], None]] = {
     SchedulerStarted: _Gathering.began,
     JobSubmitted: _Gathering.submitted,

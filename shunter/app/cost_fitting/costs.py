@@ -26,6 +26,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from shunter.app.cost_fitting.attempts import Attempt, Observed, ObservedJob
+from shunter.app.cost_fitting.paces import mean_speed
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import GpuType
 
@@ -124,13 +125,15 @@ class Fitted:
 class _Piece(NamedTuple):
     """A part of an attempt up to a known step, in microseconds.
 
-    With the preparation of its launch; None: without one, from a known step on.
+    With the preparation of its launch; None: without one, from a known step on. `speed` is what the
+    contract of its job left there: mini-batches are fitted as they are at full speed.
     """
 
     launch: Launch | None
     kind: Kind
     took_us: int
     steps: int
+    speed: float = 1.0
 
 
 def fit_costs(observed: Observed) -> Fitted:
@@ -143,6 +146,7 @@ def fit_costs(observed: Observed) -> Fitted:
             spent_us: float = attempt.at_work_us - attempt.launched_us
             if attempt.trained_us is not None:
                 batch = batch_us.get(kind_of(job, attempt), 0.0)
+                batch /= mean_speed(attempt.paces, attempt.trained_us, attempt.trained_us)
                 until_us = attempt.trained_us - attempt.stopped_at_first_us - batch
                 spent_us = max(spent_us, until_us - attempt.launched_us)
             elif job.tells_steps:
@@ -192,7 +196,8 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
         prepares: Launch | None = launch
         if attempt.trained_us is not None:
             prepared_us = attempt.trained_us - attempt.stopped_at_first_us - since_us
-            yield _Piece(launch, kind, prepared_us, 1)
+            speed = mean_speed(attempt.paces, attempt.trained_us, attempt.trained_us)
+            yield _Piece(launch, kind, prepared_us, 1, speed)
             prepares, since_us, before = None, attempt.trained_us, before + 1
         found = _known_step(job, attempt)
         if found is None or attempt.stopped_since_us is not None:
@@ -203,7 +208,8 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
         stood_us = attempt.stopped_us - (0 if prepares else attempt.stopped_at_first_us)
         took_us = at_us - since_us - stood_us
         if step > before and took_us > 0:
-            yield _Piece(prepares, kind, took_us, step - before)
+            speed = mean_speed(attempt.paces, since_us, at_us)
+            yield _Piece(prepares, kind, took_us, step - before, speed)
 
 
 def _solved(
@@ -252,7 +258,7 @@ def _best(
         if piece.launch is not None:
             rows[number, launches.index(piece.launch)] = 1.0
         if piece.kind in kinds:
-            rows[number, len(launches) + kinds.index(piece.kind)] = piece.steps
+            rows[number, len(launches) + kinds.index(piece.kind)] = piece.steps / piece.speed
         took_us[number], steps[number] = piece.took_us, piece.steps
     for number, kind in enumerate(sampled, start=len(pieces)):
         steps[number] = max((each.steps for each in pieces if each.kind == kind), default=1)
@@ -285,7 +291,9 @@ def _sampled(jobs: Iterable[ObservedJob]) -> dict[Kind, list[float]]:
     for job in jobs:
         for attempt in job.attempts:
             if attempt.batches_s:
-                found[kind_of(job, attempt)] += [1e6 * each for each in attempt.batches_s]
+                left_us = attempt.left_us or attempt.started_us
+                full_us = 1e6 * mean_speed(attempt.paces, attempt.started_us, left_us)
+                found[kind_of(job, attempt)] += [full_us * each for each in attempt.batches_s]
     return found
 
 
@@ -310,21 +318,40 @@ def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:
 
     In a simulation that is the run time that its trace declared, or, if a time limit ended it,
     what it had done. Live it is the time at work in all attempts, without their start-ups and what
-    was lost. With another gang than was submitted it is as much more as that one is faster: by what
+    was lost, at the speed that its contract says of its GPUs and neighbours then. With another gang than was submitted it is as much more as that one is faster: by what
     was measured of both, or else as it has GPUs, as simulations count it. A job that was shorter
     than a start-up takes did the least work there is.
     """
     if observed.is_simulated:
         is_whole = job.declared_us is not None and job.outcome is not Outcome.timeout
         return max(LEAST_US, (job.declared_us or 0) if is_whole else job.counted_us)
-    speeds = fitted.speeds
     kept = (
         _kept_us(attempt, fitted)
-        * speeds.get(attempt.gpu_type, 1.0)
-        * _speed_of_size(job, attempt, fitted)
+        * _speed_of_gang(job, attempt, fitted)
+        * mean_speed(attempt.paces, *_at_work(attempt, fitted))
         for attempt in job.attempts
     )
     return max(LEAST_US, round(sum(kept)))
+
+
+def slowed_us(job: ObservedJob, fitted: Fitted, at_us: int | None = None) -> int:
+    """Return what the contract of a job took of its work, up to an instant or in all its attempts.
+
+    Who saw only that it was at work, as a live scheduler does, counts this as work too.
+    """
+    taken = 0.0
+    for attempt in job.attempts:
+        began_us, until_us = _at_work(attempt, fitted)
+        kept_us: float = _kept_us(attempt, fitted)
+        over_us = attempt.worked_until_us
+        if at_us is not None and (over_us is None or over_us > at_us):
+            part_us, stood_us = max(0, at_us - began_us), attempt.stopped_us
+            if over_us is not None:  # which part it stood still by then is not known: as of all
+                stood_us = stood_us * part_us // max(1, over_us - began_us)
+            kept_us, until_us = max(0, part_us - stood_us), at_us
+        speed = mean_speed(attempt.paces, began_us, until_us)
+        taken += kept_us * _speed_of_gang(job, attempt, fitted) * (1.0 - speed)
+    return round(taken)
 
 
 def checkpoint_interval_us(job: ObservedJob) -> int | None:
@@ -339,6 +366,11 @@ def checkpoint_interval_us(job: ObservedJob) -> int | None:
     return sorted(gaps_us)[len(gaps_us) // 2] if gaps_us else None
 
 
+def _speed_of_gang(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
+    """Return how fast the gang of an attempt is by its GPU type and its size."""
+    return fitted.speeds.get(attempt.gpu_type, 1.0) * _speed_of_size(job, attempt, fitted)
+
+
 def _speed_of_size(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
     """Return how fast the gang of an attempt is over the one that was submitted."""
     submitted = job.spec.gpus
@@ -351,12 +383,16 @@ def _speed_of_size(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
     return attempt.gpus / submitted
 
 
-def _kept_us(attempt: Attempt, fitted: Fitted) -> int:
-    """Return the time at work of one attempt that was not done again."""
+def _at_work(attempt: Attempt, fitted: Fitted) -> tuple[int, int]:
+    """Return from when to when an attempt did work that counts; the same: none, or not yet over."""
     began_us = attempt.launched_us + fitted.start_up_us(attempt)
     until_us = attempt.worked_until_us
     if attempt.is_lost and not attempt.lost_us:  # a live log does not say how much was lost
         until_us = attempt.saves[-1][0] if attempt.saves else began_us
-    if until_us is None:
-        return 0
+    return began_us, began_us if until_us is None else until_us
+
+
+def _kept_us(attempt: Attempt, fitted: Fitted) -> int:
+    """Return the time at work of one attempt that was not done again."""
+    began_us, until_us = _at_work(attempt, fitted)
     return max(0, until_us - began_us - attempt.stopped_us - attempt.lost_us)

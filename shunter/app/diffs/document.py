@@ -18,7 +18,7 @@ from shunter.app.run_history.history import RunHistory, run_history
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.resources import Resources
 
 __all__ = ["LogDiff", "Progress", "diff_logs"]
@@ -26,6 +26,12 @@ __all__ = ["LogDiff", "Progress", "diff_logs"]
 SCHEMA = 1
 Progress = Callable[[str], AbstractContextManager[Advance | None]]
 """Shows how far a part of the work is, by its name."""
+_SHARING = {
+    Sharing.exclusive: "alone",
+    Sharing.packed: "together with others",
+    Sharing.sliced: "in turns",
+}
+"""How a job has GPUs, where that may be all that differs."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ class LogDiff:
             "at_us": parted.at_us,
             "time": clock(parted.at_us),
             "why": evidence.why(self.parting),
-            "a": _fact(parted.a),
-            "b": _fact(parted.b),
+            "a": _fact(parted.a, parted.b),
+            "b": _fact(parted.b, parted.a),
             "field": difference,
             "only_a": [_fact(fact) for fact in parted.only_a],
             "only_b": [_fact(fact) for fact in parted.only_b],
@@ -131,15 +137,26 @@ def _pair(a: Fact | None, b: Fact | None) -> dict[str, object]:
     return {"a": _fact(a), "b": _fact(b)}
 
 
-def _fact(fact: Fact | None) -> dict[str, object] | None:
+def _fact(fact: Fact | None, other: Fact | None = None) -> dict[str, object] | None:
+    """Return a fact as a document, in words that tell it from another one."""
     if fact is None:
         return None
+    words = fact_in_words(fact.event) + _sharing(fact, other) + _with_shares(fact.event)
     return {
         "seq": fact.seq,
         "round_seq": fact.round_seq,
         "event": to_object(fact.event),
-        "words": f"{fact_in_words(fact.event)}{_with_shares(fact.event)}",
+        "words": words,
     }
+
+
+def _sharing(fact: Fact, other: Fact | None) -> str:
+    """Return how GPUs are shared, where another decision shares its own otherwise."""
+    mine, its = (getattr(each and each.event, "allocation", None) for each in (fact, other))
+    if not isinstance(mine, Allocation) or not isinstance(its, Allocation):
+        return ""
+    is_told = mine.shares and its.shares and mine.sharing is not its.sharing
+    return f", {_SHARING[mine.sharing]}" if is_told else ""
 
 
 def _with_shares(event: Event) -> str:

@@ -102,7 +102,7 @@ class Future:
     node_changes: list[NodeChange] = field(default_factory=list)
     outcomes: dict[JobId, Outcome] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
-    ended: list[Worked] = field(default_factory=list)
+    ended: dict[JobId, Worked] = field(default_factory=dict)
 
     @property
     def end_us(self) -> int:
@@ -117,6 +117,7 @@ class Future:
             inputs=[each for each in self.inputs if each.at_us > at_us],
             node_changes=[each for each in self.node_changes if each.at_us > at_us],
             work=dict(self.work),
+            ended=dict(self.ended),
         )
 
     def ended_before(self, state: State) -> dict[JobId, Outcome]:
@@ -163,7 +164,7 @@ class Future:
         has_failed = isinstance(event, JobFailed)
         exit_code = EXIT_CODES["failed"] if has_failed else 0
         spec = job.spec
-        self.ended.append(Worked(spec.user, spec.gpus, job.work_us, spec.model))
+        self.ended[job_id] = Worked(spec.user, spec.gpus, job.work_us, spec.model)
         if known is not None:
             self.work[job_id] = TotalWork(known.total_us, exit_code)
         else:

@@ -3,12 +3,24 @@
 A live scheduler counts as work what an attempt does from its start on, its preparation included. A
 simulated one has that in the cost of the start. So the whole work of a job is what it did without
 its start-ups, and that much more as the attempts that it had begun by the moment were counted for.
+The same holds of the time by which its contract slowed it down: none of it is work, but what was
+counted by the moment.
 """
 
 from dataclasses import dataclass, replace
 
 from shunter.app.config.simulation import CostsSection
-from shunter.app.cost_fitting import Fitted, Launch, Observed, fit_costs, observe_log, work_us
+from shunter.app.cost_fitting import (
+    Fitted,
+    Launch,
+    Observed,
+    Slowed,
+    fit_costs,
+    observe_log,
+    slowed_in,
+    slowed_us,
+    work_us,
+)
 from shunter.app.forking.future import Future
 from shunter.app.simulated_world import WorldParts
 from shunter.backends.simulated.resuming import TotalWork
@@ -31,10 +43,20 @@ class Measured:
     observed: Observed
     fitted: Fitted
 
+    @property
+    def slowed(self) -> Slowed:
+        """Who was slower by its contract, which the state does not count."""
+        return slowed_in(self.observed, self.fitted)
+
     def parts(self, recorded: WorldParts) -> WorldParts:
         """Return the parts of the world that a log records, with the costs that it shows."""
         parts = measured_parts(recorded, self.fitted)
-        return replace(parts, moving=_moving(self.observed), staying=_staying(self.observed))
+        return replace(
+            parts,
+            moving=_moving(self.observed),
+            staying=_staying(self.observed),
+            unmeasured=(*parts.unmeasured, *self.slowed.assumed),
+        )
 
     def correct(self, future: Future, state: State) -> None:
         """Correct the work of the jobs of a future, once, by the state at its start."""
@@ -43,10 +65,16 @@ class Measured:
             if known is None or not attempts or not job.has_run:
                 continue
             # What is measured of attempts does not know in which of their time others had the turn.
-            pure_us = min(known.total_us, work_us(job, self.observed, self.fitted))
+            slowed_all_us = slowed_us(job, self.fitted)
+            if (ended := future.ended.get(job.job_id)) is not None:
+                work = max(1, ended.work_us - slowed_all_us) if slowed_all_us else ended.work_us
+                future.ended[job.job_id] = ended._replace(work_us=work)
+            pure_us = min(known.total_us, work_us(job, self.observed, self.fitted) + slowed_all_us)
             begun = state.jobs[job.job_id].attempt if job.job_id in state.jobs else 0
             extra_us = max(0, known.total_us - pure_us) * min(begun, attempts) // attempts
-            future.work[job.job_id] = TotalWork(pure_us + extra_us, known.exit_code)
+            counted_us = self.slowed.by_us(job.job_id, state.now_us)
+            total_us = pure_us + extra_us - slowed_all_us + counted_us
+            future.work[job.job_id] = TotalWork(total_us, known.exit_code)
 
 
 async def measure(reader: LogReader) -> Measured:

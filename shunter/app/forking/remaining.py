@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from shunter.app.cost_fitting import NOT_SLOWED, Slowed
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.core import estimates
 from shunter.core.rng import Rng
@@ -53,10 +54,18 @@ class WorkEstimates:
     """What jobs have worked, and what others may therefore have to work.
 
     `drawn` are the jobs whose work was drawn, so that it is not certain. `start_us` is what each
-    attempt counts as work before it has any effect; it is in no work of `worked`.
+    attempt counts as work before it has any effect, `slowed` what jobs counted that were slower by
+    their contracts; neither is in any work of `worked`.
     """
 
-    def __init__(self, worked: Iterable[Worked], seed: int, *, start_us: int = 0) -> None:
+    def __init__(
+        self,
+        worked: Iterable[Worked],
+        seed: int,
+        *,
+        start_us: int = 0,
+        slowed: Slowed = NOT_SLOWED,
+    ) -> None:
         by_kind: dict[_Kind, list[tuple[int, bool]]] = defaultdict(list)
         for one in worked:
             for kind in _kinds(one.user, one.model, one.gpus):
@@ -67,16 +76,19 @@ class WorkEstimates:
         }
         self._seed = seed
         self._start_us = start_us
+        self._slowed = slowed
         self.drawn: dict[JobId, None] = {}
 
     def work_of(self, job_id: JobId, spec: JobSpec, job: Job | None, now_us: int) -> TotalWork:
         """Return the whole work of a job; `job` is what it is by now, if it is there."""
         done_us = 0 if job is None else job.done_us(now_us)
         if job is not None and job.measured_rate is not None and spec.total_steps is not None:
-            return TotalWork(done_us + (estimates.remaining_us(job, now_us) or 0))
+            left_us = estimates.remaining_us(job, now_us) or 0
+            return TotalWork(done_us + round(left_us * self._slowed.speed(job_id, now_us)))
         self.drawn[job_id] = None
         begun_us = 0 if job is None else min(done_us, job.attempt * self._start_us)
-        total_us = self._drawn_us(job_id, spec, done_us - begun_us) + begun_us
+        begun_us += self._slowed.by_us(job_id, now_us)
+        total_us = self._drawn_us(job_id, spec, max(0, done_us - begun_us)) + begun_us
         limit_us = spec.time_limit_us
         if limit_us is not None:
             held_us = 0 if job is None else job.occupied_us(now_us)

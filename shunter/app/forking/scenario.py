@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from shunter.app.cost_fitting import NOT_SLOWED, Slowed
 from shunter.app.forking.assumptions import assumptions_of
 from shunter.app.forking.changes import Wishes, change_of, other_start
 from shunter.app.forking.fork import Change, MakeWorld, Standing, fork_at, standing_at
@@ -138,23 +139,28 @@ async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
     users |= {each.spec.user for each in future.submissions}
     change = change_of(scenario.wishes, started, state, users)
     change = replace(change, seed=scenario.seed)
+    slowed = NOT_SLOWED
     if not started.simulated:
         measured = await measure(reader)
         measured.correct(future, state)
-        parts = measured.parts(parts)
+        parts, slowed = measured.parts(parts), measured.slowed
     seed = point.rules.seed if scenario.seed is None else scenario.seed
-    estimates = WorkEstimates(await _worked(reader, future, started.simulated), seed)
+    worked = await _worked(reader, future, slowed, simulated=started.simulated)
+    estimates = WorkEstimates(worked, seed, slowed=slowed)
     return Staged(point, state, parts, change, future, estimates, is_rerun, at_us)
 
 
-async def _worked(reader: LogReader, future: Future, simulated: bool) -> Sequence[Worked]:
+async def _worked(
+    reader: LogReader, future: Future, slowed: Slowed, *, simulated: bool
+) -> Sequence[Worked]:
     """Return what jobs worked, for those whose work the log does not tell.
 
     Of a live log that are all who have ended in it, also before the moment, and who works still.
     """
     if simulated or not future.state.jobs:
-        return future.ended
+        return tuple(future.ended.values())
     history = await read_history(reader)
+    history.slowed = slowed
     return history.worked_before(history.state, history.state.now_us, 0)
 
 

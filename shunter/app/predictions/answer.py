@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shunter.app.cost_fitting import Launch, fit_costs, observe_log
+from shunter.app.cost_fitting import Launch, fit_costs, observe_log, slowed_in
 from shunter.app.counting import counted
 from shunter.app.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
@@ -92,7 +92,9 @@ async def _forecasting(
 ) -> Forecasting:
     parts, start_us = recorded_parts(point.started.config), 0
     if not point.started.simulated:
-        fitted = fit_costs(await observe_log(reader))
+        observed = await observe_log(reader)
+        fitted = fit_costs(observed)
+        history.slowed = slowed_in(observed, fitted)
         parts, start_us = measured_parts(parts, fitted), fitted.launch_us.get(Launch.start, 0)
     if jobs > MANY_JOBS:
         samples = min(samples, FEWER_SAMPLES)
@@ -175,7 +177,7 @@ def _accuracy(held: Sequence[Held]) -> dict[str, Any]:
 
 
 def _assumptions(forecasting: Forecasting, point: ForkPoint, told: Forecast) -> list[str]:
-    ended = sum(work.is_whole for _, work in forecasting.history.worked)
+    ended = sum(work.is_whole for _, _, work in forecasting.history.worked)
     of_past = (
         f"are drawn from those of {counted(ended, 'job')} that ended, by user, model and gang size"
         if ended
@@ -190,6 +192,7 @@ def _assumptions(forecasting: Forecasting, point: ForkPoint, told: Forecast) -> 
     if not point.started.simulated:
         found.append("starts and suspensions take what they took on average in this log")
         found += forecasting.parts.unmeasured
+        found += forecasting.history.slowed.assumed
     if callers_propose(point.started):
         found.append(NOBODY_CALLS)
     if told.failed:

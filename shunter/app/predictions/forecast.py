@@ -151,7 +151,8 @@ class Forecasting:
                 coming.insert(0, submitted)
             watch = _Watch(set(ids), only_starts)
             drawn = resampled(worked, seed)
-            estimates = WorkEstimates(drawn, seed, start_us=self.start_us)
+            slowed = self.history.slowed
+            estimates = WorkEstimates(drawn, seed, start_us=self.start_us, slowed=slowed)
             fork = self._fork(point, state, coming, estimates.work_of, watch, now_us)
             failed += not await self._run(fork, watch, now_us)
             seen.append(watch)

@@ -8,6 +8,7 @@ Nothing of a job that a scheduler could not know at a moment is in what `worked_
 
 from dataclasses import dataclass, field
 
+from shunter.app.cost_fitting import NOT_SLOWED, Slowed
 from shunter.app.forking.remaining import Worked
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.folding import fold_events, restored
@@ -30,14 +31,16 @@ class History:
 
     `submissions` come with the numbers of their events, in order; those that were rejected are
     left out. `launches` are when a job was given GPUs. `worked` is, in the order of their ends,
-    when jobs ended and what they had worked, `outcomes` is how.
+    when jobs ended and what they had worked, `outcomes` is how. `slowed` are those that were slower by
+    their contracts; what that took counts in `worked` as the state counts it, as work.
     """
 
     state: State
     submissions: dict[JobId, tuple[int, JobSubmitted]] = field(default_factory=dict)
     launches: dict[JobId, list[int]] = field(default_factory=dict)
-    worked: list[tuple[int, Worked]] = field(default_factory=list)
+    worked: list[tuple[int, JobId, Worked]] = field(default_factory=list)
     outcomes: dict[JobId, JobOutcome] = field(default_factory=dict)
+    slowed: Slowed = NOT_SLOWED
 
     def take(self, event: Event, launched: tuple[Job, ...], departed: Job | None) -> None:
         """Note an event, and whose attempts began with it and who ended."""
@@ -60,14 +63,24 @@ class History:
             now_us: the instant it is; nothing has happened since the state.
             start_us: what an attempt counts as work before it has any effect.
         """
-        found = [work for at_us, work in self.worked if at_us <= state.now_us]
+        found = [
+            self._at_full_speed(work, job_id, at_us)
+            for at_us, job_id, work in self.worked
+            if at_us <= state.now_us
+        ]
         for job in state.jobs.values():
             done_us = job.done_us(now_us)
             if done_us:
-                found.append(_worked(job, done_us, is_whole=False))
+                work = _worked(job, done_us, is_whole=False)
+                found.append(self._at_full_speed(work, job.job_id, now_us))
         if not start_us:
             return found
         return [_without_start(each, start_us) for each in found]
+
+    def _at_full_speed(self, worked: Worked, job_id: JobId, at_us: int) -> Worked:
+        """Return what a job worked by an instant, without the time that its contract took."""
+        slowed_us = self.slowed.by_us(job_id, at_us)
+        return worked._replace(work_us=max(1, worked.work_us - slowed_us)) if slowed_us else worked
 
     def _ended(self, event: Event, job: Job) -> None:
         if job.outcome is not None:
@@ -78,7 +91,8 @@ class History:
             is_whole = (
                 isinstance(event, JobFinished | JobFailed) and job.outcome is not JobOutcome.timeout
             )
-            self.worked.append((event.at_us, _worked(job, job.work_us, is_whole=is_whole)))
+            work = _worked(job, job.work_us, is_whole=is_whole)
+            self.worked.append((event.at_us, job.job_id, work))
 
 
 async def read_history(reader: LogReader, events_most: int = EVENTS_MOST) -> History:

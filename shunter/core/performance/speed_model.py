@@ -126,18 +126,13 @@ class SpeedModel:
         self, spec: JobSpec, allocation: Allocation, neighbours: Sequence[Allocation]
     ) -> float:
         """Return what distance, neighbours, CPUs and memory leave of the speed of a job."""
-        speed, factors = 1.0, None if self.factors is None else self.factors.of(spec.model)
-        if spec.has_curve:
-            split = [share.gpus for share in allocation.shares]
-            speed = tolerated_speed(spec, level_of(allocation, self.nodes), split)
-        elif factors is not None and spec.gpus > 1:
-            speed = factors.locality(allocation, self._wired_level(allocation))
-        if neighbours and (factors is not None or spec.interference is not None):
+        factors = None if self.factors is None else self.factors.of(spec.model)
+        speed = contract_speed(spec, allocation, neighbours, self.nodes)
+        if factors is not None and spec.gpus > 1 and not spec.has_curve:
+            speed *= factors.locality(allocation, self._wired_level(allocation))
+        if factors is not None and neighbours and spec.interference is None:
             near = [nearest_level(allocation, other, self.nodes) for other in neighbours]
-            if spec.interference is not None:
-                speed *= neighbours_leave(spec.interference, near)
-            elif factors is not None:
-                speed *= factors.left_beside(near)
+            speed *= factors.left_beside(near)
         device = self.nodes[allocation.shares[0].node].device
         if self.sensitivity is not None and device != CPU_UNITS:
             speed *= self.sensitivity.speed(spec, allocation)
@@ -168,6 +163,30 @@ class SpeedModel:
         if left is None and self.factors is not None:
             left = self.factors.packed(spec.model, gpu_type, partner.model)
         return self.packed if left is None else left
+
+
+def contract_speed(
+    spec: JobSpec,
+    allocation: Allocation,
+    neighbours: Sequence[Allocation],
+    nodes: Mapping[NodeName, ConfigurationSet],
+) -> float:
+    """Return what distance and neighbours leave of a job's speed, as its own contract says.
+
+    Args:
+        spec: the job; one that says nothing of either has all of its speed.
+        allocation: its GPUs.
+        neighbours: where jobs run that have other GPUs of the same servers.
+        nodes: at least its servers.
+    """
+    speed = 1.0
+    if spec.has_curve:
+        split = [share.gpus for share in allocation.shares]
+        speed = tolerated_speed(spec, level_of(allocation, nodes), split)
+    if neighbours and spec.interference is not None:
+        near = [nearest_level(allocation, other, nodes) for other in neighbours]
+        speed *= neighbours_leave(spec.interference, near)
+    return speed
 
 
 def level_of(allocation: Allocation, nodes: Mapping[NodeName, ConfigurationSet]) -> Level:

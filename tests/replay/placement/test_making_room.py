@@ -223,6 +223,6 @@ def test_why_of_the_moved_job_and_of_the_gang_say_it() -> None:
     # j0 and j1 are taken to run for as long again as they did, 40 us: 160 GPU-us for the gang.
     numbers = "which saves 0.00016 GPU-seconds of waiting as far as can be told, and costs 1e-06"
     assert f"moved to make room for j4, {numbers}" in moved[0]
-    assert moved[1] == "attempt 1 on n0[0] was moved to n1[1]"
+    assert moved[1] == "attempt 1 on n0[0] was moved to n1[1] for j4"
     assert f"others were moved to make room, {numbers}" in gang[0]
     assert gang[1] == "j0 had to move for it"

@@ -49,6 +49,18 @@ def test_log_is_decided_again_and_why_says_for_whom(tmp_path: Path, name: str) -
     assert " had to move for it" in gang
 
 
+def test_why_of_jobs_that_ended_says_who_was_moved_for_whom(tmp_path: Path) -> None:
+    url = str(tmp_path / "run.db")
+    simulate(load_config(CONFIG, [("--set", f"log.url={url}")], {}))
+
+    moved, gang = (
+        CliRunner().invoke(app, ["why", job, "--log", url]).output for job in ("c", "gang")
+    )
+
+    assert "attempt 1 on gpu1[3]: moved to gpu2[2] for gang" in moved
+    assert "attempt 1 on gpu1[0-3], for which c had to move: finished" in gang
+
+
 @pytest.mark.parametrize("sizing", ["proportional", "greedy", "tune"])
 def test_sized_jobs_are_moved_as_others_are(tmp_path: Path, sizing: str) -> None:
     config = tmp_path / "sized.toml"

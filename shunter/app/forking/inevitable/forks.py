@@ -9,6 +9,7 @@ log once, from the first decision on.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shunter.app.cost_fitting import NOT_SLOWED
 from shunter.app.forking.assumptions import assumptions_of
 from shunter.app.forking.changes import Wishes
 from shunter.app.forking.fork import Change, fork_at
@@ -122,9 +123,11 @@ class Forks:
         state, future = point.state(), self.future
         if not self.is_rerun:
             future = future.after(point.at_us)
+        slowed = NOT_SLOWED
         if self.measured is not None:
             self.measured.correct(future, state)
-        estimates = WorkEstimates(future.ended, point.rules.seed)
+            slowed = self.measured.slowed
+        estimates = WorkEstimates(future.ended.values(), point.rules.seed, slowed=slowed)
         return Staged(point, state, self.parts, Change(), future, estimates, self.is_rerun)
 
 

@@ -21,7 +21,13 @@ from shunter.app.replaying.why.running.sizes import size_of
 from shunter.app.replaying.why.running.trials import trials_of
 from shunter.app.replaying.why.running.turns import turns_of
 from shunter.app.replaying.why.scan_start import Round
-from shunter.app.replaying.why.sentences import details, headline, how_ended, is_preempted
+from shunter.app.replaying.why.sentences import (
+    details,
+    headline,
+    how_ended,
+    is_preempted,
+    room_in_words,
+)
 from shunter.app.replaying.why.timeline import Run, Waiting
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
@@ -360,6 +366,7 @@ def _run(found: Explanation, run: Run) -> dict[str, object]:
         "in_turns": run.allocation.sharing is Sharing.sliced,
         "gpus": run.allocation.gpus,
         "decision_seq": None if decision is None else decision.seq,
+        "room_made": room_in_words(found, run),
         "ended_by": how_ended(found, run),
         "ended_seq": None if run.ended_by is None else run.ended_by.seq,
     }

@@ -1,5 +1,6 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from shunter.app.replaying.formatting import (
@@ -7,6 +8,7 @@ from shunter.app.replaying.formatting import (
     because_in_words,
     discarded_in_words,
     gpus_in_words,
+    names_partners,
 )
 from shunter.app.replaying.instants import clock, span
 from shunter.app.replaying.rejections import rejection_in_words
@@ -40,6 +42,7 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.causes import HELD, RESIZED
+from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
 SERVERS_NAMED = 4
@@ -115,8 +118,7 @@ def _kept_for_others(room: Room) -> list[str]:
     """Say for whom what is free is, where job schedulers have yet to propose it."""
     if not room.free or not room.kept:
         return []
-    more = len(room.kept_for) - NAMED
-    names = ", ".join(room.kept_for[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    names = _some(room.kept_for)
     gpus = min(room.kept, room.free)
     is_for = "is for" if gpus == 1 else "are for"
     said = f"{gpus_in_words(gpus)} of what is free {is_for} {names}"
@@ -138,7 +140,8 @@ def how_ended(found: Explanation, run: Run) -> str:
         if event.allocation.shares:
             where = _where(event.allocation)
             if run.allocation.gpus == event.allocation.gpus:
-                return f"moved to {where}"
+                gainers = () if names_partners(event.because) else event.because.beneficiaries
+                return f"moved to {where}{f' for {_some(gainers)}' if gainers else ''}"
             return f"resized to {where}: {decision_in_words(found, run.ended_by)}"
         if event.because == RESIZED:
             return f"resized: {decision_in_words(found, run.ended_by)}"
@@ -224,16 +227,7 @@ def _placed(found: Explanation) -> list[str]:
         )
     ]
     lines += _rehomed(found, grant.seq)
-    made_room = [own for own in found.story.victims if own.round == planned]
-    for what, is_moved in (("had to leave", False), ("had to move", True)):
-        names = [
-            own.event.job_id
-            for own in made_room
-            if isinstance(own.event, AllocationChanged)
-            and bool(own.event.allocation.shares) is is_moved
-        ]
-        if names:
-            lines.append(f"{', '.join(names)} {what} for it")
+    lines += [f"{', '.join(names)} {what} for it" for what, names in _room_made(found, planned)]
     told = found.leaves_because
     if told is not None:
         event = told.event
@@ -249,6 +243,31 @@ def _placed(found: Explanation) -> list[str]:
         where = _where(before.allocation)
         lines.append(f"attempt {before.attempt} on {where} was {how_ended(found, before)}")
     return lines
+
+
+def room_in_words(found: Explanation, run: Run) -> str:
+    """Return who had to leave or to move for an attempt; empty: nobody."""
+    if run.decision is None:
+        return ""
+    made = _room_made(found, run.decision.round)
+    return ", ".join(f"{_some(names)} {what}" for what, names in made)
+
+
+def _room_made(found: Explanation, planned: Round | None) -> list[tuple[str, list[JobId]]]:
+    """Return what others had to do for a job in a round, and who they are."""
+    changes = [own.event for own in found.story.victims if own.round == planned]
+    victims = [event for event in changes if isinstance(event, AllocationChanged)]
+    made = [
+        ("had to leave", [each.job_id for each in victims if not each.allocation.shares]),
+        ("had to move", [each.job_id for each in victims if each.allocation.shares]),
+    ]
+    return [(what, names) for what, names in made if names]
+
+
+def _some(names: Sequence[JobId]) -> str:
+    """Return jobs by their names, as many as a line can bear."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _rehomed(found: Explanation, granted_seq: int) -> list[str]:

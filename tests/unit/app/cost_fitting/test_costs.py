@@ -24,9 +24,11 @@ from shunter.app.cost_fitting import (
     fit_document,
     left_out,
     observe_log,
+    slowed_us,
     work_us,
 )
 from shunter.app.cost_fitting.costs import LEAST_US
+from shunter.app.cost_fitting.paces import Pace, mean_speed
 from shunter.app.forking.measured import measured_parts
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
@@ -157,6 +159,29 @@ def test_gang_of_another_size_is_a_kind_of_its_own_and_does_more_work() -> None:
     assert work_us(grown, found, fitted) / S == pytest.approx(10, abs=0.3)
     unknown = replace(fitted, batch_us={})
     assert work_us(grown, found, unknown) / S == pytest.approx(4 + 2.4 * 4, abs=0.3)
+
+
+def test_mini_batches_of_a_gang_that_is_spread_are_measured_at_full_speed() -> None:
+    """Its 100 mini-batches of 0.2 s took 20 s at half speed: 10 s of work."""
+    spread = attempt(1, 0, left_us=23 * S, batches_s=[0.2], paces=[Pace(0, 0.5)])
+    found = observed(ALONE, MOVED, BIG, half := job(3, spread, model="small"))
+    fitted = fit_costs(found)
+
+    assert fitted.batch_us[Kind("small", 1, V100)] / S == pytest.approx(0.1, rel=0.01)
+    assert work_us(half, found, fitted) / S == pytest.approx(10, abs=0.1)
+    assert slowed_us(half, fitted, 13 * S) / S == pytest.approx(5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("from_us", "until_us", "speed"),
+    [(-9, 9, 1.0), (10, 30, 0.75), (0, 40, 0.75), (20, 50, 2 / 3), (30, 30, 0.5), (50, 50, 1.0)],
+)
+def test_mean_speed_weighs_each_speed_by_its_time(
+    from_us: int, until_us: int, speed: float
+) -> None:
+    paces = [Pace(0, 1.0), Pace(20, 0.5), Pace(40, 1.0)]
+
+    assert mean_speed(paces, from_us, until_us) == pytest.approx(speed)
 
 
 def test_a_cost_without_a_sample_is_left_out_and_said() -> None:

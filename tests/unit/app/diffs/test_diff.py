@@ -254,3 +254,15 @@ def test_a_log_that_is_not_there_is_told(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["diff", str(tmp_path / "a.db"), str(tmp_path / "b.db")])
     assert done.exit_code == 3
     assert "a.db" in done.stderr
+
+
+def test_turns_are_told_where_they_alone_differ(tmp_path: Path) -> None:
+    turns = {"policy": {"name": "gandiva", "trigger": "event", "slicing": {}}}
+    found = Compared(tmp_path, (turns, {"policy": {"name": "las", "trigger": "event"}}))
+
+    first = found.document["first_decision"]
+    assert first["field"]["name"].endswith("sharing")
+    assert first["a"]["words"].endswith(", in turns")
+    assert first["b"]["words"].endswith(", alone")
+    assert first["a"]["words"] in found.text
+    assert first["b"]["words"] in found.text

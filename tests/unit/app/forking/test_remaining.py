@@ -3,14 +3,25 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shunter.app.cost_fitting import Attempt, Fitted, ObservedJob, Slowed
+from shunter.app.cost_fitting.paces import Pace
 from shunter.app.forking.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
 from shunter.core.performance.trials import MeasuredRate
 from shunter.core.state import Job
 from shunter.events import JobId, UserName
+from shunter.events.values.allocation import Share
+from shunter.events.values.ids import GpuType, NodeName
 from tests.factories import job_spec
 
 ANA, BO = UserName("ana"), UserName("bo")
 SPEC = job_spec(1, user="ana")
+
+
+SHARES = (Share(NodeName("n1"), 1),)
+RUNS = Attempt(1, SHARES, GpuType(""), -40, -40, -40, 0, is_elsewhere=False, paces=[Pace(-40, 0.5)])
+TOLD = ObservedJob(JobId("j1"), 0, 0, SPEC, None, [RUNS])
+HALF = Slowed({TOLD.job_id: TOLD}, Fitted({}, {}, None, 0))
+"""That job has run at half speed for 40 us."""
 
 
 def begun(done_us: int, **fields: object) -> Job:
@@ -142,6 +153,21 @@ def test_steps_that_are_told_leave_nothing_to_draw() -> None:
 
     assert total_us(estimates, job) == 40 + 70 * 2
     assert not estimates.drawn
+
+
+def test_what_a_contract_took_is_no_work_that_others_are_held_to() -> None:
+    """Of 40 us at half speed 20 are work: a job with 30 did more, and 10 us are left of its 30."""
+    estimates = WorkEstimates([Worked(BO, 1, 30)], 3, slowed=HALF)
+
+    assert total_us(estimates, begun(40)) == 40 + 10
+
+
+def test_steps_are_taken_to_be_as_slow_as_where_the_job_is() -> None:
+    job = begun(40, total_steps=100)
+    job.measured_rate = MeasuredRate(step=30, batch_us=2, at_us=0)
+    estimates = WorkEstimates([], 3, slowed=HALF)
+
+    assert total_us(estimates, job) == 40 + 70 * 2 // 2
 
 
 def test_other_seeds_draw_otherwise() -> None:

@@ -69,7 +69,8 @@ class SubmitOptions:
             "--tolerance",
             metavar="LEVEL|SHAPE:SPEED",
             help="Its speed where its GPUs are so far apart or split so, of that with all near, "
-            "such as rack:0.8 or 2+2:0.72; may be repeated.",
+            "such as rack:0.8 or 2+2:0.72; may be repeated. Beside splits the packed one is "
+            "named, with speed 1: 4:1.",
         ),
     ] = None
     min_speed: Annotated[

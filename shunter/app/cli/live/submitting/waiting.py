@@ -86,10 +86,13 @@ class _Copied:
         return next((line for name in order if (line := last_line(self._ends[name]))), "")
 
     def _copy(self, name: str, write: Callable[[bytes], None]) -> None:
-        known = 0
+        known, is_away = 0, False
         while True:
             try:
                 with connect(self._url) as client:
+                    if is_away:
+                        client.job(self._job_id)
+                        is_away = False
                     for piece in client.logs(self._job_id, stream=name, follow=True, skip=known):
                         known += len(piece)
                         write(piece)
@@ -97,8 +100,9 @@ class _Copied:
                     if client.job(self._job_id)["is_over"]:
                         return
             except UnavailableError as error:
-                if name == "stdout":
+                if name == "stdout" and not is_away:
                     output.note(f"{error}; the output goes on when a daemon answers")
+                is_away = True  # said once until it answers again
             except ShunterError as error:
                 output.note(f"the {name} of {self._job_id} cannot be shown: {error}")
                 return

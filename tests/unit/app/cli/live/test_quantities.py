@@ -1,4 +1,6 @@
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,11 @@ from shunter.app.cli.live.submitting.quantities import (
     seconds,
     since_s,
 )
+from shunter.core.performance.contract import unfit_contract
 from shunter.errors import UsageError
+from shunter.events.values.job_spec import JobSpec, Level
+
+PLACEMENT = Path(__file__).parents[5] / "docs" / "reference" / "placement.md"
 
 
 @pytest.mark.parametrize(
@@ -116,3 +122,19 @@ def test_point_of_a_curve_is_of_a_level_or_a_split(
 def test_what_is_no_point_of_a_curve_says_how_one_is_written(text: str) -> None:
     with pytest.raises(UsageError, match=r"2\+2"):
         point_of(text)
+
+
+def test_contract_that_the_reference_names_is_taken() -> None:
+    """Goal: who copies the example is not told that it is none."""
+    text = " ".join(PLACEMENT.read_text().split())
+    (example,) = re.findall(r"`shunter submit ([^`]*--min-speed [^`]*)`", text)
+    (gpus,) = re.findall(r"--gpus (\d+)", example)
+    points = [point_of(each) for each in re.findall(r"--tolerance (\S+)", example)]
+    levels = [(Level(place), speed) for place, speed in points if isinstance(place, str)]
+    shapes = [(tuple(place), speed) for place, speed in points if not isinstance(place, str)]
+    spec = JobSpec(
+        gpus=int(gpus), tolerance=tuple(levels), shape_tolerance=tuple(shapes), min_speed=0.7
+    )
+
+    assert len(points) == 3
+    assert unfit_contract(spec) is None
