@@ -19,9 +19,9 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
 from shunter.policies.gavel.scheduling import GavelPolicy
 from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
-from shunter.policies.gavel.scheduling.choosing import Candidate, Room, choose
 from shunter.policies.gavel.scheduling.policy import Timing
 from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.policies.gavel.seating.choosing import Candidate, Room, choose
 from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes

@@ -318,8 +318,9 @@ def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:
 
     In a simulation that is the run time that its trace declared, or, if a time limit ended it,
     what it had done. Live it is the time at work in all attempts, without their start-ups and what
-    was lost, at the speed that its contract says of its GPUs and neighbours then. With another gang than was submitted it is as much more as that one is faster: by what
-    was measured of both, or else as it has GPUs, as simulations count it. A job that was shorter
+    was lost, at the speed that its contract says of its GPUs and neighbours then. With another gang
+    than was submitted it is as much more as that one is faster: by what was measured of both, or
+    else as it has GPUs, as simulations count it. A job that was shorter
     than a start-up takes did the least work there is.
     """
     if observed.is_simulated:

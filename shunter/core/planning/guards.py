@@ -106,7 +106,7 @@ class Guards:
         return starves_us if starves_us is not None and starves_us > now_us else None
 
     def _min_runtime_until(self, job: Job) -> int:
-        """Return until when a job keeps its GPUs that has run for too short a time; 0: no more.
+        """Return until when a job has run for too short a time; 0: no more.
 
         What an attempt runs counts from its first mini-batch on, which may be to come; where the
         guard is off that keeps nobody.

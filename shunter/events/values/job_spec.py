@@ -99,7 +99,7 @@ class Demand:
 
     @property
     def splits(self) -> tuple[tuple[int, ...], ...]:
-        """Its shapes that can be: within one server, by its level, a gang is in one piece.
+        """Its shapes that its level allows: in one server a gang is in one piece.
 
         Of a level and a split the lower speed counts, so one does not widen what the other bounds.
         """

@@ -313,9 +313,8 @@ class Placer:
             by_type.setdefault(server.configuration.gpu_type, []).append(server)
         for servers in by_type.values():
             servers.sort(key=lambda server: (-self._free(server).bit_count(), server.position))
-            demand = job.demand
-            any_split = () if demand.shapes else (self._pieces(job.spec.gpus, servers),)
-            for pieces in demand.splits or any_split:
+            any_split = () if job.demand.shapes else (self._pieces(job.spec.gpus, servers),)
+            for pieces in job.demand.splits or any_split:
                 shares = self._shares(job, servers, sorted(pieces, reverse=True))
                 if shares and self._accepts_spread(job, shares):
                     return tuple(shares)

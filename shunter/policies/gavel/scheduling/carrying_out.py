@@ -22,7 +22,7 @@ from shunter.core.proposals.memory import ProposalMemory, proposal_observers
 from shunter.core.proposals.schedulers import decentralised_plan
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.view import View
-from shunter.policies.gavel.scheduling.placements import Gathered
+from shunter.policies.gavel.seating.placements import Gathered
 
 __all__ = ["CarryingMemory", "CarryingOut"]
 
@@ -79,7 +79,7 @@ class CarryingOut:
 
     @staticmethod
     def wakes_us(own_us: int | None, memory: CarryingMemory) -> int | None:
-        """Return when to ask: by the policy itself, to look for room, or when one proposes."""
+        """Return when to ask: by the policy, to look for room, or to propose."""
         wakes_us = earliest(own_us, memory.places)
         return (
             wakes_us if memory.proposals is None else sooner(wakes_us, memory.proposals.next_us())

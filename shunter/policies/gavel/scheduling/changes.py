@@ -11,8 +11,8 @@ from shunter.events.values.allocation import Share
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.mechanism import Gang, Ledger
-from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
-from shunter.policies.gavel.scheduling.placements import Placements
+from shunter.policies.gavel.seating.choosing import Candidate, Choice
+from shunter.policies.gavel.seating.placements import Placements
 
 __all__ = ["BESIDE", "SHARE", "SPARE", "Teller", "Told", "changes_of", "pairs_of", "waits_of"]
 

@@ -53,8 +53,6 @@ from shunter.policies.gavel.scheduling.changes import (
     pairs_of,
     waits_of,
 )
-from shunter.policies.gavel.scheduling.choosing import Candidate, choose, is_starved
-from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import (
     EntityBy,
     demands_of,
@@ -62,8 +60,6 @@ from shunter.policies.gavel.scheduling.job_requests import (
     waits_nowhere,
     wants,
 )
-from shunter.policies.gavel.scheduling.movable import may_leave, room_among
-from shunter.policies.gavel.scheduling.placements import as_placed
 from shunter.policies.gavel.scheduling.policy_memory import (
     GavelMemory,
     fractions_of,
@@ -73,7 +69,11 @@ from shunter.policies.gavel.scheduling.policy_memory import (
     targets_of,
 )
 from shunter.policies.gavel.scheduling.rates import Rates
-from shunter.policies.gavel.scheduling.together import seat_together
+from shunter.policies.gavel.seating.choosing import Candidate, choose, is_starved
+from shunter.policies.gavel.seating.cpu_jobs import cpu_starts
+from shunter.policies.gavel.seating.movable import may_leave, room_among
+from shunter.policies.gavel.seating.placements import as_placed
+from shunter.policies.gavel.seating.together import seat_together
 
 __all__ = ["GavelPolicy", "Timing"]
 

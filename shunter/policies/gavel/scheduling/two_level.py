@@ -53,13 +53,13 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.scheduling.carrying_out import CarryingOut
 from shunter.policies.gavel.scheduling.changes import changes_of, known_reasons
-from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
-from shunter.policies.gavel.scheduling.cpu_jobs import cpu_starts
 from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
-from shunter.policies.gavel.scheduling.movable import may_leave, room_among
-from shunter.policies.gavel.scheduling.placements import Placements, as_placed
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
-from shunter.policies.gavel.scheduling.together import seat_together
+from shunter.policies.gavel.seating.choosing import Candidate, Choice
+from shunter.policies.gavel.seating.cpu_jobs import cpu_starts
+from shunter.policies.gavel.seating.movable import may_leave, room_among
+from shunter.policies.gavel.seating.placements import Placements, as_placed
+from shunter.policies.gavel.seating.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
 
 __all__ = ["TwoLevel", "TwoLevelMemory", "TwoLevelParams", "TwoLevelPolicy"]
@@ -313,9 +313,10 @@ class TwoLevelPolicy:
 
 
 def _wait(candidate: Candidate, misfit: Reason | None, choice: Choice, view: View) -> Wait:
-    """Return why a job waits that was given nothing; its evidence is of types on which it runs.
+    """Return why a job waits that was given nothing.
 
-    One that loses its GPUs was outranked, as the change says.
+    Its evidence is of types on which it runs. One that loses its GPUs was outranked, as the change
+    says.
     """
     spec = candidate.job.spec
     if not view.full_waits:  # as earlier versions told it

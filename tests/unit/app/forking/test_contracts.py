@@ -1,4 +1,4 @@
-"""Live logs of jobs with contracts: what they worked is counted as the simulated world spends it."""
+"""Live logs of jobs with contracts: their work is counted as the simulated world spends it."""
 
 import asyncio
 from pathlib import Path

@@ -17,4 +17,4 @@ NOW_US = 58_519_000_000
     ],
 )
 def test_what_starts_at_once_starts_now(later_us: int, told: str) -> None:
-    assert Counterfactuals((), 1, now_us=NOW_US).clock_of(NOW_US + later_us) == told
+    assert Counterfactuals((), now_us=NOW_US).clock_of(NOW_US + later_us) == told

@@ -12,8 +12,8 @@ from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because
 from shunter.policies.gavel.scheduling.changes import changes_of
-from shunter.policies.gavel.scheduling.choosing import Candidate
-from shunter.policies.gavel.scheduling.placements import Placements
+from shunter.policies.gavel.seating.choosing import Candidate
+from shunter.policies.gavel.seating.placements import Placements
 from tests.factories import BECAUSE, job_id, job_submitted, node_name, servers
 
 V100 = GpuType("v100")

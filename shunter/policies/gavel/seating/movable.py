@@ -7,7 +7,7 @@ from shunter.core.state import ENDING, Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.scheduling.choosing import Candidate, Room
+from shunter.policies.gavel.seating.choosing import Candidate, Room
 
 __all__ = ["left_by", "may_leave", "room_among"]
 

@@ -18,7 +18,7 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
-from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
+from shunter.policies.gavel.seating.choosing import Candidate, Choice
 
 __all__ = ["Gathered", "Placements", "as_placed", "demand_of", "fill_up", "let_stay", "seat"]
 

@@ -15,8 +15,8 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
-from shunter.policies.gavel.scheduling.choosing import Candidate, Choice
-from shunter.policies.gavel.scheduling.placements import (
+from shunter.policies.gavel.seating.choosing import Candidate, Choice
+from shunter.policies.gavel.seating.placements import (
     Placements,
     demand_of,
     fill_up,

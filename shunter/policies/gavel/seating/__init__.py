@@ -1,0 +1,1 @@
+"""Who runs in a turn, and where: from claims to GPUs of servers."""
