@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from shunter.app.diffs.moments import moments_of
 from shunter.app.diffs.parting import Parted, Parting
 from shunter.app.diffs.steps import Fact
 from shunter.app.forking.told_terms import told_term
@@ -100,8 +101,9 @@ async def evidence_of(a: LogReader, b: LogReader, parted: Parted, rebuild: Rebui
         LogDamagedError: the bytes of one are not what was written.
     """
     facts = [*parted.only_a[:RANKED], *parted.only_b[:RANKED]]
-    one = await _side(a, parted.only_a, facts, parted.at_us, rebuild)
-    two = await _side(b, parted.only_b, facts, parted.at_us, rebuild)
+    before = await moments_of(a, b, parted.only_a, parted.only_b, parted.at_us)
+    one = await _side(a, before[0], facts, parted.at_us, rebuild)
+    two = await _side(b, before[1], facts, parted.at_us, rebuild)
     return Evidence(one, two, changed_keys(_config(one.started), _config(two.started)))
 
 
@@ -111,10 +113,9 @@ def changed_keys(a: Mapping[str, object], b: Mapping[str, object]) -> Mapping[st
 
 
 async def _side(
-    reader: LogReader, own: Sequence[Fact], facts: Sequence[Fact], at_us: int, rebuild: Rebuild
+    reader: LogReader, seq: int, facts: Sequence[Fact], at_us: int, rebuild: Rebuild
 ) -> Side:
-    """Look at a log right before the round of its decisions, or the instant."""
-    seq = min(fact.round_seq for fact in own) - 1 if own else await _last_before(reader, at_us)
+    """Look at a log right after an event, the last before a decision."""
     found = await reader.events_of(TERMS, seq)
     terms = [
         (number, event)
@@ -129,17 +130,6 @@ async def _side(
         term.stand_before(at_us)
         seen = seen_at(term, state, at_us, *(fact.event for fact in facts))
     return Side(seq, started, sources, seen, problem)
-
-
-async def _last_before(reader: LogReader, at_us: int) -> int:
-    """Return the last event before an instant."""
-    last = 0
-    async for frame in reader.frames_before((await reader.head()).seq):
-        for seq, event in zip(range(frame.last_seq, 0, -1), reversed(frame.events()), strict=False):
-            if event.at_us < at_us:
-                return seq
-            last = seq - 1
-    return last
 
 
 async def _staged(
