@@ -66,10 +66,9 @@ class Seen:
             lines.append(f"  servers   {'; '.join(self.servers)}")
         for rank in self.ranks:
             place = "has GPUs" if rank.position is None else f"{rank.position} of {self.waiting}"
-            score = ", ".join(map(str, rank.score))
-            words = f": {rank.words}" if rank.words else ""
+            words = f": {rank.words}" if rank.words else f", score {_numbers(rank.score)}"
             standing = f"; {rank.standing}" if rank.standing else ""
-            lines.append(f"  rank      {rank.job_id} {place}, score {score}{words}{standing}")
+            lines.append(f"  rank      {rank.job_id} {place}{words}{standing}")
         if self.promise:
             lines.append(f"  promise   {self.promise}")
         return lines
@@ -144,8 +143,14 @@ def _ranked_anew(entry: Entry, job: Job, policy: RankedPolicy, term: Term) -> st
     rank, _ = ranks.standing(job, term.view)
     if rank == rank_of(entry.key):
         return ""
-    anew = ", ".join(map(str, policy.numbers(rank)))
-    return f"; its memory is out of date: ranked anew its score is {anew}"
+    score = policy.numbers(rank)
+    words = score_in_words(measures_of(policy), score, job.service_us(term.view.now_us))
+    anew = f"it {words}" if words else f"its score is {_numbers(score)}"
+    return f"; its memory is out of date: ranked anew {anew}"
+
+
+def _numbers(score: Sequence[int]) -> str:
+    return ", ".join(map(str, score))
 
 
 def _servers_of(state: State, events: Sequence[Event | None]) -> tuple[str, ...]:
