@@ -52,6 +52,7 @@ def proposal_rejected(claim: Claim) -> None:
         if int(mask, 16) >> gpu & 1
     }
     assert told == taken
+    assert not claim.said["evidence"]["blockers"], "the masks say what it lacked"
     assert said["since_us"] == found[0][1].at_us, "rejections in a row are one wait"
     _again(claim, last, len(found))
 
