@@ -79,10 +79,14 @@ def _has_no_place(claim: Claim) -> None:
 
 
 def _short_beside(claim: Claim) -> None:
-    """No place has the CPUs; without them there would be one, at least where others left."""
+    """No place has the CPUs; without them there would be one, at least where others left.
+
+    Jobs before it that the order lets start take CPUs too, at places that are yet to be proposed.
+    """
     then = claim.then
     assert claim.demand.cpus_milli or is_sized(then.run)
-    assert not _is_placed(claim)
+    before = _admitted_before(claim, then)
+    assert not _is_placed(claim) or any(each.demand.cpus_milli for each in before)
     assert then.fits(claim.job, claim.leavers, with_beside=False)
 
 
