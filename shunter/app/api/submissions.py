@@ -7,7 +7,9 @@ job is started.
 
 from dataclasses import fields, replace
 
-from shunter.app.api.documents.queue import BLOCKERS_MOST
+import msgspec
+
+from shunter.app.api.documents.queue import BLOCKERS_MOST, told_of_servers
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
 from shunter.app.counting import counted, jobs_waiting
 from shunter.app.live.requests import Caller, Submission
@@ -83,6 +85,9 @@ async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, obje
     words, state = "", site.state
     try:
         found = await site.dry_run(submitted, DRY_RUN_S)
+        if found is not None and found.wait is not None:
+            told = told_of_servers(found.wait, submitted.spec.demand(), site.state.cluster)
+            found = msgspec.structs.replace(found, wait=told)
     except PlanError as error:
         words = f"; what the next plan does with it is not known: {error}"
     waiting = sum(job.phase is WAITING for job in state.jobs.values())

@@ -150,15 +150,22 @@ async def _play(
         NotFoundError: what is looked for does not come.
     """
     from shunter.app.replaying.breakpoints.expression import parse
-    from shunter.app.replaying.breakpoints.playback import event_in_words, play, speed_of
+    from shunter.app.replaying.breakpoints.playback import (
+        event_in_words,
+        measures_in,
+        play,
+        speed_of,
+    )
     from shunter.app.replaying.instants import clock
+    from shunter.app.runs.setup import rebuild
     from shunter.events.schema import to_object
 
+    measures = await measures_in(reader, to, rebuild)
     expression = None if asked.break_on is None else parse(asked.break_on)
     speed = None if asked.speed is None else speed_of(asked.speed)
 
     def show(seq: int, event: "Event", state: "State") -> None:
-        output.print_line(f"{clock(event.at_us)}  e{seq}  {event_in_words(event, state)}")
+        output.print_line(f"{clock(event.at_us)}  e{seq}  {event_in_words(event, state, measures)}")
         sys.stdout.flush()
 
     after = await _place(reader, asked.after) or 0
@@ -184,7 +191,7 @@ async def _play(
         "time": clock(found.at_us),
         "on": expression.text,
         "event": to_object(found),
-        "words": event_in_words(found, state),
+        "words": event_in_words(found, state, measures),
     }
 
 

@@ -1,11 +1,12 @@
 """The comparison of two logs, and as one JSON-able document."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from shunter.app.diffs.evidence import Evidence, Side, evidence_of
+from shunter.app.diffs.evidence import Evidence, Side, evidence_of, scores_in_log
 from shunter.app.diffs.outcomes import Outcomes, outcomes_of
 from shunter.app.diffs.parting import Parting, first_parting
 from shunter.app.diffs.steps import Fact
@@ -24,6 +25,7 @@ from shunter.events.values.resources import Resources
 __all__ = ["LogDiff", "Progress", "diff_logs"]
 
 SCHEMA = 1
+NO_SCORES: Mapping[int, str] = MappingProxyType({})
 Progress = Callable[[str], AbstractContextManager[Advance | None]]
 """Shows how far a part of the work is, by its name."""
 _SHARING = {
@@ -36,11 +38,15 @@ _SHARING = {
 
 @dataclass(frozen=True)
 class LogDiff:
-    """Two logs compared; no `evidence`: no decision differs."""
+    """Two logs compared; no `evidence`: no decision differs.
+
+    `reasons` are what the scores of both decisions with other reasons say.
+    """
 
     parting: Parting
     evidence: Evidence | None
     outcomes: Outcomes
+    reasons: tuple[str, str] = ("", "")
 
     @property
     def differs(self) -> bool:
@@ -79,11 +85,11 @@ class LogDiff:
             "at_us": parted.at_us,
             "time": clock(parted.at_us),
             "why": evidence.why(self.parting),
-            "a": _fact(parted.a, parted.b),
-            "b": _fact(parted.b, parted.a),
+            "a": _fact(parted.a, evidence.a.scores, parted.b),
+            "b": _fact(parted.b, evidence.b.scores, parted.a),
             "field": difference,
-            "only_a": [_fact(fact) for fact in parted.only_a],
-            "only_b": [_fact(fact) for fact in parted.only_b],
+            "only_a": [_fact(fact, evidence.a.scores) for fact in parted.only_a],
+            "only_b": [_fact(fact, evidence.b.scores) for fact in parted.only_b],
             "config": {key: {"a": one, "b": two} for key, (one, two) in evidence.keys.items()},
             "seen": {"a": _side(evidence.a), "b": _side(evidence.b)},
         }
@@ -98,7 +104,13 @@ class LogDiff:
         other = self.parting.other_reason
         if other is None:
             return None
-        return {"at_us": other.at_us, "time": clock(other.at_us), **_pair(other.a, other.b)}
+        one, two = self.reasons
+        return {
+            "at_us": other.at_us,
+            "time": clock(other.at_us),
+            "a": _fact(other.a, {other.a.seq: one}),
+            "b": _fact(other.b, {other.b.seq: two}),
+        }
 
 
 async def diff_logs(a: LogReader, b: LogReader, rebuild: Rebuild, progress: Progress) -> LogDiff:
@@ -118,11 +130,18 @@ async def diff_logs(a: LogReader, b: LogReader, rebuild: Rebuild, progress: Prog
     evidence = None
     if parting.parted is not None:
         evidence = await evidence_of(a, b, parting.parted, rebuild)
+    reasons = ("", "")
+    if parting.other_reason is not None:
+        mine, theirs = parting.other_reason.a, parting.other_reason.b
+        reasons = (
+            (await scores_in_log(a, [mine], rebuild)).get(mine.seq, ""),
+            (await scores_in_log(b, [theirs], rebuild)).get(theirs.seq, ""),
+        )
     with progress("summing up A") as advance:
         one = await run_history(a, advance=advance)
     with progress("summing up B") as advance:
         two = await run_history(b, advance=advance)
-    return LogDiff(parting, evidence, outcomes_of(one, two))
+    return LogDiff(parting, evidence, outcomes_of(one, two), reasons)
 
 
 def _log(run: RunHistory) -> dict[str, object]:
@@ -137,11 +156,14 @@ def _pair(a: Fact | None, b: Fact | None) -> dict[str, object]:
     return {"a": _fact(a), "b": _fact(b)}
 
 
-def _fact(fact: Fact | None, other: Fact | None = None) -> dict[str, object] | None:
+def _fact(
+    fact: Fact | None, scores: Mapping[int, str] = NO_SCORES, other: Fact | None = None
+) -> dict[str, object] | None:
     """Return a fact as a document, in words that tell it from another one."""
     if fact is None:
         return None
-    words = fact_in_words(fact.event) + _sharing(fact, other) + _with_shares(fact.event)
+    words = fact_in_words(fact.event, scores.get(fact.seq, ""))
+    words += _sharing(fact, other) + _with_shares(fact.event)
     return {
         "seq": fact.seq,
         "round_seq": fact.round_seq,

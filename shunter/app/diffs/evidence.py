@@ -7,8 +7,9 @@ configuration, code.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from shunter.app.diffs.moments import moments_of
 from shunter.app.diffs.parting import Parted, Parting
 from shunter.app.diffs.steps import Fact
 from shunter.app.forking.told_terms import told_term
@@ -18,13 +19,21 @@ from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild, Term, takes_notes
+from shunter.app.replaying.term_measures import (
+    measures_at,
+    measures_of_terms,
+    score_of,
+    used_by_jobs,
+)
 from shunter.core.fold.decisions import SET_ASIDE
+from shunter.core.ranking import Measure
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.log import LogReader
+from shunter.events.values.ids import JobId
 
-__all__ = ["Evidence", "Side", "changed_keys", "evidence_of"]
+__all__ = ["Evidence", "Side", "changed_keys", "evidence_of", "scores_in_log"]
 
 RANKED = 2
 """Of how many decisions of each side the jobs are looked for in the ranking of both."""
@@ -38,6 +47,7 @@ class Side:
     """One log where it parts from the other: who decides there, and what is seen.
 
     `seq` is the last event before the round; `problem` says why the policy cannot be asked.
+    `scores` are what the scores of its decisions say, by their numbers.
     """
 
     seq: int
@@ -45,6 +55,7 @@ class Side:
     sources: Mapping[str, str]
     seen: Seen | None
     problem: str
+    scores: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def policy(self) -> str:
@@ -100,8 +111,9 @@ async def evidence_of(a: LogReader, b: LogReader, parted: Parted, rebuild: Rebui
         LogDamagedError: the bytes of one are not what was written.
     """
     facts = [*parted.only_a[:RANKED], *parted.only_b[:RANKED]]
-    one = await _side(a, parted.only_a, facts, parted.at_us, rebuild)
-    two = await _side(b, parted.only_b, facts, parted.at_us, rebuild)
+    before = await moments_of(a, b, parted.only_a, parted.only_b, parted.at_us)
+    one = await _side(a, before[0], facts, parted, parted.only_a, rebuild)
+    two = await _side(b, before[1], facts, parted, parted.only_b, rebuild)
     return Evidence(one, two, changed_keys(_config(one.started), _config(two.started)))
 
 
@@ -111,10 +123,15 @@ def changed_keys(a: Mapping[str, object], b: Mapping[str, object]) -> Mapping[st
 
 
 async def _side(
-    reader: LogReader, own: Sequence[Fact], facts: Sequence[Fact], at_us: int, rebuild: Rebuild
+    reader: LogReader,
+    seq: int,
+    facts: Sequence[Fact],
+    parted: Parted,
+    own: Sequence[Fact],
+    rebuild: Rebuild,
 ) -> Side:
-    """Look at a log right before the round of its decisions, or the instant."""
-    seq = min(fact.round_seq for fact in own) - 1 if own else await _last_before(reader, at_us)
+    """Look at a log right after an event, the last before a decision, in which its own facts are."""
+    at_us = parted.at_us
     found = await reader.events_of(TERMS, seq)
     terms = [
         (number, event)
@@ -128,18 +145,34 @@ async def _side(
     if term is not None:
         term.stand_before(at_us)
         seen = seen_at(term, state, at_us, *(fact.event for fact in facts))
-    return Side(seq, started, sources, seen, problem)
+    measures = measures_at(measures_of_terms(terms, rebuild), seq)
+    scores = scores_told(own, measures, state)
+    return Side(seq, started, sources, seen, problem, scores)
 
 
-async def _last_before(reader: LogReader, at_us: int) -> int:
-    """Return the last event before an instant."""
-    last = 0
-    async for frame in reader.frames_before((await reader.head()).seq):
-        for seq, event in zip(range(frame.last_seq, 0, -1), reversed(frame.events()), strict=False):
-            if event.at_us < at_us:
-                return seq
-            last = seq - 1
-    return last
+async def scores_in_log(
+    reader: LogReader, facts: Sequence[Fact], rebuild: Rebuild
+) -> Mapping[int, str]:
+    """Return what the scores of decisions of one instant of a log say, by their numbers."""
+    seq = min(fact.round_seq for fact in facts) - 1
+    found = await reader.events_of(TERMS, seq)
+    terms = [(n, each) for n, each in found if isinstance(each, SchedulerStarted | ConfigChanged)]
+    measures = measures_at(measures_of_terms(terms, rebuild), seq)
+    return scores_told(facts, measures, await state_at(reader, seq)) if measures else {}
+
+
+def scores_told(
+    facts: Sequence[Fact], measures: Sequence[Measure], state: State
+) -> Mapping[int, str]:
+    """Return what the scores of decisions say, by their numbers; `state` is that before them."""
+    return {
+        fact.seq: score_of(
+            fact.event,
+            measures,
+            used_by_jobs(state, fact.event.at_us, [getattr(fact.event, "job_id", JobId(""))]),
+        )
+        for fact in facts
+    }
 
 
 async def _staged(

@@ -32,7 +32,7 @@ from shunter.events.facts.run import (
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
-__all__ = ["Fact", "Step", "effect_of", "steps"]
+__all__ = ["Fact", "Step", "effect_of", "is_input", "steps"]
 
 _EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {
     AllocationChanged: lambda event: (event.job_id, event.allocation),
@@ -91,6 +91,11 @@ def effect_of(event: Event) -> Hashable:
     return kind.__name__, _EFFECTS[kind](event)
 
 
+def is_input(event: Event) -> bool:
+    """Say whether something came from outside."""
+    return type(event) in _INPUTS and class_of(event) in _OUTSIDE
+
+
 async def steps(reader: LogReader, advance: Advance | None = None) -> AsyncIterator[Step]:
     """Yield the instants at which something was decided or came from outside.
 
@@ -111,7 +116,7 @@ async def steps(reader: LogReader, advance: Advance | None = None) -> AsyncItera
                 round_seq = seq
             elif kind in _EFFECTS and class_of(event) is FactClass.decided:
                 step.decided.append(Fact(seq, event, round_seq or seq))
-            elif kind in _INPUTS and class_of(event) in _OUTSIDE:
+            elif is_input(event):
                 (step.after if round_seq else step.before).append(Fact(seq, event, seq))
             seq += 1
         if advance is not None:

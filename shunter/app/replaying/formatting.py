@@ -134,8 +134,17 @@ def names_partners(because: Because) -> bool:
     return because.rule.endswith("_beside")
 
 
-def because_in_words(because: Because) -> str:
-    """Return the rule with its scores, and who gains."""
+def tells_itself(because: Because) -> bool:
+    """Say whether the rule says what its scores are, whatever the policy counts by."""
+    return bool(because.detail) or because.rule in (DISPLACED.rule, *_SIZES, *_ROOM)
+
+
+def because_in_words(because: Because, score: str = "") -> str:
+    """Return the rule with its scores, and who gains.
+
+    `score` is what the scores say of the job, as a clause without a subject; empty: nobody can
+    tell, and the numbers stand for themselves.
+    """
     if because.rule == DISPLACED.rule:
         gainers = ", ".join(because.beneficiaries)
         if gainers and because.detail:
@@ -155,9 +164,11 @@ def because_in_words(because: Because) -> str:
         if names_partners(because):
             rule = f"{rule} {', '.join(because.beneficiaries)}"
         return f"{rule}, {share_in_words(because.detail, target, received)}"
-    scores = ", ".join(f"{score:g}" for score in because.scores)
+    scores = ", ".join(f"{number:g}" for number in because.scores)
     word = "beside" if names_partners(because) else "for"
     gain = f", {word} {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
+    if score:
+        return f"{because.rule}, because it {score}{gain}"
     return f"{because.rule} ({scores}){gain}" if scores else because.rule + gain
 
 
@@ -218,10 +229,12 @@ def discarded_in_words(event: CheckpointDiscarded) -> str:
     )
 
 
-def fact_in_words(event: Event | None) -> str:
-    """Return a decision in one line."""
+def fact_in_words(event: Event | None, score: str = "") -> str:
+    """Return a decision in one line; `score` is what its scores say, as `because_in_words`."""
     if event is None:
         return "no such decision"
+    if score and isinstance(event, AllocationChanged):
+        return _allocated(event, score)
     words = _WORDS.get(type(event))
     return words(event) if words else f"{type(event).__name__} at {clock(event.at_us)}"
 
@@ -248,12 +261,13 @@ def _ranges(mask: int) -> str:
     return ",".join(parts)
 
 
-def _allocated(event: AllocationChanged) -> str:
+def _allocated(event: AllocationChanged, score: str = "") -> str:
     where = event.allocation
     what = f"place {event.job_id} -> {allocation_in_words(where)}"
     if not where.shares:
         what = f"take everything from {event.job_id}"
-    return f"{what}, because {because_in_words(event.because)}"
+    words = because_in_words(event.because, score)
+    return f"{what}: {words}" if score else f"{what}, because {words}"
 
 
 def _reshaped(event: JobReshaped) -> str:

@@ -8,14 +8,23 @@ decided about it.
 from collections.abc import Sequence
 
 from shunter.app.counting import counted
+from shunter.app.replaying.formatting import tells_itself
 from shunter.app.replaying.instants import SECOND_US, clock, span
 from shunter.core.ranking import Measure, Measured, RankedPolicy
 from shunter.core.sizing import WHOLE
+from shunter.events.values.reasons import Because
 
 _HOUR_US = 3600 * SECOND_US
 NS = 1_000  # in a microsecond
 _UNKNOWN_US = 1 << 59
 """From here on a time means that nobody knows it: a policy ranks such a job last."""
+
+_OF_GROUPS = {
+    Measure.user_gpus: "user",
+    Measure.queue_gpus: "queue",
+    Measure.group_gpus: "group",
+}
+"""Whose GPUs a measure counts."""
 
 _ORDINALS = [
     "first",
@@ -33,9 +42,23 @@ _ORDINALS = [
 
 def measures_of(policy: object) -> tuple[Measure, ...]:
     """Return what the scores of a policy count; nothing where it does not say."""
-    if isinstance(policy, RankedPolicy) and isinstance(policy.index, Measured):
-        return policy.index.measures
-    return ()
+    counted_by = policy.index if isinstance(policy, RankedPolicy) else policy
+    return counted_by.measures if isinstance(counted_by, Measured) else ()
+
+
+def decision_score(
+    because: Because, measures: Sequence[Measure], used_gpu_us: int | None = None
+) -> str:
+    """Return what the scores of a decision say, as a clause; empty where nobody can tell.
+
+    Args:
+        because: the reason of the decision.
+        measures: what the policy counts by.
+        used_gpu_us: what the job had used by then, in GPU-microseconds; None: not known.
+    """
+    if tells_itself(because):
+        return ""
+    return score_in_words(measures, because.scores, used_gpu_us, past=True)
 
 
 def score_in_words(
@@ -59,7 +82,7 @@ def score_in_words(
     clauses = [
         words
         for measure, number in numbered.items()
-        if (words := _clause(measure, int(number), numbered, used_gpu_us, past=past))
+        if (words := _clause(measure, number, numbered, used_gpu_us, past=past))
     ]
     return ", ".join(clauses)
 
@@ -111,12 +134,15 @@ def _rounded_down(amount_us: int, unit_us: int) -> str:
 
 def _clause(
     measure: Measure,
-    number: int,
+    counted_as: float,
     numbered: dict[Measure, int | float],
     used_gpu_us: int | None,
     *,
     past: bool,
 ) -> str:
+    if measure is Measure.load:
+        return f"made the load of its server {counted_as:.3g} (GPUs asked for over those there)"
+    number = int(counted_as)
     has, is_ = ("had", "was") if past else ("has", "is")
     needs, asks = ("needed", "asked for") if past else ("needs", "asks for")
     if measure is Measure.queue:
@@ -133,6 +159,9 @@ def _clause(
     if measure is Measure.dominant_share:
         percent = 100 * number / WHOLE
         return f"{asks} up to {percent:.3g} % of the cluster's GPUs, CPUs or memory"
+    if measure in _OF_GROUPS:
+        gpus = counted(number, "GPU") if number else "no GPU"
+        return f"{is_} of a {_OF_GROUPS[measure]} with {gpus} beside those that were divided"
     if measure is Measure.gittins:
         return f"{has} a Gittins index of {number}"
     if measure is Measure.rho_step:

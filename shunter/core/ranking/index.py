@@ -21,7 +21,8 @@ class Measure(StrEnum):
     """What one number of a rank counts.
 
     Times are in microseconds, unless the name says otherwise.
-    `dominant_share` is in parts of `sizing.WHOLE`.
+    `dominant_share` is in parts of `sizing.WHOLE`. `load` is that of a server, GPUs asked for over
+    its own; the GPUs of a user, queue or group are those that a plan does not divide.
     """
 
     submission = "submission"
@@ -38,6 +39,10 @@ class Measure(StrEnum):
     gpus = "gpus"
     dominant_share = "dominant_share"
     cluster_ns = "cluster_ns"
+    user_gpus = "user_gpus"
+    queue_gpus = "queue_gpus"
+    group_gpus = "group_gpus"
+    load = "load"
 
 
 class Ranks(Protocol):
@@ -135,7 +140,7 @@ class Weighing(Protocol):
 
 @runtime_checkable
 class Measured(Protocol):
-    """An index that says what its numbers count, so that they can be put into words."""
+    """An index or policy that says what its numbers count, so that they are put into words."""
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -13,6 +13,7 @@ from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import Change, Judge, Plan, Rehome, Start, Try
+from shunter.core.ranking import Measure
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.cluster import CLUSTER_CHANGES, QuotaChanged
@@ -77,6 +78,7 @@ class GandivaPolicy:
 
     name, version, oracle = "gandiva", "1", False
     needs_slicing = True
+    measures = (Measure.load,)
     takes_notes = True  # the affinity of a server hangs on who came to it first
 
     def __init__(self, params: PlacingParams, placement: Placement) -> None:

@@ -104,6 +104,25 @@ def test_job_that_does_not_fit_is_told_why(served: Served) -> None:
     assert "JobFinished" in kinds_since(served, before)
 
 
+def test_on_a_drained_server_a_dry_run_says_what_is_then_said_of_the_job(served: Served) -> None:
+    with served.client() as client:
+        held = client.submit(SLEEPS, gpus=1)
+        awaited(lambda: held.state() == "running")
+        client.drain("n0")
+        awaited(lambda: client.submit_many(["true"], dry_run=True)["plan"])
+        imagined = client.submit_many(["true"], dry_run=True)
+        words = served.run("submit", "--dry-run", "--", "true").stdout
+        job = client.submit(["true"])
+        awaited(lambda: client.why(job.id)["reason"]["name"] == "node_drained")
+        reason = client.queue()["jobs"][-1]["reason"]
+
+    assert imagined["plan"]["reason"] == reason
+    assert (reason["detail"], reason["blockers"]) == ("n0 is drained", [])
+    assert imagined["would"].endswith("it would not start with the next plan: node_drained")
+    assert "why not: too few GPUs are in service; needs 1, 0 free; n0 is drained" in words
+    assert held.id not in words
+
+
 def test_dry_run_that_can_never_be_is_refused(served: Served) -> None:
     with served.client() as client, pytest.raises(RefusedError, match="can never run here"):
         client.submit_many(["true"], gpus=64, dry_run=True)

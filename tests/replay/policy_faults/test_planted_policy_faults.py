@@ -196,7 +196,10 @@ CASES = {
             f"{LAS}, guards.min_runtime = 30m",
             f"{STARTS}: only replayed 14",
             "waits: 1 GPU: guard_min_runtime (free 0)",
-            "take everything from 17, because outranked (1), for 14",
+            (
+                "take everything from 17: outranked, because it had used 1 GPU-hour, so it was in the "
+                "second queue, for 14"
+            ),
             "on its GPUs since T+08:20:00",
         ),
     ),
@@ -206,7 +209,7 @@ CASES = {
         ("13", "17"),
         (
             LAS,
-            "rank      13 has GPUs, score 0: has used 12.8 GPU-hours, so it is in the first queue",
+            "rank      13 has GPUs: has used 12.8 GPU-hours, so it is in the first queue",
         ),
     ),
     "clock read": Case(
@@ -226,7 +229,7 @@ CASES = {
         (
             LAS,
             LEAVES,
-            "rank      14 has GPUs, score 1: has used 3,180 GPU-seconds, so it is in the second",
+            "rank      14 has GPUs: has used 3,180 GPU-seconds, so it is in the second",
         ),
     ),
     "other placement": Case(
@@ -244,7 +247,10 @@ CASES = {
         "las",
         as_policy(ForgetsTimers),
         ("13", "17"),
-        (LAS, "its memory is out of date: ranked anew its score is 1"),
+        (
+            LAS,
+            "its memory is out of date: ranked anew it has used 12.8 GPU-hours, so it is in the second",
+        ),
     ),
     "ends not heard": Case(
         "fifo",

@@ -4,68 +4,28 @@ A reason that a round told is held against the state right after that round, its
 blockers against the state of the instant that was asked for.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AttemptLost, JobSuspended
-from shunter.events.facts.gangs import GangRejected
-from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, SuspendMode
+from shunter.events.values.job_spec import SuspendMode
 from tests.replay.truth.brute_force import (
     HOUR_US,
     RANKS,
     SERVED,
     Truth,
-    decision_around,
     gpus_of,
 )
+from tests.replay.truth.claim import Claim
 from tests.replay.truth.mixed_runs import MIN_RUNTIME_S, PREEMPTIONS_MOST, is_sized
+from tests.replay.truth.proposal_claims import admitted, awaits_proposal, proposal_rejected
 
-__all__ = ["CLAIMS", "Claim", "check"]
+__all__ = ["CLAIMS", "check"]
 
 GRACE_US = 480_000_000
 """The longest time after a start from which a minimum runtime may count: eight minutes."""
-
-
-@dataclass
-class Claim:
-    """What was said of a job, the state of then, and the state after the round that told it."""
-
-    said: dict[str, Any]
-    events: Sequence[Event]
-    now: Truth
-
-    @property
-    def job(self) -> Job:
-        return self.now.jobs[JobId(self.said["job"]["id"])]
-
-    @property
-    def demand(self) -> Demand:
-        return self.job.demand
-
-    @property
-    def decision(self) -> tuple[int, int] | None:
-        """The first and the last event of the decision that told the reason."""
-        told = self.said["decision"]
-        return None if told is None else decision_around(self.events, told["seq"])
-
-    @property
-    def then(self) -> Truth:
-        """What was true right after the round that told the reason; now, if none did."""
-        decision = self.decision
-        if decision is None:
-            return self.now
-        at_us = self.events[decision[0] - 1].at_us
-        return Truth(self.events[: decision[1]], self.now.run, at_us)
-
-    @property
-    def leavers(self) -> list[Job]:
-        """The jobs that held GPUs after that round."""
-        return self.then.holders()
 
 
 def check(claim: Claim) -> None:
@@ -94,35 +54,11 @@ def _outranked(claim: Claim) -> None:
             for event in claim.events[begin - 1 : end]
             if isinstance(event, AllocationChanged) and event.allocation.shares
         }
-        assert set(decision["beneficiaries"]) <= got | _admitted(then)
+        assert set(decision["beneficiaries"]) <= got | admitted(then)
         return
     holds = then.most_free(claim.demand.gpu_types) < claim.demand.gpus
     others = [each for each in then.waiting() if each.job_id != claim.job.job_id]
     assert holds or not then.fits(claim.job) or others
-
-
-def _admitted(truth: Truth) -> set[JobId]:
-    """Return whom the order lets start, where job schedulers propose."""
-    found: set[JobId] = set()
-    for event in truth.events:
-        if isinstance(event, RoundPlanned):
-            found = found - set(event.dismissed) | set(event.admitted)
-        elif isinstance(event, AllocationChanged) and event.allocation.shares:
-            found.discard(event.job_id)
-    return found
-
-
-def _awaits_proposal(claim: Claim) -> None:
-    """The order lets it start, and none of its proposals was rejected since."""
-    assert claim.job.job_id in _admitted(claim.now)
-    admitted = [
-        seq
-        for seq, event in enumerate(claim.now.events)
-        if isinstance(event, RoundPlanned) and claim.job.job_id in event.admitted
-    ]
-    since = claim.now.events[admitted[-1] :]
-    own = [each for each in since if isinstance(each, GangRejected | AllocationChanged)]
-    assert claim.job.job_id not in {each.job_id for each in own}
 
 
 def _is_placed(claim: Claim) -> bool:
@@ -143,10 +79,14 @@ def _has_no_place(claim: Claim) -> None:
 
 
 def _short_beside(claim: Claim) -> None:
-    """No place has the CPUs; without them there would be one, at least where others left."""
+    """No place has the CPUs; without them there would be one, at least where others left.
+
+    Jobs before it that the order lets start take CPUs too, at places that are yet to be proposed.
+    """
     then = claim.then
     assert claim.demand.cpus_milli or is_sized(then.run)
-    assert not _is_placed(claim)
+    before = _admitted_before(claim, then)
+    assert not _is_placed(claim) or any(each.demand.cpus_milli for each in before)
     assert then.fits(claim.job, claim.leavers, with_beside=False)
 
 
@@ -166,7 +106,7 @@ def _kept_of_quota(claim: Claim, truth: Truth) -> int:
 
 def _admitted_before(claim: Claim, truth: Truth) -> list[Job]:
     """Return the jobs before it that the order lets start, where job schedulers propose."""
-    found = [truth.jobs[job_id] for job_id in sorted(_admitted(truth))]
+    found = [truth.jobs[job_id] for job_id in sorted(admitted(truth))]
     job = truth.jobs.get(claim.job.job_id)
     if job is None or truth.name not in RANKS:  # the reason of its class may be older than it
         return found
@@ -254,7 +194,7 @@ def _divided(claim: Claim) -> None:
 
 
 CLAIMS: dict[str, Callable[[Claim], None]] = {
-    "awaiting_proposal": _awaits_proposal,
+    "awaiting_proposal": awaits_proposal,
     "cpu_or_memory_short": _short_beside,
     "dependency": _depends,
     "fragmented": _has_no_place,
@@ -265,6 +205,7 @@ CLAIMS: dict[str, Callable[[Claim], None]] = {
     "no_capacity": _no_capacity,
     "node_lost": _lost,
     "outranked": _outranked,
+    "proposal_rejected": proposal_rejected,
     "quota": _quota,
     "share_met": _divided,
     "time_sliced": _divided,

@@ -76,6 +76,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "policy": {"placement": "skew"},
         "models": (*SKEWED, "resnet50", "inception3"),
     },
+    "las-stale": {
+        "policy": {"decentralised": {"staleness": "10m", "candidates": 1, "reserve_after": 3}}
+    },
     "las-topology": {"policy": {"placement": "topology"}, "servers": MAPS},
     "las-tuned": {
         "policy": {"sizing": "tune"},
@@ -83,6 +86,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "models": ("alexnet", "res18", "gnmt", "lstm"),
         "servers": MEMORY,
     },
+    "srtf-decentralised": {"policy": {"decentralised": {"staleness": "60s", "candidates": 1}}},
     "srtf-events": {"policy": {"trigger": "event"}},
     "tiresias-decentralised": {"policy": {"decentralised": {}}},
     "two_level-srtf": {"policy": {"params": {"two_level": {"inside": "srtf"}}}},

@@ -21,7 +21,8 @@ from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around
-from tests.replay.truth.claims import Claim, check
+from tests.replay.truth.claim import Claim
+from tests.replay.truth.claims import check
 from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated
 
 PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 30

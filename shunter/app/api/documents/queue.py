@@ -6,7 +6,7 @@ their model.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
@@ -17,6 +17,7 @@ from shunter.app.replaying.formatting import (
     held_by_others,
 )
 from shunter.app.replaying.waits import job_state, most_free, told_apart, wait_of
+from shunter.core.cluster import Cluster
 from shunter.core.state import LAUNCHING, WAITING, Job, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
@@ -117,6 +118,21 @@ class ReasonPart(TypedDict):
     detail: str
 
 
+def told_of_servers(wait: Wait, demand: Demand, cluster: Cluster) -> Wait:
+    """Return why a job waits, told with the servers that are drained, lost, or held by others.
+
+    Where these are why, no job holds it back.
+    """
+    reason, types = told_apart(wait, demand.gpu_types, cluster), demand.gpu_types
+    if reason in (Reason.node_lost, Reason.node_drained) and not wait.detail:
+        return replace(wait, reason=reason, blockers=(), detail=down_in_words(cluster, types))
+    if reason is Reason.gpus_taken:
+        return replace(wait, reason=reason, blockers=(), detail=held_by_others(cluster, types))
+    if reason is Reason.cpu_or_memory_short and cluster.is_beside_taken:
+        return replace(wait, detail=wait.detail or held_by_others(cluster, types))
+    return replace(wait, reason=reason)
+
+
 class Evidence:
     """Reasons with the evidence of one state: what is recorded may be of long ago.
 
@@ -138,25 +154,18 @@ class Evidence:
         return {**part, "blockers": [*ahead, *part["blockers"]]} if ahead else part
 
     def _part(self, job: Job, wait: Wait) -> ReasonPart:
-        jobs, detail = self._state.jobs, wait.detail
+        jobs = self._state.jobs
         is_told = wait.reason is Reason.waiting_for_release  # of this state, with its evidence
-        open_ones = [job_id for job_id in wait.blockers if job_id in jobs]
+        told = told_of_servers(wait, job.demand, self._state.cluster)
+        open_ones = [job_id for job_id in told.blockers if job_id in jobs]
         if wait.reason not in _OF_ALL:
             open_ones = [job_id for job_id in open_ones if jobs[job_id].allocation.shares]
-        cluster = self._state.cluster
-        reason = told_apart(wait, job.demand.gpu_types, cluster)
-        if reason in (Reason.node_lost, Reason.node_drained) and not detail:
-            open_ones, detail = [], down_in_words(cluster, job.demand.gpu_types)
-        elif reason is Reason.gpus_taken:
-            open_ones, detail = [], held_by_others(cluster, job.demand.gpu_types)
-        elif reason is Reason.cpu_or_memory_short and cluster.is_beside_taken:
-            detail = detail or held_by_others(cluster, job.demand.gpu_types)
         return {
-            "name": reason.value,
+            "name": told.reason.value,
             "needed": wait.needed,
             "free": self._free(job, wait) if wait.needed and not is_told else wait.free,
             "blockers": open_ones[:BLOCKERS_MOST],
-            "detail": detail,
+            "detail": told.detail,
         }
 
     def _waits_before(self, job_id: JobId, job: Job) -> bool:

@@ -131,6 +131,8 @@ def _print_seen(name: str, seen: dict[str, Any]) -> None:
         where = "has GPUs" if place is None else f"waits as {place} of {seen['waiting']}"
         score = rank["words"] or f"score {', '.join(map(str, rank['score']))}"
         output.print_line(f"        {rank['id']} {where}: {score}")
+    if seen["promise"]:
+        output.print_line(f"        {seen['promise']}")
 
 
 def _print_measures(measures: list[dict[str, Any]]) -> None:

@@ -3,29 +3,42 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import anyio
 
 from shunter.app.replaying.breakpoints.expression import Expression, Happened
+from shunter.app.replaying.consolidated_gangs import TERMS
 from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
 from shunter.app.replaying.formatting import allocation_in_words, fact_in_words, gpus_in_words
+from shunter.app.replaying.recorded_terms import Rebuild
+from shunter.app.replaying.term_measures import (
+    Measures,
+    measures_at,
+    measures_of_terms,
+    score_of,
+    used_by_jobs,
+)
 from shunter.app.run_history.job_counts import JobCounts
 from shunter.clock import monotonic_s
 from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events.facts.decisions import DecisionEvent
 from shunter.events.facts.jobs import JobCancelled, JobRejected, JobSubmitted
+from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.ids import JobId
 
-__all__ = ["Played", "event_in_words", "play", "speed_of"]
+__all__ = ["Played", "event_in_words", "measures_in", "play", "speed_of"]
 
 SPEED_MOST = 1e9
 _SPEED = re.compile(r"([0-9]{1,10}(?:\.[0-9]{1,6})?)x?")
 _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _FIELDS = ("node", "attempt", "cause", "exit_code", "step", "by", "gpus", "priority")
+
+NO_MEASURES: Measures = MappingProxyType({})
 
 Show = Callable[[int, Event, State], None]
 """Told of each event with its number, once its time has come; and of the state after it."""
@@ -98,10 +111,11 @@ async def play(
     return Played(state, None)
 
 
-def event_in_words(event: Event, state: State) -> str:
-    """Return any event in a line; `state` is that after it."""
+def event_in_words(event: Event, state: State, measures: Measures = NO_MEASURES) -> str:
+    """Return any event in a line; `state` is that after it, `measures` what scores count."""
     if isinstance(event, DecisionEvent | JobCancelled | JobRejected):
-        return fact_in_words(event)
+        used = used_by_jobs(state, event.at_us, [JobId(getattr(event, "job_id", "") or "")])
+        return fact_in_words(event, score_of(event, measures_at(measures, state.seq), used))
     job_id = JobId(getattr(event, "job_id", ""))
     words = [type(event).__name__, *([job_id] if job_id else [])]
     if isinstance(event, JobSubmitted):
@@ -115,6 +129,13 @@ def event_in_words(event: Event, state: State) -> str:
     if job is not None and job.held.shares:
         words.append(f"on {allocation_in_words(job.held, 4)}")
     return " ".join(words)
+
+
+async def measures_in(reader: LogReader, to: int, rebuild: Rebuild) -> Measures:
+    """Return what the scores of a log count up to an event, in each of its terms."""
+    found = await reader.events_of(TERMS, to)
+    terms = [(n, each) for n, each in found if isinstance(each, SchedulerStarted | ConfigChanged)]
+    return measures_of_terms(terms, rebuild)
 
 
 class _Pace:

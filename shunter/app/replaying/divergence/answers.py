@@ -55,14 +55,21 @@ class Answers:
             return "the order of its changes, which are the same"
         return "what it says of why jobs wait, or of the round; its changes are the same"
 
-    def lines(self) -> list[str]:
-        """Return both side by side, a job a line, those that differ."""
-        before, after = _by_job(self.recorded), _by_job(self.replayed)
+    def lines(self, in_words: Callable[[Event], str] = fact_in_words) -> list[str]:
+        """Return both side by side, a job a line, those that differ.
+
+        Where `in_words` says the same of both, the numbers of the scores are told.
+        """
+        before, after = (_by_job(each, fact_in_words) for each in (self.recorded, self.replayed))
+        words, others = (_by_job(each, in_words) for each in (self.recorded, self.replayed))
         jobs = list(dict.fromkeys((*before, *after)))
         differing = [job for job in jobs if before.get(job) != after.get(job)]
         rows = [
-            (job, before.get(job) or NOTHING, after.get(job) or NOTHING)
+            (job, one.get(job) or NOTHING, two.get(job) or NOTHING)
             for job in differing[:ROWS_MOST]
+            for one, two in [
+                (words, others) if words.get(job) != others.get(job) else (before, after)
+            ]
         ]
         same = len(jobs) - len(differing)
         lines = [f"  differs   {self.nature()}"]
@@ -186,10 +193,10 @@ def _only(mine: Mapping[JobId, object], theirs: Mapping[JobId, object], who: str
     return [f"only {who} {', '.join(jobs[:ROWS_MOST])}{more}"]
 
 
-def _by_job(events: Sequence[Event]) -> dict[str, str]:
+def _by_job(events: Sequence[Event], in_words: Callable[[Event], str]) -> dict[str, str]:
     """Return what is said of each job in words, and of the round itself."""
     found: dict[str, list[str]] = {}
     for each in events:
         key = "round" if type(each) is RoundPlanned else str(getattr(each, "job_id", "-"))
-        found.setdefault(key, []).append(fact_in_words(each))
+        found.setdefault(key, []).append(in_words(each))
     return {key: "; ".join(words) for key, words in found.items()}

@@ -19,10 +19,12 @@ from shunter.app.replaying.divergence.seen import Seen
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.scores import measures_of
+from shunter.app.replaying.term_measures import score_of
 from shunter.core.interfaces import AnyPolicy
 from shunter.errors import ReplayDivergenceError
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
+from shunter.events.values.ids import JobId
 
 __all__ = ["Difference", "Divergence", "first_difference", "shown"]
 
@@ -51,7 +53,7 @@ class Divergence:
     `seen` is what the policy saw there, `sources` the digests of the code that decided, where the
     log has them. `answers` are the whole decision, as far as there is one: it begins with the event
     `answer_seq`; None: none is recorded. `repeats` says whether a second way through the log came
-    to the same; None: nobody went it.
+    to the same; None: nobody went it. `used_gpu_us` is what jobs had used of GPUs by then.
     """
 
     decision: int
@@ -71,6 +73,7 @@ class Divergence:
     answers: Answers = NO_ANSWERS
     repeats: bool | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    used_gpu_us: Mapping[JobId, int] = field(default_factory=dict)
 
     @property
     def difference(self) -> Difference:
@@ -85,8 +88,8 @@ class Divergence:
         where = f"e{self.seq}, {clock(self.at_us)}, round {self.round_number}"
         lines = [
             f"diverged at decision {self.decision} ({where}): {self.why}",
-            f"  recorded  {fact_in_words(self.recorded)}",
-            f"  replayed  {fact_in_words(self.replayed)}",
+            f"  recorded  {self._in_words(self.recorded)}",
+            f"  replayed  {self._in_words(self.replayed)}",
         ]
         if found.field:
             lines.append(
@@ -97,7 +100,7 @@ class Divergence:
         if term := differing_term(self.recorded, self.replayed, counted_by):
             lines.append(f"  first differing term   {term}")
         if self.answers:
-            lines += self.answers.lines()
+            lines += self.answers.lines(self._in_words)
         lines.append(f"  term      {self.term}: {term_in_words(started)}")
         rules = f"{started.policy} {started.policy_version} -> {policy.name} {policy.version}"
         lines.append(
@@ -108,6 +111,9 @@ class Divergence:
         if self.repeats is not None:
             lines.append(f"  again     {SAME_AGAIN if self.repeats else OTHER_AGAIN}")
         return lines if self.seen is None else lines + self.seen.lines()
+
+    def _in_words(self, event: Event | None) -> str:
+        return fact_in_words(event, score_of(event, measures_of(self.policy), self.used_gpu_us))
 
     def _sources_in_words(self) -> list[str]:
         """Return whether the code that decided is the code that is installed."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from shunter.app.counting import counted, jobs_waiting
 from shunter.app.replaying.instants import clock
+from shunter.app.replaying.promises import promise_basis
 from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.scores import measures_of, score_in_words
 from shunter.core.planning.guards import Guards
@@ -12,7 +13,7 @@ from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import Job, State
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts.decisions import AllocationChanged, ReservationSet
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
@@ -44,7 +45,7 @@ class Seen:
 
     `queue` are the first that wait, in order; `ranks` those of the jobs that the decisions name.
     Both are empty where the policy keeps no ranking. `servers` says what is free on those that the
-    decisions name.
+    decisions name, `promise` what a promise among them counts on.
     """
 
     free: Mapping[str, int]
@@ -53,6 +54,7 @@ class Seen:
     queue: tuple[JobId, ...] = ()
     ranks: tuple[Rank, ...] = ()
     servers: tuple[str, ...] = ()
+    promise: str = ""
 
     def lines(self) -> list[str]:
         """Return it in words, line by line."""
@@ -64,10 +66,11 @@ class Seen:
             lines.append(f"  servers   {'; '.join(self.servers)}")
         for rank in self.ranks:
             place = "has GPUs" if rank.position is None else f"{rank.position} of {self.waiting}"
-            score = ", ".join(map(str, rank.score))
-            words = f": {rank.words}" if rank.words else ""
+            words = f": {rank.words}" if rank.words else f", score {_numbers(rank.score)}"
             standing = f"; {rank.standing}" if rank.standing else ""
-            lines.append(f"  rank      {rank.job_id} {place}, score {score}{words}{standing}")
+            lines.append(f"  rank      {rank.job_id} {place}{words}{standing}")
+        if self.promise:
+            lines.append(f"  promise   {self.promise}")
         return lines
 
     def document(self) -> dict[str, object]:
@@ -78,6 +81,7 @@ class Seen:
             "placed": self.placed,
             "queue": list(self.queue),
             "servers": list(self.servers),
+            "promise": self.promise,
             "ranks": [
                 {
                     "id": rank.job_id,
@@ -110,7 +114,9 @@ def seen_at(term: Term, state: State, at_us: int, *events: Event | None) -> Seen
         for job_id in list(named)[:RANKS_MOST]
         if job_id in ranking.entries
     )
-    return Seen(free, len(keys), placed, tuple(places)[:QUEUE_NAMED], ranks, servers)
+    is_promised = any(isinstance(each, ReservationSet) and each.start_us for each in events)
+    promise = promise_basis(term.policy, state) if is_promised else ""
+    return Seen(free, len(keys), placed, tuple(places)[:QUEUE_NAMED], ranks, servers, promise)
 
 
 def _rank_of(entry: Entry, term: Term, state: State, at_us: int, position: int | None) -> Rank:
@@ -137,8 +143,14 @@ def _ranked_anew(entry: Entry, job: Job, policy: RankedPolicy, term: Term) -> st
     rank, _ = ranks.standing(job, term.view)
     if rank == rank_of(entry.key):
         return ""
-    anew = ", ".join(map(str, policy.numbers(rank)))
-    return f"; its memory is out of date: ranked anew its score is {anew}"
+    score = policy.numbers(rank)
+    words = score_in_words(measures_of(policy), score, job.service_us(term.view.now_us))
+    anew = f"it {words}" if words else f"its score is {_numbers(score)}"
+    return f"; its memory is out of date: ranked anew {anew}"
+
+
+def _numbers(score: Sequence[int]) -> str:
+    return ", ".join(map(str, score))
 
 
 def _servers_of(state: State, events: Sequence[Event | None]) -> tuple[str, ...]:

@@ -6,13 +6,12 @@ An explanation holds numbers and ids only; `document` gives them names, `sentenc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shunter.app.replaying.consolidated_gangs import last_start
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.lookup import end_of_decision, unknown_job
 from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.rejections import is_short_when_empty
-from shunter.app.replaying.scores import measures_of
+from shunter.app.replaying.term_measures import Measures, measures_at, measures_of_terms
 from shunter.app.replaying.why.job_events import JobEvents, Own, read_story
 from shunter.app.replaying.why.later import (
     Later,
@@ -44,7 +43,7 @@ from shunter.core.proposals.waits import PROPOSING
 from shunter.core.ranking import Measure
 from shunter.core.sizing import Sizing
 from shunter.core.state import Job, JobPhase, State
-from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.errors import NotFoundError
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import JobContinued, JobStopped
 from shunter.events.facts.jobs import (
@@ -111,7 +110,7 @@ class Explanation:
     planned: Planned = field(default_factory=Planned)
     present: Present | None = None
     later: Later | None = None
-    measures: Mapping[int, tuple[Measure, ...]] = field(default_factory=dict)
+    measures: Measures = field(default_factory=dict)
     cluster: Cluster | None = None
     ended: Mapping[JobId, Outcome] = field(default_factory=dict)
     came_us: Mapping[JobId, int] = field(default_factory=dict)
@@ -120,8 +119,7 @@ class Explanation:
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
-        began = max((term for term in self.measures if term <= seq), default=None)
-        return () if began is None else self.measures[began]
+        return measures_at(self.measures, seq)
 
     def used_gpu_us(self, at_us: int) -> int:
         """Return what the job had used of GPUs by an instant, in GPU-microseconds."""
@@ -330,7 +328,7 @@ async def explain(
     explanation = Explanation(
         reader.url, asked_seq, policy, story, runs, waits, reasons, rules, problem
     )
-    explanation.measures, explanation.sizing = _measures(story, rebuild), sizing
+    explanation.measures, explanation.sizing = measures_of_terms(story.terms, rebuild), sizing
     end = story.end
     if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
         explanation.cluster = (await state_at(reader, end.seq)).cluster
@@ -354,22 +352,6 @@ def _named(found: Explanation) -> tuple[JobId, ...]:
     ahead = () if present is None or present.place is None else present.place.ahead
     blockers = () if evidence is None else evidence.blockers
     return tuple(dict.fromkeys((*ahead, *blockers)))
-
-
-def _measures(story: JobEvents, rebuild: Rebuild) -> dict[int, tuple[Measure, ...]]:
-    """Return what scores count in each term, by the event that began it."""
-    found: dict[int, tuple[Measure, ...]] = {}
-    known: dict[tuple[str, str], tuple[Measure, ...]] = {}
-    for number, (seq, event) in enumerate(story.terms, 1):
-        key = (event.policy, event.config)
-        if key not in known:
-            started = last_start(each for _, each in story.terms[:number])
-            try:
-                known[key] = () if started is None else measures_of(rebuild(started)[0])
-            except (ConfigError, NotFoundError, UsageError):
-                known[key] = ()
-        found[seq] = known[key]
-    return found
 
 
 async def _missing(reader: LogReader, job_id: JobId, seq: int) -> NotFoundError:

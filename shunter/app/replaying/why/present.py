@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from shunter.app.replaying.beside_gpus import Beside, beside_of
+from shunter.app.replaying.promises import outlasts, promise_basis
 from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.waits import most_free, told_apart
 from shunter.app.replaying.why.job_events import JobEvents
@@ -83,7 +84,8 @@ class Present:
 
     It needs GPUs, what goes `beside` them, and its queue's quota where there is one. `wait` is what
     planning says of the job's class, and `starts_us` when a plan starts the job if nothing else
-    happens: the next one, or the one after where that finds nothing to do.
+    happens: the next one, or the one after where that finds nothing to do. `promise_basis` says what
+    promises of GPUs count on, `outlasts` that one keeps it from GPUs that are free.
     """
 
     seq: int
@@ -97,6 +99,8 @@ class Present:
     starts_us: int | None = None
     pinned: tuple[tuple[JobId, int], ...] = ()
     starves_us: int | None = None
+    promise_basis: str = ""
+    outlasts: str = ""
     problem: str = ""
 
     def room(self, reason: Reason) -> Room:
@@ -139,6 +143,9 @@ def present_of(story: JobEvents, state: State, term: Term | None, problem: str) 
     present.pinned = _pinned(term, story.at_us)
     if job.phase is WAITING:
         present.starves_us = term.rules.guards.changes_at(job, story.at_us)
+    present.promise_basis = promise_basis(term.policy, state)
+    if present.gpus.free >= present.needed:
+        present.outlasts = outlasts(term.policy, job, state, story.at_us)
     key = None if ranking is None else _key_of(job, ranking)
     _ask(present, job, term)
     if ranking is not None and key is not None:

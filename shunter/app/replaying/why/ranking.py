@@ -2,13 +2,12 @@
 
 from shunter.app.replaying.formatting import because_in_words, gpus_in_words
 from shunter.app.replaying.instants import clock, span
-from shunter.app.replaying.scores import gpu_time_in_words, score_in_words
+from shunter.app.replaying.scores import decision_score, gpu_time_in_words, score_in_words
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.present import Group
 from shunter.app.replaying.why.running.sizes import resized_by
-from shunter.app.replaying.why.timeline import ended_as, is_displacement
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
+from shunter.app.replaying.why.timeline import ended_as
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobHeld, JobResized
 from shunter.events.values.causes import HELD, RESIZED
@@ -25,13 +24,7 @@ def decision_in_words(found: Explanation, own: Own) -> str:
         sizes = [each.event for each in found.story.own if each.seq < own.seq]
         wish = next(event for event in reversed(sizes) if isinstance(event, JobResized))
         return f"{resized_by(wish)} wants it to have {gpus_in_words(wish.gpus)}"
-    if is_displacement(event):
-        return because_in_words(because)
-    score = scores_in_words(found, own)
-    if not score:
-        return because_in_words(because)
-    gain = f", for {', '.join(because.beneficiaries)}" if because.beneficiaries else ""
-    return f"{because.rule}, because it {score}{gain}"
+    return because_in_words(because, scores_in_words(found, own))
 
 
 def by_in_words(found: Explanation, own: Own) -> str:
@@ -44,13 +37,10 @@ def by_in_words(found: Explanation, own: Own) -> str:
 def scores_in_words(found: Explanation, own: Own) -> str:
     """Return what the scores of a decision say; empty where nobody can tell."""
     event = own.event
-    if not isinstance(event, AllocationChanged) or event.because.detail:
+    if not isinstance(event, AllocationChanged):
         return ""
-    if event.because.rule in (MAKE_ROOM, ROOM_MADE):
-        return ""  # what it gains and costs, whatever the policy
-    used_gpu_us = found.used_gpu_us(event.at_us)
     measures = found.measures_at(own.seq)
-    return score_in_words(measures, event.because.scores, used_gpu_us, past=True)
+    return decision_score(event.because, measures, found.used_gpu_us(event.at_us))
 
 
 def rank_in_words(found: Explanation) -> str:

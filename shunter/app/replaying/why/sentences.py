@@ -92,7 +92,6 @@ def details(found: Explanation) -> list[str]:
     now = found.waits_now
     if now is None or found.phase == JobPhase.granted:
         return _placed(found) + _killed(found) + _discarded(found)
-    story_id = found.story.job_id
     lines = [*_because(found, now), *_killed(found), *_discarded(found)]
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
@@ -108,10 +107,21 @@ def details(found: Explanation) -> list[str]:
     if present is not None and present.starves_us is not None:
         at = clock(present.starves_us)
         lines.append(f"if it waits until {at}, it has starved and goes to the head of the line")
-    if found.state is not None and story_id in found.state.reservations:
-        promised_us = found.state.reservations[story_id]
-        lines.append(f"GPUs are promised to it from {clock(promised_us)} on")
-    return lines
+    return lines + _promised(found, now)
+
+
+def _promised(found: Explanation, now: Segment) -> list[str]:
+    """Return from when on GPUs are promised to a job, or that those of another keep it waiting."""
+    present, state, story_id = found.present, found.state, found.story.job_id
+    if state is None:
+        return []
+    basis = "" if present is None else present.promise_basis
+    if story_id in state.reservations:
+        line = f"GPUs are promised to it from {clock(state.reservations[story_id])} on"
+        return [f"{line}; {basis}" if basis else line]
+    if present is None or not present.outlasts or now.wait.reason is not Reason.outranked:
+        return []
+    return [present.outlasts]
 
 
 def _kept_for_others(room: Room) -> list[str]:

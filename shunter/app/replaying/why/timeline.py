@@ -197,14 +197,22 @@ def segments_of(
         wait, told = reasons.at(start_us)
         last = found[-1] if found else None
         if last is not None and last.wait.reason is wait.reason:
-            found[-1] = Segment(last.from_us, stop_us, last.wait, last.told)
+            found[-1] = _going_on(last, stop_us, wait, told)
         else:
             found.append(Segment(start_us, stop_us, wait, told))
     if not found or waiting.to_us is None:
         wait, told = reasons.at_end()
         if not found or found[-1].wait.reason is not wait.reason:
             found.append(Segment(end_us, end_us, wait, told))
+        else:
+            found[-1] = _going_on(found[-1], found[-1].to_us, wait, told)
     return found
+
+
+def _going_on(last: Segment, to_us: int, wait: Wait, told: Round | None) -> Segment:
+    """Return a part that goes on; a reason that no round told is as the last fact has it."""
+    latest = wait if told is None and last.told is None else last.wait
+    return Segment(last.from_us, to_us, latest, last.told)
 
 
 class _Reasons:

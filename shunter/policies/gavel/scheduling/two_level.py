@@ -22,7 +22,7 @@ from shunter.core.planning.making_room import RoomMaker, RoomMemory, sooner
 from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
-from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.core.ranking import Measure, RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift
 from shunter.core.state import Job
 from shunter.core.view import View
@@ -132,6 +132,11 @@ class TwoLevelPolicy:
     def oracle(self) -> bool:
         """Whether the policy inside sees how long jobs will run."""
         return self.inside is not None and self.inside.oracle
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What the score of a decision counts: GPUs of the job's user, queue or group."""
+        return (Measure(f"{self.by}_gpus"),)
 
     def around(self, inside: RankedPolicy) -> "TwoLevelPolicy":
         """Return the policy with the index policy inside."""

@@ -34,6 +34,10 @@ PAIRS: dict[str, tuple[Tree, Tree]] = {
         {"policy": {"name": "fifo", "trigger": "event"}},
     ),
     "shares": ({"policy": {"name": "gavel"}}, {"policy": {"name": "max_sum_throughput"}}),
+    "promises": (
+        {"policy": {"name": "fifo", "trigger": "event"}},
+        {"policy": {"name": "fifo_easy", "trigger": "event"}},
+    ),
     "another round": (
         {"policy": {"name": "las", "round": "60s"}, "simulation": COSTS},
         {"policy": {"name": "las", "round": "10m"}, "simulation": COSTS},
@@ -121,6 +125,46 @@ def test_what_a_policy_saw_is_what_was_true_before_its_round(compared: Compared)
                 has.pop(event["job_id"])
         if not seen["problem"]:
             assert seen["placed"] == sum(has.values())
+
+
+def test_both_sides_know_the_same_before_they_decide(compared: Compared) -> None:
+    first = compared.document["first_decision"]
+    other_input = compared.document["first_input"]
+    assert other_input is None or other_input["at_us"] > first["at_us"]
+    known = [
+        Counter(
+            event["job_id"]
+            for event in events[: first["seen"][side]["seq"]]
+            if event["kind"] in ("JobSubmitted", "JobFinished")
+        )
+        for side, events in zip("ab", compared.events, strict=True)
+    ]
+    assert known[0] == known[1]
+    seen = [first["seen"][side] for side in "ab"]
+    if not seen[0]["problem"] and not seen[1]["problem"]:
+        assert [seen[0][key] for key in ("waiting", "placed", "free")] == [
+            seen[1][key] for key in ("waiting", "placed", "free")
+        ]
+
+
+def test_who_decides_nothing_there_is_looked_at_after_the_submissions_of_the_instant(
+    tmp_path: Path,
+) -> None:
+    trace = tmp_path / "jobs.csv"
+    rows = ["job_id,submit_s,gpus,duration_s", "a,0,3,600", "b,60,2,600", "c,60,1,60"]
+    trace.write_text("\n".join([*rows, ""]), encoding="utf-8")
+    tree = {"cluster": {"nodes": [{"name": "n", "gpus": 4}]}, "workload": {"trace": str(trace)}}
+    fifo, easy = (
+        {**tree, "policy": {"name": name, "trigger": "event"}} for name in ("fifo", "fifo_easy")
+    )
+    for name, trees in (("fifo", (fifo, easy)), ("easy", (easy, fifo))):
+        folder = tmp_path / name
+        folder.mkdir()
+        first = Compared(folder, trees).document["first_decision"]
+        seen = first["seen"]
+        assert first["at_us"] == 60_000_000
+        assert [seen[side]["queue"] for side in "ab"] == [["b", "c"]] * 2
+        assert [seen[side]["free"] for side in "ab"] == [{"gpu": 1}] * 2
 
 
 def test_why_names_the_cause(compared: Compared) -> None:

@@ -8,6 +8,8 @@ from shunter.app.cli import app
 from shunter.app.config import load_config
 from shunter.app.runs.simulation import simulate
 
+FIFO = "fifo, because it was ordered by submission alone"
+
 
 def test_diff_of_runs_with_other_sizes_tells_them(tmp_path: Path) -> None:
     logs = []
@@ -36,5 +38,5 @@ def test_diff_of_runs_with_other_sizes_tells_them(tmp_path: Path) -> None:
         simulate(load_config(config, [], {}))
         logs.append(f"{tmp_path}/{sizing}.db")
     said = " ".join(CliRunner().invoke(app, ["diff", *logs]).output.split())
-    assert "place a -> n1[0], because fifo (0), with 6 CPUs and 50000 MB" in said
-    assert "place a -> n1[0], because fifo (0), with 12 CPUs" in said
+    assert f"place a -> n1[0]: {FIFO}, with 6 CPUs and 50000 MB" in said
+    assert f"place a -> n1[0]: {FIFO}, with 12 CPUs" in said

@@ -99,8 +99,9 @@ def test_the_explanation_names_decision_values_and_versions() -> None:
     said = str(error)
     assert (error.exit_code, error.seq) == (6, seq)
     assert f"diverged at decision 1 (e{seq}, T+00:00:00, round 0)" in said
-    assert "recorded  place j0 -> n1[0-3], because las (0)" in said
-    assert "replayed  place j0 -> n0[0-3], because las (0)" in said
+    why = "las, because it had used 0 GPU-seconds, so it was in the first queue"
+    assert f"recorded  place j0 -> n1[0-3]: {why}" in said
+    assert f"replayed  place j0 -> n0[0-3]: {why}" in said
     assert "policy  las 1 -> las 1" in said
 
 

@@ -357,7 +357,10 @@ def test_a_promise_is_told() -> None:
 
     found = why(World(servers=servers(4), jobs=jobs), "j1", 50, name="fifo_easy")
 
-    assert details(found)[-1] == "GPUs are promised to it from T+00:00:00.0002 on"
+    assert details(found)[-1] == (
+        "GPUs are promised to it from T+00:00:00.0002 on; the promise counts on the time limits of "
+        "the jobs that have GPUs"
+    )
 
 
 def test_every_reason_has_a_place_in_the_manual() -> None:

@@ -1,0 +1,46 @@
+"""All that `why` says of a job right after its proposal was rejected is true."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.runs.setup import rebuild
+from shunter.events.facts.gangs import GangRejected
+from shunter.events.log import read_log
+from tests.replay.truth.brute_force import Truth, decision_around
+from tests.replay.truth.claim import Claim
+from tests.replay.truth.claims import check
+from tests.replay.truth.mixed_runs import simulated
+
+MOST = 20
+"""How many rejections of a run are looked at, the first ones."""
+
+
+@pytest.mark.parametrize("name", ["las-stale", "srtf-decentralised"])
+def test_what_is_said_after_a_rejection_is_true(name: str, tmp_path: Path) -> None:
+    url = simulated(name, tmp_path)
+
+    async def ran() -> list[int]:
+        async with read_log(url) as reader:
+            events = [event async for event in reader.events()]
+            times = []
+            rejected = [
+                (seq, event)
+                for seq, event in enumerate(events, 1)
+                if isinstance(event, GangRejected)
+            ]
+            for seq, event in rejected[:MOST]:
+                end = decision_around(events, seq)[1]
+                said = document(await explain(reader, event.job_id, seq, event.at_us, rebuild))
+                assert said["reason"]["name"] == "proposal_rejected"
+                truth = Truth(events[:end], name, event.at_us)
+                check(Claim(said, events, truth))
+                times.append(truth.state.proposals.rejected_in_a_row(event.job_id))
+            return times
+
+    times = asyncio.run(ran())
+    assert len(times) >= 10
+    assert max(times) > 1, "some are rejected again and again"
