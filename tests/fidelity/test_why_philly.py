@@ -16,7 +16,7 @@ import pytest
 from shunter.app.config import load_config
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.instants import clock, span
-from shunter.app.replaying.scores import gpu_time_in_words, ordinal_in_words, used_in_words
+from shunter.app.replaying.scores.words import gpu_time_in_words, ordinal_in_words, used_in_words
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild

@@ -336,9 +336,9 @@ def work_us(job: ObservedJob, observed: Observed, fitted: Fitted) -> int:
 
 
 def slowed_us(job: ObservedJob, fitted: Fitted, at_us: int | None = None) -> int:
-    """Return what the contract of a job took of its work, up to an instant or in all its attempts.
+    """Return what the contract of a job took of its work, up to an instant.
 
-    Who saw only that it was at work, as a live scheduler does, counts this as work too.
+    Without one, in all attempts. Who sees that it is at work, and no more, counts this as work.
     """
     taken = 0.0
     for attempt in job.attempts:
@@ -385,7 +385,7 @@ def _speed_of_size(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:
 
 
 def _at_work(attempt: Attempt, fitted: Fitted) -> tuple[int, int]:
-    """Return from when to when an attempt did work that counts; the same: none, or not yet over."""
+    """Return from when to when an attempt did work that counts; equal: none."""
     began_us = attempt.launched_us + fitted.start_up_us(attempt)
     until_us = attempt.worked_until_us
     if attempt.is_lost and not attempt.lost_us:  # a live log does not say how much was lost

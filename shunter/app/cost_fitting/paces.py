@@ -17,7 +17,7 @@ __all__ = ["Pace", "Paces", "mean_speed"]
 
 
 class Pace(NamedTuple):
-    """A speed from an instant on, relative to that of the job with all GPUs near and alone."""
+    """A speed from an instant on, of that with all GPUs near and alone."""
 
     from_us: int
     speed: float
@@ -84,7 +84,7 @@ def _note(paces: list[Pace], job: Job, state: State, at_us: int) -> None:
 
 
 def _neighbours(job: Job, state: State) -> list[Allocation]:
-    """Return where others run that have other GPUs of a job's servers, and none of its own."""
+    """Return where others run on other GPUs of a job's servers."""
     mine = {share.node: share.gpu_mask for share in job.held.shares}
     found = []
     for other in state.jobs.values():
@@ -97,6 +97,6 @@ def _neighbours(job: Job, state: State) -> list[Allocation]:
 
 
 def _runs(job: Job) -> bool:
-    """Say whether a job is on its GPUs, as a simulated world counts it: from its launch on."""
+    """Say whether a job is on its GPUs: from its launch on, as in simulations."""
     works = job.working_since_us is not None and job.speed > 0
     return bool(job.gpus) and (works or job.phase is LAUNCHING)

@@ -19,7 +19,7 @@ from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild, Term, takes_notes
-from shunter.app.replaying.term_measures import (
+from shunter.app.replaying.scores.measures import (
     measures_at,
     measures_of_terms,
     score_of,
@@ -130,7 +130,7 @@ async def _side(
     own: Sequence[Fact],
     rebuild: Rebuild,
 ) -> Side:
-    """Look at a log right after an event, the last before a decision, in which its own facts are."""
+    """Look at a log right after the last event before a decision."""
     at_us = parted.at_us
     found = await reader.events_of(TERMS, seq)
     terms = [
@@ -153,7 +153,7 @@ async def _side(
 async def scores_in_log(
     reader: LogReader, facts: Sequence[Fact], rebuild: Rebuild
 ) -> Mapping[int, str]:
-    """Return what the scores of decisions of one instant of a log say, by their numbers."""
+    """Return what the scores of decisions of one instant say, by their numbers."""
     seq = min(fact.round_seq for fact in facts) - 1
     found = await reader.events_of(TERMS, seq)
     terms = [(n, each) for n, each in found if isinstance(each, SchedulerStarted | ConfigChanged)]
@@ -164,7 +164,7 @@ async def scores_in_log(
 def scores_told(
     facts: Sequence[Fact], measures: Sequence[Measure], state: State
 ) -> Mapping[int, str]:
-    """Return what the scores of decisions say, by their numbers; `state` is that before them."""
+    """Return what scores of decisions say, by number; `state` is that before."""
     return {
         fact.seq: score_of(
             fact.event,

@@ -19,7 +19,7 @@ __all__ = ["moments_of"]
 async def moments_of(
     a: LogReader, b: LogReader, only_a: Sequence[Fact], only_b: Sequence[Fact], at_us: int
 ) -> tuple[int, int]:
-    """Return for each log the number of the last event before its decision at an instant.
+    """Return the number of the last event before the decision of each log.
 
     Args:
         a: one log.
@@ -48,7 +48,7 @@ async def _inputs(reader: LogReader, at_us: int, to: int) -> Counter[Event]:
 
 
 async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
-    """Return the last event before the first round at an instant that knew some inputs.
+    """Return the last event before the first round that knew some inputs.
 
     If there is no such round, it is the last event before an input that was not known.
     """

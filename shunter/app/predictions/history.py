@@ -78,7 +78,7 @@ class History:
         return [_without_start(each, start_us) for each in found]
 
     def _at_full_speed(self, worked: Worked, job_id: JobId, at_us: int) -> Worked:
-        """Return what a job worked by an instant, without the time that its contract took."""
+        """Return what a job worked, without the time that its contract took."""
         slowed_us = self.slowed.by_us(job_id, at_us)
         return worked._replace(work_us=max(1, worked.work_us - slowed_us)) if slowed_us else worked
 

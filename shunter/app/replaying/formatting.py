@@ -230,7 +230,7 @@ def discarded_in_words(event: CheckpointDiscarded) -> str:
 
 
 def fact_in_words(event: Event | None, score: str = "") -> str:
-    """Return a decision in one line; `score` is what its scores say, as `because_in_words`."""
+    """Return a decision in one line; `score` is what its scores say."""
     if event is None:
         return "no such decision"
     if score and isinstance(event, AllocationChanged):

@@ -17,14 +17,17 @@ _DAY_US = 86_400 * SECOND_US
 
 
 def default_limit_of(policy: object) -> int | None:
-    """Return what a job without a time limit counts as under a policy that promises by limits."""
+    """Return as how long a job without a time limit counts.
+
+    None: the policy makes no promises by limits.
+    """
     if not isinstance(policy, RankedPolicy) or policy.index.misfit is not Misfit.reserved:
         return None
     return policy.default_limit_us
 
 
 def promise_basis(policy: object, state: State) -> str:
-    """Return what promises count on, as a clause; empty where they do not count on limits."""
+    """Return what promises count on, as a clause; empty: not on limits."""
     default_us = default_limit_of(policy)
     if default_us is None:
         return ""
@@ -44,7 +47,7 @@ def promise_basis(policy: object, state: State) -> str:
 
 
 def outlasts(policy: object, job: Job, state: State, at_us: int) -> str:
-    """Return that a job which would fit is kept from starting by a promise; empty: it is not.
+    """Return that a promise keeps a job that would fit waiting; empty: none does.
 
     Args:
         policy: the one at work.

@@ -171,7 +171,7 @@ def contract_speed(
     neighbours: Sequence[Allocation],
     nodes: Mapping[NodeName, ConfigurationSet],
 ) -> float:
-    """Return what distance and neighbours leave of a job's speed, as its own contract says.
+    """Return how fast a job is by its own contract, of its speed near and alone.
 
     Args:
         spec: the job; one that says nothing of either has all of its speed.

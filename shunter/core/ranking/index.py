@@ -140,7 +140,7 @@ class Weighing(Protocol):
 
 @runtime_checkable
 class Measured(Protocol):
-    """An index or policy that says what its numbers count, so that they are put into words."""
+    """An index or policy that says what its numbers count."""
 
     @property
     def measures(self) -> tuple[Measure, ...]:

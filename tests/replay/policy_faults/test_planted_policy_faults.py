@@ -197,8 +197,8 @@ CASES = {
             f"{STARTS}: only replayed 14",
             "waits: 1 GPU: guard_min_runtime (free 0)",
             (
-                "take everything from 17: outranked, because it had used 1 GPU-hour, so it was in the "
-                "second queue, for 14"
+                "take everything from 17: outranked, because it had used 1 GPU-hour, so it was in "
+                "the second queue, for 14"
             ),
             "on its GPUs since T+08:20:00",
         ),
@@ -249,7 +249,7 @@ CASES = {
         ("13", "17"),
         (
             LAS,
-            "its memory is out of date: ranked anew it has used 12.8 GPU-hours, so it is in the second",
+            "its memory is out of date: ranked anew it has used 12.8 GPU-hours, so it is in the ",
         ),
     ),
     "ends not heard": Case(

@@ -119,7 +119,9 @@ class ReasonPart(TypedDict):
 
 
 def told_of_servers(wait: Wait, demand: Demand, cluster: Cluster) -> Wait:
-    """Return why a job waits, told with the servers that are drained, lost, or held by others.
+    """Return why a job waits, told with the servers that take no jobs.
+
+    They are drained, lost, or held by others.
 
     Where these are why, no job holds it back.
     """

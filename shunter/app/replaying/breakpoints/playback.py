@@ -12,7 +12,7 @@ from shunter.app.replaying.consolidated_gangs import TERMS
 from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
 from shunter.app.replaying.formatting import allocation_in_words, fact_in_words, gpus_in_words
 from shunter.app.replaying.recorded_terms import Rebuild
-from shunter.app.replaying.term_measures import (
+from shunter.app.replaying.scores.measures import (
     Measures,
     measures_at,
     measures_of_terms,
@@ -112,7 +112,13 @@ async def play(
 
 
 def event_in_words(event: Event, state: State, measures: Measures = NO_MEASURES) -> str:
-    """Return any event in a line; `state` is that after it, `measures` what scores count."""
+    """Return any event in a line.
+
+    Args:
+        event: what happened.
+        state: that after it.
+        measures: what scores count.
+    """
     if isinstance(event, DecisionEvent | JobCancelled | JobRejected):
         used = used_by_jobs(state, event.at_us, [JobId(getattr(event, "job_id", "") or "")])
         return fact_in_words(event, score_of(event, measures_at(measures, state.seq), used))

@@ -18,8 +18,8 @@ from shunter.app.replaying.divergence.answers import (
 from shunter.app.replaying.divergence.seen import Seen
 from shunter.app.replaying.formatting import fact_in_words
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.scores import measures_of
-from shunter.app.replaying.term_measures import score_of
+from shunter.app.replaying.scores.measures import score_of
+from shunter.app.replaying.scores.words import measures_of
 from shunter.core.interfaces import AnyPolicy
 from shunter.errors import ReplayDivergenceError
 from shunter.events.facts.run import SchedulerStarted

@@ -7,7 +7,7 @@ from shunter.app.counting import counted, jobs_waiting
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.promises import promise_basis
 from shunter.app.replaying.recorded_terms import Term
-from shunter.app.replaying.scores import measures_of, score_in_words
+from shunter.app.replaying.scores.words import measures_of, score_in_words
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.ranking.keys import drift, rank_of

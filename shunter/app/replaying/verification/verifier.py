@@ -16,7 +16,7 @@ from shunter.app.replaying.divergence import Answers, Divergence, Seen, seen_at
 from shunter.app.replaying.folding import rules_of_log
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild, Term, after_change
-from shunter.app.replaying.term_measures import used_by_jobs
+from shunter.app.replaying.scores.measures import used_by_jobs
 from shunter.app.replaying.verification.derived import DerivedFacts
 from shunter.app.replaying.verification.rounds import RoundWatch
 from shunter.core.proposals.repeats import only_counts

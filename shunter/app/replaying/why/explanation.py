@@ -11,7 +11,7 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.lookup import end_of_decision, unknown_job
 from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.rejections import is_short_when_empty
-from shunter.app.replaying.term_measures import Measures, measures_at, measures_of_terms
+from shunter.app.replaying.scores.measures import Measures, measures_at, measures_of_terms
 from shunter.app.replaying.why.job_events import JobEvents, Own, read_story
 from shunter.app.replaying.why.later import (
     Later,

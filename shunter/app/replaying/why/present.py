@@ -84,8 +84,8 @@ class Present:
 
     It needs GPUs, what goes `beside` them, and its queue's quota where there is one. `wait` is what
     planning says of the job's class, and `starts_us` when a plan starts the job if nothing else
-    happens: the next one, or the one after where that finds nothing to do. `promise_basis` says what
-    promises of GPUs count on, `outlasts` that one keeps it from GPUs that are free.
+    happens: the next one, or the one after where that finds nothing to do. `promise_basis` says
+    what promises of GPUs count on, `outlasts` that one keeps it from GPUs that are free.
     """
 
     seq: int

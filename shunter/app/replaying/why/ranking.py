@@ -2,7 +2,7 @@
 
 from shunter.app.replaying.formatting import because_in_words, gpus_in_words
 from shunter.app.replaying.instants import clock, span
-from shunter.app.replaying.scores import decision_score, gpu_time_in_words, score_in_words
+from shunter.app.replaying.scores.words import decision_score, gpu_time_in_words, score_in_words
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.present import Group

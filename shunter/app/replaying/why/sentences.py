@@ -111,7 +111,7 @@ def details(found: Explanation) -> list[str]:
 
 
 def _promised(found: Explanation, now: Segment) -> list[str]:
-    """Return from when on GPUs are promised to a job, or that those of another keep it waiting."""
+    """Return from when on GPUs are promised to a job, or whose promise it waits for."""
     present, state, story_id = found.present, found.state, found.story.job_id
     if state is None:
         return []

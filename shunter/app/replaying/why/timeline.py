@@ -210,7 +210,7 @@ def segments_of(
 
 
 def _going_on(last: Segment, to_us: int, wait: Wait, told: Round | None) -> Segment:
-    """Return a part that goes on; a reason that no round told is as the last fact has it."""
+    """Return a part that goes on; a reason that no round told is the last one."""
     latest = wait if told is None and last.told is None else last.wait
     return Segment(last.from_us, to_us, latest, last.told)
 

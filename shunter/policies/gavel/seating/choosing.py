@@ -145,7 +145,8 @@ def _serve(choice: Choice, claims: Sequence[_Claim]) -> None:
 def _stay(choice: Choice) -> None:
     """Let those stay that would lose their work by a move, if there is room.
 
-    That is what nobody else was given. A job that begins anew each time would never end while its targets have it go round.
+    That is what nobody else was given. A job that begins anew each time would never end while its
+    targets have it go round.
     """
     room = choice.room
     for job_id, (candidate, gpu_type) in choice.chosen.items():

@@ -15,7 +15,9 @@ from shunter.app.predictions.history import read_history
 from shunter.app.predictions.messages import Question
 from shunter.app.replaying.trace_export import observed_trace
 from shunter.app.runs.simulation import simulate
+from shunter.core.metrics import JobResult
 from shunter.events.log import read_log
+from shunter.events.values.ids import JobId
 from shunter.workloads import Trace, write_trace
 from tests.unit.app.forking.live_logs import config, live_log
 
@@ -57,9 +59,15 @@ def test_a_nearer_placement_is_faster_as_the_contract_says(tmp_path: Path) -> No
 
     played = play(Scenario(log, "e6", wishes))
 
-    story, was = played.stories["j4"], played.recorded["j4"]  # type: ignore[index]
-    assert story.end_us - story.first_start_us == 12 * S  # type: ignore[operator]
-    assert was.end_us - was.first_start_us == 22 * S  # type: ignore[operator]
+    assert _ran_us(played.stories[JobId("j4")]) == 12 * S
+    assert _ran_us(played.recorded[JobId("j4")]) == 22 * S
+
+
+def _ran_us(story: JobResult | None) -> int:
+    assert story is not None
+    assert story.end_us is not None
+    assert story.first_start_us is not None
+    return story.end_us - story.first_start_us
 
 
 @pytest.mark.parametrize("rows", [CURVES, BESIDE], ids=["curves", "neighbours"])

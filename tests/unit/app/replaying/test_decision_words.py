@@ -14,7 +14,7 @@ from shunter.app.config.loading import make_config
 from shunter.app.replaying.breakpoints.playback import event_in_words, measures_in
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.formatting import fact_in_words
-from shunter.app.replaying.scores import decision_score
+from shunter.app.replaying.scores.words import decision_score
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild

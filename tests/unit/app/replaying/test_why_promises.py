@@ -51,8 +51,8 @@ def why(url: str, job_id: str) -> dict[str, Any]:
             {},
             {},
             (
-                "T+8760:00:00 on; the promise counts on time limits, and none of the 2 jobs that have "
-                f"GPUs declares one; each counts as running for 365d ({KEY})"
+                "T+8760:00:00 on; the promise counts on time limits, and none of the 2 jobs that "
+                f"have GPUs declares one; each counts as running for 365d ({KEY})"
             ),
         ),
         (
@@ -60,8 +60,8 @@ def why(url: str, job_id: str) -> dict[str, Any]:
             {"b": 1900},
             {"default_limit": "90m"},
             (
-                "T+01:30:00 on; the promise counts on time limits, and 1 of the 2 jobs that have GPUs "
-                f"declares none, and counts as running for 1h 30m ({KEY})"
+                "T+01:30:00 on; the promise counts on time limits, and 1 of the 2 jobs that have "
+                f"GPUs declares none, and counts as running for 1h 30m ({KEY})"
             ),
         ),
         (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.scores import (
+from shunter.app.replaying.scores.words import (
     gpu_time_in_words,
     ordinal_in_words,
     score_in_words,

@@ -62,7 +62,8 @@ def test_each_absence_of_the_daemon_is_said_once(
     monkeypatch.setattr(waiting, "connect", stdout.connect)
     monkeypatch.setattr(waiting, "Thread", only_of_output(Thread))
 
-    code = waiting.wait_for(_Client(OVER), MADE, None, quiet=False)  # type: ignore[arg-type]
+    client: Any = _Client(OVER)
+    code = waiting.wait_for(client, MADE, None, quiet=False)
 
     assert code == 0
     assert capsys.readouterr().err.count("the output goes on when a daemon answers") == times

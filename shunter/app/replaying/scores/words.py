@@ -49,7 +49,7 @@ def measures_of(policy: object) -> tuple[Measure, ...]:
 def decision_score(
     because: Because, measures: Sequence[Measure], used_gpu_us: int | None = None
 ) -> str:
-    """Return what the scores of a decision say, as a clause; empty where nobody can tell.
+    """Return what the scores of a decision say, as a clause; empty: unknown.
 
     Args:
         because: the reason of the decision.

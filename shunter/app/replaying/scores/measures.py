@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from shunter.app.replaying.consolidated_gangs import last_start
 from shunter.app.replaying.recorded_terms import Rebuild
-from shunter.app.replaying.scores import decision_score, measures_of
+from shunter.app.replaying.scores.words import decision_score, measures_of
 from shunter.core.ranking import Measure
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
@@ -22,7 +22,7 @@ Measures = Mapping[int, tuple[Measure, ...]]
 def measures_of_terms(
     terms: Sequence[tuple[int, SchedulerStarted | ConfigChanged]], rebuild: Rebuild
 ) -> Measures:
-    """Return what scores count in each term; nothing where its policy cannot be rebuilt."""
+    """Return what scores count in each term; nothing: its policy is not there."""
     found: dict[int, tuple[Measure, ...]] = {}
     known: dict[tuple[str, str], tuple[Measure, ...]] = {}
     for number, (seq, event) in enumerate(terms, 1):
@@ -49,7 +49,7 @@ def used_by_jobs(state: State, at_us: int, jobs: Iterable[JobId]) -> dict[JobId,
 
 
 def score_of(event: Event | None, measures: Sequence[Measure], used: Mapping[JobId, int]) -> str:
-    """Return what the scores of a decision say, for `fact_in_words`; empty: nobody can tell."""
+    """Return what the scores of a decision say; empty: unknown."""
     if not isinstance(event, AllocationChanged):
         return ""
     return decision_score(event.because, measures, used.get(event.job_id))
