@@ -124,8 +124,11 @@ def other_start(started: SchedulerStarted, wishes: Wishes) -> SchedulerStarted |
         if not equals:
             raise ConfigError(f"--set {text}: expected KEY=VALUE, such as policy.round=300s")
         path = _path_of(key.strip(), section["name"])
-        _put(document, path, parse_value(value), key.strip())
-        paths.append(path)
+        if value.strip() or path[1:] == ["name"]:
+            _put(document, path, parse_value(value), key.strip())
+            paths.append(path)
+        else:
+            _leave_out(document, path)
     _drop_idle(section, paths)
     chosen = section["params"].get(section["name"], {})
     section["params"] = {section["name"]: chosen}
@@ -163,7 +166,7 @@ def _path_of(key: str, policy: str) -> Sequence[str]:
     path = [str(part) for part in parse_path(key)]
     if path[0] != "policy":
         path = ["policy", "params", *path]
-    if path[1:2] == ["params"] and path[2:3] != [policy]:
+    if path == ["policy"] or (path[1:2] == ["params"] and path[2:3] != [policy]):
         raise ConfigError(
             f"--set {key}: expected a key of the table [policy], such as policy.round, or a "
             f"parameter of the policy that decides, such as {policy}.KEY"
@@ -186,6 +189,16 @@ def _check(section: Mapping[str, object], params: object) -> None:
                 for each in error.errors()
             ]
             raise ConfigError("\n".join(lines)) from error
+
+
+def _leave_out(tree: dict[str, Any], path: Sequence[str]) -> None:
+    """Take a key or a table away, so that its default holds; there may be none."""
+    for part in path[:-1]:
+        inner = tree.get(part)
+        if not isinstance(inner, dict):
+            return
+        tree = inner
+    tree.pop(path[-1], None)
 
 
 def _put(tree: dict[str, object], path: Sequence[str], value: object, key: str) -> None:

@@ -26,8 +26,8 @@ class WhatIfOptions:
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A key of policy, or of a policy's parameters (las.queues_gpu_s=…); "
-            "may be repeated.",
+            help="A key of policy, or of a policy's parameters (las.queues_gpu_s=…); with no value "
+            "it is left out; may be repeated.",
         ),
     ] = None
     added: Annotated[

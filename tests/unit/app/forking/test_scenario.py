@@ -197,6 +197,16 @@ def test_more_servers_end_jobs_sooner_and_fewer_later(log: str) -> None:
     assert fewer.unfinished or mean_jct_us(fewer) > mean_jct_us(same)
 
 
+def test_a_table_is_left_out_where_no_value_is_given(log: str) -> None:
+    """As room by moves is where gangs are placed by a rule that knows none."""
+    settings = ("policy.placement=topology", "policy.topology.make_room.cost=10s")
+    other = ("policy.topology.make_room=", "policy.placement=consolidated")
+    plain = played_with(log, settings=(*settings, *other))
+    assert plain.stories == played_with(log).stories
+    with pytest.raises(ConfigError, match=r"make_room: expected policy\.placement = 'topology'"):
+        played_with(log, settings=(*settings, other[1]))
+
+
 def test_jobs_of_a_user_are_left_out(log: str) -> None:
     same = played_with(log)
     user = next(iter(same.stories.values())).user
@@ -228,6 +238,9 @@ def test_jobs_of_a_user_are_left_out(log: str) -> None:
             ConfigError,
             "nobody calls in a simulation",
         ),
+        ({"settings": ("policy=las",)}, ConfigError, "expected a key of the table"),
+        ({"settings": ("policy=",)}, ConfigError, "expected a key of the table"),
+        ({"settings": ("policy.name=",)}, Exception, "there is no policy ''"),
         ({"settings": ("policy.sizing=proportional",)}, ConfigError, "nodes.0: expected cpus"),
         ({"settings": ("policy.solve_limit=3s",)}, ConfigError, "only sizing 'opt' searches"),
         ({"policy": "min_cost"}, ConfigError, "min_cost.prices"),
