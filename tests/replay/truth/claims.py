@@ -9,6 +9,7 @@ from collections.abc import Callable
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AttemptLost, JobSuspended
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import SuspendMode
 from tests.replay.truth.brute_force import (
@@ -149,14 +150,19 @@ def _depends(claim: Claim) -> None:
 
 
 def _granted(claim: Claim) -> None:
-    """It was given GPUs on which others still are: those are the blockers, and all of them."""
+    """It was given GPUs on which others still are: those are the blockers, and all of them.
+
+    Who is to share a GPU with it stays there, and is none.
+    """
     job, evidence = claim.job, claim.said["evidence"]
     assert job.phase is JobPhase.granted
     given = gpus_of(job.allocation)
+    packed = job.allocation.sharing is Sharing.packed
     on_them = {
-        each.job_id: gpus_of(each.held) & given
+        each.job_id: leaves
         for each in claim.now.jobs.values()
-        if each.job_id != job.job_id and gpus_of(each.held) & given
+        for stays in [gpus_of(each.allocation) if packed else set()]
+        if each.job_id != job.job_id and (leaves := gpus_of(each.held) & given - stays)
     }
     assert {each["id"] for each in evidence["blockers"]} == set(on_them)
     assert evidence["needed"] == len(given)
