@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from shunter.app.diffs.steps import Fact, is_input
+from shunter.app.replaying.lookup import last_up_to
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
@@ -43,7 +44,7 @@ def _before(own: Sequence[Fact]) -> int:
 
 async def _inputs(reader: LogReader, at_us: int, to: int) -> Counter[Event]:
     """Return what came from outside at an instant, up to an event."""
-    start = await _last_before(reader, at_us)
+    start = await last_up_to(reader, at_us - 1)
     return Counter([event async for event in reader.events(start, to) if is_input(event)])
 
 
@@ -52,7 +53,7 @@ async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
 
     If there is no such round, it is the last event before an input that was not known.
     """
-    start = await _last_before(reader, at_us)
+    start = await last_up_to(reader, at_us - 1)
     there = Counter[Event]()
     facts: list[Event] = []
     async for event in reader.events(start):
@@ -72,12 +73,3 @@ async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
                 found = seq - 1
             missing -= Counter([event])
     return start + len(facts) if found is None else found
-
-
-async def _last_before(reader: LogReader, at_us: int) -> int:
-    """Return the last event before an instant."""
-    async for frame in reader.frames_before((await reader.head()).seq):
-        for seq, event in zip(range(frame.last_seq, 0, -1), reversed(frame.events()), strict=False):
-            if event.at_us < at_us:
-                return seq
-    return 0

@@ -51,10 +51,21 @@ def seq_of(text: str, last_seq: int) -> int:
 
 
 async def seq_at(reader: LogReader, at_us: int) -> int:
-    """Return the number of the last event up to an instant, by halving the log.
+    """Return the number of the last event up to an instant.
 
     Raises:
         UsageError: the log begins later.
+    """
+    upto = await last_up_to(reader, at_us)
+    if not upto:
+        raise UsageError(f"nothing has happened yet at {clock(at_us)}")
+    return upto
+
+
+async def last_up_to(reader: LogReader, at_us: int) -> int:
+    """Return the number of the last event up to an instant, by halving the log.
+
+    0: the log begins later.
     """
     upto, later = 0, (await reader.head()).seq + 1
     while upto + 1 < later:
@@ -66,8 +77,6 @@ async def seq_at(reader: LogReader, at_us: int) -> int:
             return frame.first_seq - 1 + found
         else:
             upto = frame.last_seq
-    if not upto:
-        raise UsageError(f"nothing has happened yet at {clock(at_us)}")
     return upto
 
 
