@@ -230,7 +230,8 @@ async def test_racks_are_those_of_slurm_and_change_while_their_servers_are_idle(
         await until(site, lambda: JobId(two) not in site.state.jobs, "the gang has ended")
     moved = (
         f"SwitchName=leaf1 Nodes={busy}\nSwitchName=leaf2 Nodes={idle},n3\n"
-        "SwitchName=leaf3 Nodes=n4\nSwitchName=west Switches=leaf[1-2]\nSwitchName=east Switches=leaf3\n"
+        "SwitchName=leaf3 Nodes=n4\n"
+        "SwitchName=west Switches=leaf[1-2]\nSwitchName=east Switches=leaf3\n"
         "SwitchName=spine Switches=west,east\n"
     )
     with with_topology(bench.slurm, moved):
