@@ -163,8 +163,9 @@ class JobLedger:
 
     def _held_elsewhere(self, event: Event, view: View) -> None:
         """Count the GPUs that there are, where jobs may hold others than before."""
-        self._pass_to(event.at_us)
-        self.usable.holders_changed()
+        if self.usable.hangs_on_holders:
+            self._pass_to(event.at_us)
+            self.usable.holders_changed()
 
     def _pass_to(self, at_us: int) -> None:
         self.capacity_us += self.usable.count * (at_us - self.changed_us)
@@ -172,7 +173,8 @@ class JobLedger:
 
     def _ended(self, event: Event, view: View) -> None:
         result = view.result
-        self._launched(event, view)
+        if result.launched or self.usable.hangs_on_holders:
+            self._launched(event, view)
         job = result.departed
         assert job is not None, "an end without a job"
         assert job.outcome is not None, "an end without an outcome"
@@ -180,6 +182,7 @@ class JobLedger:
         status, end_us = job.outcome, end_us_of(event)
         has_end = status is not _REJECTED
         if has_end:
+            self._pass_to(event.at_us)
             self.seen_us, self.seen_capacity_us = event.at_us, self.capacity_us
         if has_end and end_us > self.last_end_us:
             self.last_end_us = end_us

@@ -20,7 +20,6 @@ def validate(config: ConfigFile, settings: Settings = None) -> None:
     from shunter.app.slurm.serving import served_notes
 
     loaded = load(config, settings)
-    policy_runtime(loaded, instant=False)  # what does not go together is refused as by a run
     told: list[str] = []
     warnings = served_notes(loaded)
     if loaded.config.workload.has_jobs:
@@ -28,6 +27,7 @@ def validate(config: ConfigFile, settings: Settings = None) -> None:
         told = [f"{trace.source}: {sentence}" for sentence in trace.report.sentences()]
         warnings += set_up(loaded, trace).notes
     else:
+        policy_runtime(loaded, instant=False)  # refused as by a daemon
         warnings += servers_out_of_range(loaded)
     cluster = loaded.config.cluster
     servers = len(cluster.servers())

@@ -150,13 +150,9 @@ async def _play(
         NotFoundError: what is looked for does not come.
     """
     from shunter.app.replaying.breakpoints.expression import parse
-    from shunter.app.replaying.breakpoints.playback import (
-        event_in_words,
-        measures_in,
-        play,
-        speed_of,
-    )
+    from shunter.app.replaying.breakpoints.playback import event_in_words, play, speed_of
     from shunter.app.replaying.instants import clock
+    from shunter.app.replaying.scores.measures import measures_in
     from shunter.app.runs.setup import rebuild
     from shunter.events.schema import to_object
 

@@ -21,6 +21,7 @@ from shunter.app.replaying.instants import clock
 from shunter.app.replaying.recorded_terms import Rebuild, Term, takes_notes
 from shunter.app.replaying.scores.measures import (
     measures_at,
+    measures_in,
     measures_of_terms,
     score_of,
     used_by_jobs,
@@ -155,9 +156,7 @@ async def scores_in_log(
 ) -> Mapping[int, str]:
     """Return what the scores of decisions of one instant say, by their numbers."""
     seq = min(fact.round_seq for fact in facts) - 1
-    found = await reader.events_of(TERMS, seq)
-    terms = [(n, each) for n, each in found if isinstance(each, SchedulerStarted | ConfigChanged)]
-    measures = measures_at(measures_of_terms(terms, rebuild), seq)
+    measures = measures_at(await measures_in(reader, seq, rebuild), seq)
     return scores_told(facts, measures, await state_at(reader, seq)) if measures else {}
 
 

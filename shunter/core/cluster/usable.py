@@ -15,12 +15,17 @@ class UsableGpus:
     """Counts the GPUs that are up or held: `count`, when told last.
 
     `_up` are the GPUs up, and `_partly` the servers that have others as well: looked at again with
-    each change of who holds what, and mostly none.
+    each change of who holds what, and mostly none. Then who holds what changes nothing.
     """
 
     count: int = 0
     _up: int = 0
     _partly: list[Server] = field(default_factory=list)
+
+    @property
+    def hangs_on_holders(self) -> bool:
+        """Whether the count may be another one once others hold GPUs."""
+        return bool(self._partly)
 
     def servers_changed(self, cluster: Cluster) -> None:
         """Count anew after other GPUs may be up than before."""
@@ -30,14 +35,13 @@ class UsableGpus:
             for server in cluster.servers.values()
             if server.gpus_up < server.all_gpus.bit_count()
         ]
+        self.count = self._up
         self.holders_changed()
 
     def holders_changed(self) -> None:
         """Count anew after other GPUs may be held than before."""
         if self._partly:
             self.count = self._up + sum(map(_held_beside, self._partly))
-        else:
-            self.count = self._up
 
 
 def _held_beside(server: Server) -> int:

@@ -121,9 +121,7 @@ class ReasonPart(TypedDict):
 def told_of_servers(wait: Wait, demand: Demand, cluster: Cluster) -> Wait:
     """Return why a job waits, told with the servers that take no jobs.
 
-    They are drained, lost, or held by others.
-
-    Where these are why, no job holds it back.
+    Where these are why, as they are drained, lost, or held by others, no job holds it back.
     """
     reason, types = told_apart(wait, demand.gpu_types, cluster), demand.gpu_types
     if reason in (Reason.node_lost, Reason.node_drained) and not wait.detail:

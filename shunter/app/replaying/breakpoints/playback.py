@@ -8,14 +8,11 @@ from types import MappingProxyType
 import anyio
 
 from shunter.app.replaying.breakpoints.expression import Expression, Happened
-from shunter.app.replaying.consolidated_gangs import TERMS
 from shunter.app.replaying.folding import Advance, fold_events, rules_of_log
 from shunter.app.replaying.formatting import allocation_in_words, fact_in_words, gpus_in_words
-from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.scores.measures import (
     Measures,
     measures_at,
-    measures_of_terms,
     score_of,
     used_by_jobs,
 )
@@ -25,13 +22,12 @@ from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events.facts.decisions import DecisionEvent
 from shunter.events.facts.jobs import JobCancelled, JobRejected, JobSubmitted
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.ids import JobId
 
-__all__ = ["Played", "event_in_words", "measures_in", "play", "speed_of"]
+__all__ = ["Played", "event_in_words", "play", "speed_of"]
 
 SPEED_MOST = 1e9
 _SPEED = re.compile(r"([0-9]{1,10}(?:\.[0-9]{1,6})?)x?")
@@ -135,13 +131,6 @@ def event_in_words(event: Event, state: State, measures: Measures = NO_MEASURES)
     if job is not None and job.held.shares:
         words.append(f"on {allocation_in_words(job.held, 4)}")
     return " ".join(words)
-
-
-async def measures_in(reader: LogReader, to: int, rebuild: Rebuild) -> Measures:
-    """Return what the scores of a log count up to an event, in each of its terms."""
-    found = await reader.events_of(TERMS, to)
-    terms = [(n, each) for n, each in found if isinstance(each, SchedulerStarted | ConfigChanged)]
-    return measures_of_terms(terms, rebuild)
 
 
 class _Pace:

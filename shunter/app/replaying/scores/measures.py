@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from shunter.app.replaying.consolidated_gangs import last_start
+from shunter.app.replaying.consolidated_gangs import TERMS, last_start
 from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.scores.words import decision_score, measures_of
 from shunter.core.ranking import Measure
@@ -11,9 +11,17 @@ from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
+from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
-__all__ = ["Measures", "measures_at", "measures_of_terms", "score_of", "used_by_jobs"]
+__all__ = [
+    "Measures",
+    "measures_at",
+    "measures_in",
+    "measures_of_terms",
+    "score_of",
+    "used_by_jobs",
+]
 
 Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""
@@ -35,6 +43,13 @@ def measures_of_terms(
                 known[key] = ()
         found[seq] = known[key]
     return found
+
+
+async def measures_in(reader: LogReader, to: int, rebuild: Rebuild) -> Measures:
+    """Return what the scores of a log count up to an event, in each of its terms."""
+    found = await reader.events_of(TERMS, to)
+    terms = [(n, each) for n, each in found if isinstance(each, SchedulerStarted | ConfigChanged)]
+    return measures_of_terms(terms, rebuild)
 
 
 def measures_at(measures: Measures, seq: int) -> tuple[Measure, ...]:

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from shunter.app.cli import app
 from shunter.app.config.loading import make_config
-from shunter.app.replaying.breakpoints.playback import event_in_words, measures_in
+from shunter.app.replaying.breakpoints.playback import event_in_words
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.formatting import fact_in_words
+from shunter.app.replaying.scores.measures import measures_in
 from shunter.app.replaying.scores.words import decision_score
 from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.explanation import explain
