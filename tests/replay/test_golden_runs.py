@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from shunter.app.config.policies import POLICIES
 from shunter.app.replaying.verification import Verdict, verify_log
 from shunter.app.runs.setup import rebuild
 from shunter.core.digest import state_digest
 from shunter.events.log import import_jsonl, open_log, read_log
-from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, exported, run
+from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, SOLVED, SOLVED_FOLDER, exported, run
 
 DIGESTS_KEPT: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text())
 
@@ -70,6 +71,21 @@ def test_a_kept_log_is_decided_again_to_the_same_end(name: str) -> None:
     assert verdict.state.seq == DIGESTS_KEPT[name]["events"]
 
 
+@pytest.mark.parametrize("name", SOLVED)
+def test_what_solvers_found_is_taken_from_a_kept_log(name: str) -> None:
+    verdict, _ = asyncio.run(verified((SOLVED_FOLDER / f"{name}.jsonl").read_bytes()))
+
+    assert verdict.divergence is None
+    assert verdict.decisions > 0
+
+
+def test_every_policy_has_a_kept_log() -> None:
+    """Those that play the public simulators have theirs in `tests/peers`."""
+    kept = {table["policy"]["name"] for table in (*RUNS.values(), *SOLVED.values())}
+    assert {name for name in POLICIES.names() if not name.endswith("_peer")} <= kept
+
+
 def test_every_kept_log_belongs_to_a_run() -> None:
+    assert sorted(path.stem for path in SOLVED_FOLDER.glob("*.jsonl")) == sorted(SOLVED)
     kept = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
     assert kept == sorted(RUNS) == sorted(DIGESTS_KEPT)
