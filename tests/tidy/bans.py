@@ -219,11 +219,13 @@ def _called_name(call: ast.Call) -> str:
 
 
 def _unwrapped(arguments: list[ast.expr]) -> Iterator[ast.expr]:
-    """Yield arguments, and what a comprehension among them walks through."""
+    """Yield arguments, and what a comprehension or a bound among them walks through."""
     for argument in arguments:
         yield argument
         if isinstance(argument, ast.GeneratorExp | ast.ListComp | ast.SetComp):
-            yield from (generator.iter for generator in argument.generators)
+            yield from _unwrapped([generator.iter for generator in argument.generators])
+        elif isinstance(argument, ast.Call) and qualified_name(argument.func) == "islice":
+            yield from argument.args
 
 
 def _catches_everything(caught: ast.expr | None) -> bool:

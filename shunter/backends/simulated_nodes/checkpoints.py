@@ -5,12 +5,21 @@ pieces with their digests, a transfer that counts once it is committed.
 """
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from shunter.backends.node.messages.wire import Entry
-from shunter.backends.node.remote.checkpoint_transfer import COMMIT
+from shunter.backends.node.remote.checkpoint_transfer import COMMIT, TRANSFERRED, fields_of
+from shunter.backends.node.remote.entry_lists import (
+    LENGTH_BYTES,
+    listings,
+    pieces,
+    rows_of,
+    unpacked,
+)
 from shunter.backends.node.remote.file_trees import PIECE
 
 __all__ = ["VERBS", "Folder", "Folders", "Say", "Work"]
@@ -71,27 +80,28 @@ def _entry(path: str, kind: str, mode: int, sign: Signature, *, is_changed: bool
 def _manifest(folders: Folders, path: str, nonce: str, say: Say) -> Work:
     """Tell every entry of a folder, and what is new in it."""
     yield ALL
-    folder = folders.get(path)
-    found = {
-        "entries": folder.entries() if folder else [],
-        "gone": sorted(folder.received.keys() - folder.files.keys()) if folder else [],
-        "generation": folder.generation if folder else 0,
-        "is_whole": folder.is_whole if folder else False,
-    }
-    say(answer_line(nonce, found))
+    folder = folders.get(path, Folder())
+    entries = folder.entries() if path in folders else []
+    for part in listings((entry["path"], fields_of(entry)) for entry in entries):
+        say(answer_line(nonce, part))
+    for gone in pieces(sorted(folder.received.keys() - folder.files.keys())):
+        say(answer_line(nonce, {"gone": gone}))
+    say(answer_line(nonce, {"generation": folder.generation, "is_whole": folder.is_whole}))
 
 
 def _digest(folders: Folders, path: str, nonce: str, say: Say) -> Work:
     """Tell the digests of some files."""
-    paths = json.loads((yield ALL))["paths"]
+    paths = _paths_in((yield ALL))
     files = folders.get(path, Folder()).files
-    digests = {name: _sha256(files[name][0]).hex() for name in paths if name in files}
-    say(answer_line(nonce, {"digests": digests}))
+    found = [_sha256(files[name][0]).hex() if name in files else None for name in paths]
+    for part in pieces(found):
+        say(answer_line(nonce, {"digests": part}))
+    say(answer_line(nonce, {"end": True}))
 
 
 def _stream(folders: Folders, path: str, nonce: str, say: Say) -> Work:
     """Send some files as a stream."""
-    paths = json.loads((yield ALL))["paths"]
+    paths = _paths_in((yield ALL))
     say(f"\n{nonce} ".encode())
     for name in paths:
         data, _ = folders[path].files[name]
@@ -101,10 +111,17 @@ def _stream(folders: Folders, path: str, nonce: str, say: Say) -> Work:
 
 def _receive(folders: Folders, path: str, nonce: str, say: Say) -> Work:
     """Make a folder hold what the input tells, once that is committed."""
-    length = int.from_bytes((yield 8), "big")
-    transfer = json.loads((yield length))
+    entries: list[tuple[str, dict[str, Any]]] = []
+    received: list[str] = []
+    generation = 0
+    while length := int.from_bytes((yield LENGTH_BYTES), "big"):
+        record = json.loads((yield length))
+        received += record.get("received", [])
+        generation = record.get("generation", generation)
+        for name, fields in rows_of(record) if "entries" in record else ():
+            entries.append((name, dict(zip(TRANSFERRED, fields, strict=True))))
     arrived: dict[str, bytes] = {}
-    for name in transfer["received"]:
+    for name in received:
         arrived[name] = b""
         while True:
             _, size = PIECE.unpack((yield PIECE.size))
@@ -115,17 +132,14 @@ def _receive(folders: Folders, path: str, nonce: str, say: Say) -> Work:
             raise ValueError(f"{name} is not what was sent")
     here = folders.get(path, Folder()).files
     files = {
-        entry["path"]: (
-            here[entry["path"]][0] if entry["from"] == "here" else arrived[entry["path"]],
-            int(entry["mtime_ns"]),
-        )
-        for entry in transfer["entries"]
+        name: (here[name][0] if entry["from"] == "here" else arrived[name], entry["mtime_ns"])
+        for name, entry in entries
         if entry["kind"] == "file"
     }
     say(answer_line(nonce, {"ready": True}))
     if (yield len(COMMIT)) != COMMIT:
         raise ValueError("it was not to be kept")
-    new = Folder(files, generation=transfer["generation"], is_whole=True)
+    new = Folder(files, generation=generation, is_whole=True)
     new.received = new.signatures()
     folders[path] = new
     say(answer_line(nonce, {}))
@@ -134,6 +148,11 @@ def _receive(folders: Folders, path: str, nonce: str, say: Say) -> Work:
 def answer_line(nonce: str, found: Mapping[str, object]) -> bytes:
     """Return the line that a verb answers with."""
     return f"\n{nonce} {json.dumps(found)}\n".encode()
+
+
+def _paths_in(content: bytes) -> list[str]:
+    stream = io.BytesIO(content)
+    return [path for record in unpacked(stream.read) for path in record["paths"]]
 
 
 def _sha256(data: bytes) -> bytes:

@@ -7,35 +7,53 @@ job's user reads or writes them (shunter.backends.node.remote.checkpoint_transfe
 takes the place of what was there only when all of it is right.
 """
 
-import json
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 import anyio
+from anyio import to_thread
 
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import (
-    AgentProcess,
     Link,
     UnreachedError,
-    hinted,
 )
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.wire import Entry, Manifest
-from shunter.backends.supervised.gangs.gang_checkpoints import Joined, joined
+from shunter.backends.node.remote.checkpoint_transfer import COMMIT
+from shunter.backends.node.remote.entry_lists import (
+    listings,
+    pieces,
+    rows_of,
+)
+from shunter.backends.supervised.checkpoint_verbs import (
+    CheckpointVerb,
+    NotTakenError,
+    failed,
+    read_answer,
+)
+from shunter.backends.supervised.gangs.gang_checkpoints import (
+    ENTRIES_OF_ALL_MAX,
+    Joined,
+    ListedEntry,
+    Manifest,
+    Manifests,
+    TooManyEntriesError,
+    joined,
+    listed_entry,
+)
 from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName, UserName
 
 __all__ = ["CheckpointTransfer"]
 
-READ_BYTES = 1 << 18
-NOISE_BYTES_MAX = 1 << 20
-ANSWER_BYTES_MAX = 1 << 28
-COMMIT = b"commit\n"
+T = TypeVar("T")
+FEW_ENTRIES = 10_000
+"""Checkpoints of more files are copied one after the other: their lists take memory."""
 
 
 class CheckpointTransfer:
@@ -45,6 +63,7 @@ class CheckpointTransfer:
         self._limits = limits
         self._owner = owner
         self._agents = agents
+        self._large = anyio.Lock()
 
     async def bring(
         self,
@@ -69,101 +88,171 @@ class CheckpointTransfer:
         """
         if self._limits.checkpoints:
             return
+        asked = job_id, attempt, user, sources, targets
+        try:
+            await self._bring_newest(*asked, FEW_ENTRIES)
+        except TooManyEntriesError:
+            async with self._large:
+                await self._bring_newest(*asked, ENTRIES_OF_ALL_MAX)
+
+    async def _bring_newest(
+        self,
+        job_id: JobId,
+        attempt: int,
+        user: UserName,
+        sources: Sequence[tuple[NodeName, ...]],
+        targets: tuple[NodeName, ...],
+        entries_most: int,
+    ) -> None:
+        is_large = entries_most > FEW_ENTRIES
         for nodes in sources:
             if nodes == targets and len(nodes) == 1:
                 return  # a gang's hosts have the files of their own rank only, each of them
             for node in nodes:
                 if not self._agents[node].is_up:  # an older one would shadow it for ever
                     raise UnreachedError(self._agents[node].cause)
-            told = [(node, await self._manifest(job_id, user, node)) for node in nodes]
-            entries = joined(told)
+            found = Manifests(entries_most)
+            for node in nodes:
+                await self._add_manifest(job_id, user, node, found, is_large=is_large)
+            entries = await _worked(partial(joined, found.of_nodes), is_long=is_large)
+            del found
             if any(path for path in entries):
                 for target in targets:
-                    await self._bring(job_id, attempt, user, entries, target)
+                    await self._bring(job_id, attempt, user, entries, target, is_large=is_large)
                 return
 
-    async def _manifest(self, job_id: JobId, user: UserName, node: NodeName) -> Manifest:
-        found: Manifest = await self._ask("manifest", job_id, user, node)
-        return found
+    async def _add_manifest(
+        self, job_id: JobId, user: UserName, node: NodeName, found: Manifests, *, is_large: bool
+    ) -> None:
+        """Add what a host lists to what others have listed.
+
+        Raises:
+            TooManyEntriesError: they are more than may be held now.
+            BackendError: it cannot be listed, or is more than can be copied.
+        """
+        manifest = found.begin(node)
+        try:
+            await self._list(
+                job_id,
+                user,
+                node,
+                manifest,
+                partial(found.add, manifest),
+                is_large=is_large,
+            )
+        except TooManyEntriesError as error:
+            if not is_large:
+                raise
+            raise _not_copied(job_id, f"host {node}: {error}") from error
+        except UnreachedError:
+            raise
+        except BackendError as error:
+            raise _not_copied(job_id, str(error)) from error
+
+    async def _list(
+        self,
+        job_id: JobId,
+        user: UserName,
+        node: NodeName,
+        manifest: Manifest,
+        add: Callable[[ListedEntry], None],
+        *,
+        is_large: bool,
+    ) -> None:
+        """Hand over what a host lists, entry by entry, and note what else it says."""
+        async with self._asked("manifest", job_id, user, node) as process:
+            while True:
+                line = await process.answer_line()
+                if await _worked(
+                    partial(_take_listed, node, line, manifest, add), is_long=is_large
+                ):
+                    return
 
     async def _digests(
         self, job_id: JobId, user: UserName, node: NodeName, paths: list[str]
-    ) -> Mapping[str, str]:
-        """Return the digests of files on a host, of those that can be read."""
-        answer = await self._ask("digest", job_id, user, node, {"paths": paths})
-        digests: dict[str, str] = answer["digests"]
+    ) -> list[str | None]:
+        """Return the digests of files on a host, None of what cannot be read."""
+        digests: list[str | None] = []
+        async with self._asked("digest", job_id, user, node, paths) as process:
+            while "digests" in (answer := await process.answer()):
+                digests += answer["digests"]
         return digests
 
-    async def _ask(
+    @asynccontextmanager
+    async def _asked(
         self,
         verb: str,
         job_id: JobId,
         user: UserName,
         node: NodeName,
-        told: Mapping[str, object] | None = None,
-    ) -> Any:
+        paths: list[str] | None = None,
+    ) -> AsyncIterator[CheckpointVerb]:
+        """Begin a verb that only looks, about some files or all."""
         async with (
             self._agents[node].programs() as link,
             self._begun(link, verb, job_id, user, node) as process,
         ):
-            if told is not None:
-                await process.write(json.dumps(told).encode())
+            if paths is not None:
+                await process.write_records({"paths": part} for part in pieces(paths))
             await process.end_input()
-            return await process.answer()
+            yield process
 
     async def _bring(
-        self, job_id: JobId, attempt: int, user: UserName, entries: Joined, target: NodeName
+        self,
+        job_id: JobId,
+        attempt: int,
+        user: UserName,
+        entries: Joined,
+        target: NodeName,
+        *,
+        is_large: bool,
     ) -> None:
         """Make the folder on one host hold these entries, or leave it as it was."""
-        kept = await self._kept(job_id, user, entries, target)
-        streams: dict[NodeName, list[str]] = {}
-        names: dict[tuple[NodeName, str], str] = {}
-        listed: list[Entry] = []
-        for path, (node, entry) in entries.items():
-            same = names.setdefault((node, entry["inode"]), path) if entry["inode"] else path
-            origin = ""
-            if entry["kind"] == "file" and same == path:
-                origin = "here" if node == target or path in kept else "stream"
-            if origin == "stream":
-                streams.setdefault(node, []).append(path)
-            listed.append({**entry, "from": origin, "same": same if same != path else None})
-        transfer = {
-            "generation": attempt,
-            "entries": listed,
-            "received": [path for paths in streams.values() for path in paths],
-        }
+        kept = await self._kept(job_id, user, entries, target, is_large=is_large)
+        plan = await _worked(partial(_Plan, entries, target, kept), is_long=is_large)
         try:
-            await self._transfer(job_id, user, transfer, streams, target)
+            await self._transfer(job_id, user, plan, attempt, target)
         except BackendError as error:
-            kind = UnreachedError if isinstance(error, UnreachedError) else _failed
+            kind = UnreachedError if isinstance(error, UnreachedError) else failed
             cause = f"the checkpoint of job {job_id} cannot be copied to {target}: {error}"
             raise kind(cause) from error
         failpoint(f"received checkpoints of {job_id}")
 
     async def _kept(
-        self, job_id: JobId, user: UserName, entries: Joined, target: NodeName
+        self,
+        job_id: JobId,
+        user: UserName,
+        entries: Joined,
+        target: NodeName,
+        *,
+        is_large: bool,
     ) -> set[str]:
         """Return the files of other hosts that need not be sent to a host."""
-        there = {
-            each["path"]: each for each in (await self._manifest(job_id, user, target))["entries"]
-        }
         same: dict[NodeName, list[str]] = {}
-        for path, (node, entry) in entries.items():
-            if node != target and entry["kind"] == "file" and _looks_same(there.get(path), entry):
-                same.setdefault(node, []).append(path)
+
+        def compare(there: ListedEntry) -> None:
+            node, entry = entries.get(there.path, (target, there))
+            if node != target and entry.kind == "file" and _looks_same(there, entry):
+                same.setdefault(node, []).append(entry.path)
+
+        await self._list(job_id, user, target, Manifest(), compare, is_large=is_large)
         kept: set[str] = set()
         for node, paths in same.items():
             wanted = await self._digests(job_id, user, node, paths)
             found = await self._digests(job_id, user, target, paths)
-            kept |= {path for path in paths if found.get(path) == wanted.get(path, "")}
+            kept.update(
+                path
+                for path, one, other in zip(paths, wanted, found, strict=True)
+                if one == other is not None
+            )
         return kept
 
     async def _transfer(
         self,
         job_id: JobId,
         user: UserName,
-        transfer: Mapping[str, object],
-        streams: Mapping[NodeName, list[str]],
+        plan: "_Plan",
+        attempt: int,
         target: NodeName,
     ) -> None:
         async with AsyncExitStack() as open_here:
@@ -171,20 +260,19 @@ class CheckpointTransfer:
             # programs, of which few run on a node.
             links = {
                 node: await open_here.enter_async_context(self._agents[node].programs())
-                for node in sorted({target, *streams})
+                for node in sorted({target, *plan.streams})
             }
             receiving = await open_here.enter_async_context(
                 self._begun(links[target], "receive", job_id, user, target)
             )
             try:
-                content = json.dumps(transfer).encode()
-                await receiving.write(len(content).to_bytes(8, "big") + content)
-                for node, paths in streams.items():
+                await receiving.write_records(plan.records(attempt))
+                for node, paths in plan.streams.items():
                     async with self._begun(links[node], "stream", job_id, user, node) as sending:
-                        await sending.write(json.dumps({"paths": paths}).encode())
+                        await sending.write_records({"paths": part} for part in pieces(paths))
                         await sending.end_input()
                         await sending.pour(receiving)
-            except _NotTakenError:
+            except NotTakenError:
                 pass  # it says why
             except BackendError:
                 await receiving.end_input()
@@ -200,7 +288,7 @@ class CheckpointTransfer:
     @asynccontextmanager
     async def _begun(
         self, link: Link, verb: str, job_id: JobId, user: UserName, node: NodeName
-    ) -> AsyncIterator["_Verb"]:
+    ) -> AsyncIterator[CheckpointVerb]:
         """Begin a verb of the agent of a node; it is over at the end.
 
         Raises:
@@ -214,137 +302,73 @@ class CheckpointTransfer:
         except (OSError, TimeoutError) as error:
             raise UnreachedError(f"host {node} does not begin to {verb}: {error!r}") from error
         try:
-            yield _Verb(node, verb, process, nonce, limit_s)
+            yield CheckpointVerb(node, verb, process, nonce, limit_s)
         finally:
             await process.aclose()
 
 
-class _Verb:
-    """A verb that runs on a host.
+class _Plan:
+    """How a host gets the files of a checkpoint: which are sent, and by whom."""
 
-    Each read and write has a deadline, the whole has none: it may be of any size.
+    def __init__(self, entries: Joined, target: NodeName, kept: set[str]) -> None:
+        self.streams: dict[NodeName, list[str]] = {}
+        self._entries = entries
+        self._sources: list[tuple[str, int | None]] = []
+        names: dict[tuple[NodeName, str], int] = {}
+        for number, (path, (node, entry)) in enumerate(entries.items()):
+            first = names.setdefault((node, entry.inode), number) if entry.inode else number
+            origin = ""
+            if entry.kind == "file" and first == number:
+                origin = "here" if node == target or path in kept else "stream"
+            if origin == "stream":
+                self.streams.setdefault(node, []).append(path)
+            self._sources.append((origin, first if first != number else None))
+
+    def records(self, generation: int) -> Iterator[Mapping[str, object]]:
+        """Yield what the host is told: all entries, and in which order files come."""
+        rows = zip(self._entries.values(), self._sources, strict=True)
+        yield from listings((one.path, [*one[1:-1], *source]) for (_, one), source in rows)
+        for paths in self.streams.values():
+            yield from ({"received": part} for part in pieces(paths))
+        yield {"generation": generation}
+
+
+async def _worked(work: Callable[[], T], *, is_long: bool) -> T:
+    """Return what comes of work, done in a thread where others would wait for it."""
+    return await to_thread.run_sync(work) if is_long else work()
+
+
+def _take_listed(
+    node: NodeName, line: bytes, manifest: Manifest, add: Callable[[ListedEntry], None]
+) -> bool:
+    """Take in a record of what a host lists; return whether it was the last.
+
+    Raises:
+        TooManyEntriesError: as `add`.
+        BackendError: it is no such record, or there are more than a checkpoint may have.
     """
-
-    def __init__(
-        self,
-        name: str,
-        verb: str,
-        process: AgentProcess,
-        nonce: str,
-        limit_s: float,
-    ) -> None:
-        self._name, self._verb, self._limit_s = name, verb, limit_s
-        self._process = process
-        self._mark = f"\n{nonce} ".encode()
-        self._left = b""
-
-    async def write(self, content: bytes) -> None:
-        """Hand it more of its input.
-
-        Raises:
-            _NotTakenError: it has ended, and may say why.
-            UnreachedError: its host takes nothing any more.
-        """
-        try:
-            with anyio.fail_after(self._limit_s):
-                await self._process.write(content)
-        except TimeoutError as error:
-            raise self._silent() from error
-        except OSError as error:
-            raise _NotTakenError(str(error)) from error
-
-    async def end_input(self) -> None:
-        """Say that there is no more input."""
-        await self._process.end_input()
-
-    async def answer(self) -> Any:
-        """Return its next answer.
-
-        Raises:
-            UnreachedError: the host tells none.
-            BackendError: it could not be done.
-        """
-        await self._reach_mark()
-        parts = [self._left]
-        while b"\n" not in parts[-1]:
-            parts.append(await self._read())
-            if not parts[-1] or sum(map(len, parts)) > ANSWER_BYTES_MAX:
-                raise await self._failure()
-        line, _, self._left = b"".join(parts).partition(b"\n")
-        self._left = b"\n" + self._left  # a mark begins with one
-        try:
-            found = json.loads(line)
-        except ValueError as error:
-            raise _failed(f"host {self._name} said what is no answer") from error
-        if "error" in found:
-            raise _failed(f"host {self._name}: {found['error']}")
-        return found
-
-    async def pour(self, receiving: "_Verb") -> None:
-        """Hand all of its output to another.
-
-        Raises:
-            UnreachedError: its host tells no more.
-            BackendError: it ended before all was told.
-        """
-        await self._reach_mark()
-        piece = self._left
-        while True:
-            if piece:
-                await receiving.write(piece)
-            piece = await self._read()
-            if not piece:
-                break
-        if await self._status() != 0:
-            raise await self._failure()
-
-    async def _reach_mark(self) -> None:
-        """Read past what a shell has printed, and the empty lines of who works."""
-        while self._mark not in self._left:
-            read = await self._read()
-            if not read or len(self._left) > NOISE_BYTES_MAX:
-                raise await self._failure()
-            self._left += read
-        self._left = self._left.partition(self._mark)[2]
-
-    async def _read(self) -> bytes:
-        try:
-            with anyio.fail_after(self._limit_s):
-                return await self._process.read(READ_BYTES)
-        except TimeoutError as error:
-            raise self._silent() from error
-        except OSError as error:
-            raise UnreachedError(f"the connection to host {self._name} was lost") from error
-
-    async def _status(self) -> int | None:
-        with anyio.move_on_after(self._limit_s):
-            return await self._process.status()
-        return None
-
-    def _silent(self) -> UnreachedError:
-        waited = f"within {self._limit_s:g} s"
-        return UnreachedError(f"host {self._name} did not go on with '{self._verb}' {waited}")
-
-    async def _failure(self) -> BackendError:
-        """Return why it ended without an answer, in its own words where it left any."""
-        said = await self._process.complaint()
-        if await self._status() is None:
-            return UnreachedError(f"the connection to host {self._name} was lost")
-        words = hinted(said.decode("utf-8", "replace"))
-        return _failed(f"host {self._name}: {self._verb} failed: {words}")
+    record = read_answer(node, line)
+    try:
+        if "entries" in record:
+            for path, fields in rows_of(record):
+                add(listed_entry(path, fields))
+        elif "gone" in record:
+            manifest.gone += record["gone"]
+        else:
+            manifest.generation, manifest.is_whole = record["generation"], record["is_whole"]
+            return True
+    except TooManyEntriesError:
+        raise
+    except (KeyError, TypeError) as error:
+        raise failed(f"host {node} said what is no list of files") from error
+    except ValueError as error:
+        raise failed(f"host {node}: {error}") from error
+    return False
 
 
-class _NotTakenError(UnreachedError):
-    """A process has ended that was to be handed more; what it answered says why."""
+def _looks_same(there: ListedEntry, entry: ListedEntry) -> bool:
+    return there[1:5] == entry[1:5]  # kind, mode, mtime_ns, size
 
 
-def _looks_same(there: Entry | None, entry: Entry) -> bool:
-    return there is not None and _told_of(there) == _told_of(entry)
-
-
-def _told_of(entry: Entry) -> tuple[object, ...]:
-    return entry["kind"], entry["size"], entry["mtime_ns"], entry["mode"]
-
-
-def _failed(cause: str) -> BackendError:
-    return BackendError(cause, retryable=True)
+def _not_copied(job_id: JobId, why: str) -> BackendError:
+    return failed(f"the checkpoint of job {job_id} cannot be copied to another host: {why}")

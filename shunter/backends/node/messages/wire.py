@@ -337,11 +337,11 @@ Entry = TypedDict(
         "mode": int,
         "mtime_ns": int,
         "size": int,
-        "inode": NotRequired[str],
-        "to": NotRequired[str],
+        "inode": str,
+        "to": str,
         "changed": NotRequired[bool],
         "from": NotRequired[str],
-        "same": NotRequired[str | None],
+        "same": NotRequired["int | None"],
     },
 )
 """A file, link or folder of a checkpoint: see `remote.file_trees` and `checkpoint_transfer`."""
@@ -354,11 +354,9 @@ class Transferred(TypedDict):
     entries: dict[str, list[object]]
 
 
-class Manifest(TypedDict):
-    """The entries of a folder of checkpoints, and the paths gone since."""
+class ManifestEnd(TypedDict):
+    """The end of a manifest: since which transfer it tells changes."""
 
-    entries: list[Entry]
-    gone: list[str]
     generation: int
     is_whole: bool
 

@@ -1,19 +1,23 @@
 """A job's checkpoints as they leave one node and arrive on another, as the job's user.
 
     python3 -I -S FILE manifest FOLDER USER NONCE             every entry, and what is new in it
-    python3 -I -S FILE digest FOLDER USER NONCE < {"paths"}   the SHA-256 of some files
-    python3 -I -S FILE stream FOLDER USER NONCE < {"paths"}   these files as a stream
+    python3 -I -S FILE digest FOLDER USER NONCE < PATHS       the SHA-256 of some files
+    python3 -I -S FILE stream FOLDER USER NONCE < PATHS       these files as a stream
     python3 -I -S FILE receive FOLDER USER NONCE < TRANSFER   build the folder anew, and replace it
 
 Where a process of root is asked, it becomes USER before it opens anything in FOLDER, so links and
 modes in there give nobody more than that user has. Entries and streams are those of file_trees.py.
 
-TRANSFER is the length of a record (8 bytes), the record {"generation", "entries", "received"}, and
-the files `received` as one stream after the other. Entries have `from` besides: "stream", "here"
-(the file of that path that lies here already) or "", and `same` names an entry before it that is
-the same file under another name. What arrives is built in a folder of its own, then "ready" is
-answered, and only the line "commit" has it take the place of what was there: a scheduler that has
-given up in the meantime has sent none. Whatever fails, nothing is left of what arrived.
+Lists are told in small records (entry_lists.py). `manifest` answers entries with LISTED of each,
+then {"gone"} with paths that are there no more, then the generation. `digest` answers {"digests"}
+in the order of what was asked, null for a file that cannot be read. PATHS are records {"paths"}.
+TRANSFER are records with TRANSFERRED of each entry, {"received"} and {"generation"}, and after
+their end the files `received` as one stream after the other. Of an entry `from` is "stream", "here"
+(the file of that path that lies here already) or "", and `same` is the number of an entry before
+it that is the same file under another name, from 0, or null. What arrives is built in a folder of
+its own, then "ready" is answered, and only the line "commit" has it take the place of what was
+there: a scheduler that has given up in the meantime has sent none. Whatever fails, nothing is left
+of what arrived.
 
 Beside FOLDER lies `FOLDER.received.INODE`: the generation of the last transfer, and how every entry
 was then. It tells which files this node's rank has changed since, so that a gang's checkpoint is
@@ -39,6 +43,13 @@ from typing import TYPE_CHECKING
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.records import hold, make_folder, own_folder, put
 from shunter.backends.node.remote.accounts import account, as_user, become
+from shunter.backends.node.remote.entry_lists import (
+    ListBound,
+    listings,
+    pieces,
+    rows_of,
+    unpacked,
+)
 from shunter.backends.node.remote.file_trees import (
     digest_of,
     empty,
@@ -50,41 +61,45 @@ from shunter.backends.node.remote.file_trees import (
 from shunter.backends.node.remote.tree_building import build, read_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
-    from shunter.backends.node.messages.wire import Answer, Entry, Manifest, Transferred, User
+    from shunter.backends.node.messages.wire import Answer, Entry, ManifestEnd, Transferred, User
 
 COMMIT = b"commit\n"
-RECORD_BYTES_MAX = 1 << 30
+_FILE = ("kind", "mode", "mtime_ns", "size", "to", "inode")
+LISTED, TRANSFERRED = (*_FILE, "changed"), (*_FILE, "from", "same")
+"""What is told of an entry, in this order: from a node, and to it."""
 WAIT_S = 2.0
 REMOVE_S = 60.0
 
 
 def manifest(folder: str, name: str, nonce: str) -> Answer:
     """Return the entries of a folder, and which are new since the last transfer."""
-    return _answered(nonce, lambda: _listed(folder, name))
+    return _answered(nonce, lambda: _listed(folder, name, nonce))
 
 
 def digest(folder: str, name: str, nonce: str) -> Answer:
     """Return the digests of the files that stdin names, if they can be read."""
-    paths = json.load(sys.stdin)["paths"]
 
     def work() -> Answer:
-        top, found = _opened_as(folder, name), {}
+        paths = list(_told_paths())  # nobody waits to tell the rest while a large file is read
+        top, found = _opened_as(folder, name), []  # type: int, list[str | None]
         for path in paths:
             try:
-                found[path] = digest_of(top, path)
+                found.append(digest_of(top, path))
             except (OSError, ValueError):
-                continue  # it is sent anew, or is said to be unreadable then
-        return {"digests": found}
+                found.append(None)  # it is sent, or is said to be unreadable then
+        _say_each(nonce, ({"digests": part} for part in pieces(found)))
+        return {"end": True}
 
     return _answered(nonce, work)
 
 
 def stream(folder: str, name: str, nonce: str) -> Answer:
     """Stream the files that stdin names, and end without another word."""
-    paths = json.load(sys.stdin)["paths"]
     try:
+        paths = list(_told_paths())
         top = _opened_as(folder, name)
         sys.stdout.write(f"\n{nonce} ")
         sys.stdout.flush()
@@ -179,8 +194,8 @@ def _signature(entry: Entry) -> list[object]:
     return [entry["kind"], *told[entry["kind"]]]
 
 
-def _listed(folder: str, name: str) -> Manifest:
-    nothing: Manifest = {"entries": [], "gone": [], "generation": 0, "is_whole": False}
+def _listed(folder: str, name: str, nonce: str) -> ManifestEnd:
+    nothing: ManifestEnd = {"generation": 0, "is_whole": False}
     if not os.path.isdir(os.path.dirname(folder)):
         return nothing
     held = _hold_alone(folder)
@@ -194,8 +209,14 @@ def _listed(folder: str, name: str) -> Manifest:
     for entry in entries:
         entry["changed"] = known.get(entry["path"]) != _signature(entry)
     gone = sorted(known.keys() - {entry["path"] for entry in entries})
-    generation = before["generation"]
-    return {"entries": entries, "gone": gone, "generation": generation, "is_whole": bool(whole)}
+    _say_each(nonce, listings((entry["path"], fields_of(entry)) for entry in entries))
+    _say_each(nonce, ({"gone": part} for part in pieces(gone)))
+    return {"generation": before["generation"], "is_whole": bool(whole)}
+
+
+def fields_of(entry: Mapping[str, Any]) -> list[object]:
+    """Return what is told of an entry beside its path."""
+    return [entry[name] for name in LISTED]
 
 
 def _received(folder: str, user: User | None, nonce: str) -> Answer:
@@ -227,13 +248,30 @@ def _received(folder: str, user: User | None, nonce: str) -> Answer:
 
 
 def _built(new: int, old: int | None) -> Answer:
-    length = int.from_bytes(read_exactly(8), "big")
-    if length > RECORD_BYTES_MAX:
-        raise ValueError("it is no transfer")
-    transfer = json.loads(read_exactly(length))
-    build(new, old, transfer["entries"], transfer["received"])
-    entries = {entry["path"]: _signature(entry) for entry in entries_of(new)}
-    return {"generation": transfer["generation"], "entries": entries}
+    entries: list[Entry] = []
+    received: list[str] = []
+    generation, bound = 0, ListBound()
+    for record in unpacked(read_exactly):
+        if "entries" in record:
+            for path, fields in rows_of(record):
+                told = dict(zip(TRANSFERRED, fields))  # noqa: B905  for 3.8
+                entry: Any = {"path": path, **told}
+                bound.add(path, entry["to"])
+                entries.append(entry)
+        received += record.get("received", [])
+        generation = record.get("generation", generation)
+    build(new, old, entries, received)
+    signed = {entry["path"]: _signature(entry) for entry in entries_of(new)}
+    return {"generation": generation, "entries": signed}
+
+
+def _told_paths() -> Iterator[str]:
+    """Yield the paths that stdin names."""
+    bound = ListBound()
+    for record in unpacked(read_exactly):
+        for path in record["paths"]:
+            bound.add(path)
+            yield path
 
 
 def _opened_as(folder: str, name: str) -> int:
@@ -330,3 +368,8 @@ def _answered(nonce: str, work: Callable[[], Answer]) -> Answer:
 def _say_aside(nonce: str, record: Answer) -> None:
     sys.stdout.write(f"\n{nonce} {json.dumps(record)}\n")
     sys.stdout.flush()
+
+
+def _say_each(nonce: str, records: Iterable[Answer]) -> None:
+    for record in records:
+        _say_aside(nonce, record)

@@ -27,7 +27,10 @@ import stat
 import struct
 import sys
 import time
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from shunter.backends.node.remote.entry_lists import TOO_MUCH, ListBound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 PIECE = struct.Struct(">QI")
 PIECE_BYTES = 1 << 20
-ENTRIES_MAX, DEPTH_MAX = 500_000, 200
+DEPTH_MAX = 200
 _KINDS: dict[int, Kind] = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 MODE_BITS = 0o777
 ALIVE_S = 1.0
@@ -63,15 +66,15 @@ def entries_of(top: int) -> list[Entry]:
 
     Raises:
         OSError: some of it cannot be read.
-        ValueError: it holds more than anybody would copy.
+        ValueError: it holds more than a checkpoint may (entry_lists.py).
     """
-    folder = os.open(".", _FOLDER, dir_fd=top)
+    folder, bound = os.open(".", _FOLDER, dir_fd=top), ListBound()
     try:
         found = [_entry("", os.fstat(folder))]
-        for entry in _below(folder, "", 1):
+        bound.add("")
+        for entry in _below(folder, "", bound):
+            bound.add(entry["path"], entry["to"])
             found.append(entry)
-            if len(found) > ENTRIES_MAX:
-                raise ValueError(f"there are more than {ENTRIES_MAX} files in it")
     finally:
         os.close(folder)
     return found
@@ -194,10 +197,10 @@ def _empty_entry(top: int, name: bytes) -> None:
         os.close(folder)
 
 
-def _below(folder: int, path: str, depth: int) -> Iterator[Entry]:
+def _below(folder: int, path: str, bound: ListBound, depth: int = 1) -> Iterator[Entry]:
     if depth > DEPTH_MAX:
-        raise ValueError(f"its folders are more than {DEPTH_MAX} deep")
-    for name in sorted(os.fsencode(each) for each in os.listdir(folder)):
+        raise ValueError(f"its folders are more than {DEPTH_MAX} deep; {TOO_MUCH}")
+    for name in _names_in(folder, bound):
         say_alive()
         text = name.decode("utf-8", "surrogateescape")
         inner = f"{path}/{text}" if path else text
@@ -206,7 +209,7 @@ def _below(folder: int, path: str, depth: int) -> Iterator[Entry]:
             yield _entry(inner, found)
             opened_one = os.open(name, _FOLDER, dir_fd=folder)
             try:
-                yield from _below(opened_one, inner, depth + 1)
+                yield from _below(opened_one, inner, bound, depth + 1)
             finally:
                 os.close(opened_one)
         elif stat.S_ISLNK(found.st_mode):
@@ -214,6 +217,15 @@ def _below(folder: int, path: str, depth: int) -> Iterator[Entry]:
             yield {**_entry(inner, found), "to": to}
         elif stat.S_ISREG(found.st_mode):
             yield _entry(inner, found)
+
+
+def _names_in(folder: int, bound: ListBound) -> list[bytes]:
+    """Return the names in a folder, in order, unless they are too many to read."""
+    most = bound.entries_left + 1
+    names = sorted(os.fsencode(each.name) for each in islice(os.scandir(folder), most))
+    if len(names) > bound.entries_left:
+        raise bound.too_many()
+    return names
 
 
 def _entry(path: str, found: os.stat_result) -> Entry:

@@ -62,8 +62,10 @@ def build(new: int, old: int | None, entries: list[Entry], received: list[str]) 
                 raise ValueError(f"{entry['path']}: it is not here any more")
             _take(new, old, entry)
     for entry in entries:
-        same = entry.get("same")
-        if same and not _named_again(new, same, new, entry["path"]):
+        if entry["same"] is None:
+            continue
+        same = entries[entry["same"]]["path"]
+        if not _named_again(new, same, new, entry["path"]):
             _copied(new, same, new, entry)
     for entry in reversed(folders):  # the innermost first: what is in them changes their times
         _finish_folder(new, entry)

@@ -4,13 +4,109 @@ Every host has a whole folder, in which only the files of its rank are new.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from shunter.backends.node.messages.wire import Entry, Manifest
+from shunter.backends.node.messages.wire import Kind
+from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, TOO_MUCH, ListBound
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Joined", "joined"]
+__all__ = [
+    "Joined",
+    "ListedEntry",
+    "Manifest",
+    "Manifests",
+    "TooManyEntriesError",
+    "joined",
+    "listed_entry",
+]
 
-Joined = Mapping[str, tuple[NodeName, Entry]]
+
+class ListedEntry(NamedTuple):
+    """A file, link or folder of a checkpoint, as a node lists it.
+
+    Its fields are those of `remote.file_trees`.
+
+    `changed` says that it is another one than when the last transfer came.
+    """
+
+    path: str
+    kind: Kind
+    mode: int
+    mtime_ns: int
+    size: int
+    to: str
+    inode: str
+    changed: bool
+
+
+def listed_entry(path: str, fields: Sequence[object]) -> ListedEntry:
+    """Return an entry as a node tells it.
+
+    Raises:
+        TypeError: these are not the fields of one.
+    """
+    entry = ListedEntry(path, *fields)  # type: ignore[arg-type]  # checked below
+    if [type(each) for each in entry] != _TYPES:
+        raise TypeError(f"these are no fields of a file: {fields}")
+    return entry
+
+
+_TYPES = [str, str, int, int, int, str, str, bool]
+Joined = Mapping[str, tuple[NodeName, ListedEntry]]
+ENTRIES_OF_ALL_MAX = 4 * ENTRIES_MAX
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What one host lists: entries, and paths gone since transfer `generation`."""
+
+    entries: list[ListedEntry] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    generation: int = 0
+    is_whole: bool = False
+
+
+class TooManyEntriesError(ValueError):
+    """The hosts list more entries than whoever reads them may hold."""
+
+
+class Manifests:
+    """The lists of all hosts of an attempt as they come in, bounded in all.
+
+    Most of a gang's files are the same on all of its hosts, and are kept once.
+
+    Args:
+        entries_most: how many entries the hosts may list together.
+    """
+
+    def __init__(self, entries_most: int) -> None:
+        self.of_nodes: list[tuple[NodeName, Manifest]] = []
+        self._known: dict[ListedEntry, ListedEntry] = {}
+        self._bound = ListBound()
+        self._most = self._left = entries_most
+
+    def begin(self, node: NodeName) -> Manifest:
+        """Return the list of one more host, which is empty yet."""
+        self.of_nodes.append((node, Manifest()))
+        return self.of_nodes[-1][1]
+
+    def add(self, manifest: Manifest, entry: ListedEntry) -> None:
+        """Add an entry that a host lists.
+
+        Raises:
+            TooManyEntriesError: it is one more than may be held.
+            ValueError: the checkpoint is larger than one may be.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyEntriesError(
+                f"its servers have more than {self._most} files and folders together; {TOO_MUCH}"
+            )
+        kept = self._known.setdefault(entry, entry)
+        if kept is entry:
+            self._bound.add(entry.path, entry.to)
+        manifest.entries.append(kept)
 
 
 def joined(told: Sequence[tuple[NodeName, Manifest]]) -> Joined:
@@ -26,39 +122,42 @@ def joined(told: Sequence[tuple[NodeName, Manifest]]) -> Joined:
     Returns:
         The entries by path, parents first.
     """
-    whole = [each for each in told if each[1]["is_whole"]]
+    whole = [each for each in told if each[1].is_whole]
     if whole:  # a transfer to another attempt got that far, and that attempt never ran
-        told = [max(whole, key=lambda each: each[1]["generation"])]
-    having: dict[str, list[tuple[NodeName, Entry, int]]] = {}
+        told = [max(whole, key=lambda each: each[1].generation)]
+    if len(told) == 1:
+        ((node, only),) = told
+        return {entry.path: (node, entry) for entry in only.entries}
+    having: dict[str, list[tuple[NodeName, ListedEntry, int]]] = {}
     gone: set[str] = set()
     for node, record in told:
-        gone.update(record["gone"])
-        for entry in record["entries"]:
-            having.setdefault(entry["path"], []).append((node, entry, record["generation"]))
-    chosen: dict[str, tuple[NodeName, Entry]] = {}
+        gone.update(record.gone)
+        for entry in record.entries:
+            having.setdefault(entry.path, []).append((node, entry, record.generation))
+    chosen: dict[str, tuple[NodeName, ListedEntry]] = {}
     for path, found in having.items():
-        changed = [each for each in found if each[1]["changed"]]
+        changed = [each for each in found if each[1].changed]
         if changed or path not in gone:
             # What nobody has changed is right where the latest transfer came.
             node, entry, _ = changed[0] if changed else max(found, key=lambda each: each[2])
             chosen[path] = node, entry
     _keep_parents(chosen, having)
     for path, (node, entry) in chosen.items():
-        if entry["kind"] == "folder":  # it changes with each entry that comes or goes
-            times = [one["mtime_ns"] for _, one, _ in having[path] if one["kind"] == "folder"]
-            chosen[path] = node, {**entry, "mtime_ns": max(times)}
+        if entry.kind == "folder":  # it changes with each entry that comes or goes
+            times = [one.mtime_ns for _, one, _ in having[path] if one.kind == "folder"]
+            chosen[path] = node, entry._replace(mtime_ns=max(times))
     return dict(sorted(chosen.items(), key=lambda each: each[0].split("/") if each[0] else []))
 
 
 def _keep_parents(
-    chosen: dict[str, tuple[NodeName, Entry]],
-    having: Mapping[str, list[tuple[NodeName, Entry, int]]],
+    chosen: dict[str, tuple[NodeName, ListedEntry]],
+    having: Mapping[str, list[tuple[NodeName, ListedEntry, int]]],
 ) -> None:
     """Have a folder above each entry, from the host of that entry."""
     for path, (node, _) in list(chosen.items()):
         parent = path
         while parent:
             parent = parent.rpartition("/")[0]
-            if parent not in chosen or chosen[parent][1]["kind"] != "folder":
+            if parent not in chosen or chosen[parent][1].kind != "folder":
                 entry = next(one for at, one, _ in having[parent] if at == node)
                 chosen[parent] = node, entry

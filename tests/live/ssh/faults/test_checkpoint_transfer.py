@@ -16,7 +16,8 @@ import pytest
 from shunter.backends.agents import node_agent
 from shunter.backends.node.records import hold
 from shunter.backends.ssh import SshBackend
-from shunter.core.effects import Launch, Resume, Suspend
+from shunter.backends.supervised import checkpoint_transfer
+from shunter.core.effects import Effect, Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values.ids import JobId, NodeName
@@ -41,6 +42,29 @@ while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):
     time.sleep(0.01)
 with open(path, "wb") as file:
     file.write(os.urandom(int(sys.argv[1])))
+sys.exit(75)
+"""
+
+FILES = 700  # more than a record tells
+# Saves so many files below each other or beside each other; the next attempt says what it finds.
+SAVES_FILES = """
+import os, sys, time
+place, count, depth = os.environ["SHUNTER_CHECKPOINT_DIR"], int(sys.argv[1]), int(sys.argv[2])
+if os.environ.get("SHUNTER_RESUME"):
+    found = [open(os.path.join(place, name)).read() for name in os.listdir(place)]
+    print(len(found), sum(map(int, found)))
+    sys.exit(0)
+folder = os.open(place, os.O_RDONLY)
+for _ in range(depth):
+    os.mkdir(b"\\xff" * 250, dir_fd=folder)
+    folder = os.open(b"\\xff" * 250, os.O_RDONLY, dir_fd=folder)
+for number in range(count):
+    file = os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder)
+    os.write(file, str(number).encode())
+    os.close(file)
+open(sys.argv[3], "w").close()
+while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):
+    time.sleep(0.01)
 sys.exit(75)
 """
 
@@ -218,3 +242,62 @@ async def test_older_checkpoint_is_taken_once_the_newest_is_given_up(bench: Benc
         await seen_until(backend, AttemptExited)
     assert bench.resumed() == ["j0.2.0", "j0.4.0"]
     bench.assert_nothing_twice()
+
+
+def saving_files(bench: Bench, job: JobId, node: str, attempt: int, depth: int = 0) -> Effect:
+    kind = Launch if attempt == 1 else Resume
+    words = (str(FILES if depth == 0 else 200), str(depth), str(bench.folder / f"saved.{job}"))
+    spec = JobSpec(1, command=(sys.executable, "-I", "-S", "-c", SAVES_FILES, *words))
+    return kind(job, attempt, allocation(**{node: 1 << int(job[1:])}), spec)
+
+
+async def save_files(bench: Bench, backend: SshBackend, job: JobId, depth: int = 0) -> None:
+    """Have a job save on the first host, and leave it."""
+    await order(backend, saving_files(bench, job, "n0", 1, depth))
+    await seen_until(backend, AttemptStarted, job=job)
+    await waits_for((bench.folder / f"saved.{job}").exists, "what it saves")
+    await order(backend, Suspend(job, 1))
+    await seen_until(backend, GpusReleased, job=job)
+
+
+async def test_checkpoints_of_many_files_arrive_whole_one_after_the_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a list that takes memory is held once, and read as well as others."""
+    monkeypatch.setattr(checkpoint_transfer, "FEW_ENTRIES", FILES // 2)
+    jobs = [job_id(number) for number in range(3)]
+    async with bench.opened() as backend:
+        for job in jobs:
+            await save_files(bench, backend, job)
+        await order(backend, *(saving_files(bench, job, "n1", 2) for job in jobs))
+        ended: set[str] = set()
+        while len(ended) < len(jobs):
+            seen = await seen_until(backend, AttemptExited)
+            ended |= {each.job_id for each in seen if isinstance(each, AttemptExited)}
+        for job in jobs:
+            said, _ = await backend.read_output(job, 2, 0, "stdout", 0, 100)
+            assert said.split() == [b"%d" % FILES, b"%d" % sum(range(FILES))]
+
+
+async def test_folder_beyond_the_bound_fails_its_job_alone_and_keeps_the_checkpoint(
+    bench: Bench,
+) -> None:
+    large, small = job_id(0), job_id(1)
+    async with bench.opened() as backend:
+        await save_files(bench, backend, large, depth=180)
+        await save_files(bench, backend, small)
+        await order(
+            backend, saving_files(bench, large, "n1", 2, 180), saving_files(bench, small, "n1", 2)
+        )
+        seen = await seen_until(backend, AttemptExited, job=small)
+        failed = [each for each in seen if isinstance(each, LaunchFailed)]
+        while not failed:
+            seen = await seen_until(backend, LaunchFailed, job=large)
+            failed = [each for each in seen if isinstance(each, LaunchFailed)]
+    assert [each.job_id for each in failed] == [large]
+    assert "the paths in it have more than 16 MiB in all; it stays where it is" in failed[0].cause
+    assert "backend.ssh.checkpoints" in failed[0].cause
+    assert failed[0].checkpoint_on == ("n0",)
+    place = bench.farm["n0"].root / f"clusters/lab/jobs/{large}/checkpoints"
+    assert [each.name for each in sorted(place.iterdir())] == [os.fsdecode(b"\xff" * 250)]
+    assert not (bench.farm["n1"].root / f"clusters/lab/jobs/{large}/checkpoints").exists()

@@ -14,11 +14,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.records import hold
+from shunter.backends.node.remote.entry_lists import END, ENTRIES_MAX, packed, rows_of
 from shunter.backends.node.remote.file_trees import PIECE
 from tests.unit.backends.agents.test_zip_application import old_python
 
@@ -58,19 +60,39 @@ def verb(
     )
 
 
-def transfer(*pieces: bytes, size: int = 7, digest: bytes | None = None) -> bytes:
+def records(path: str, *before: list[object], size: int = 7) -> bytes:
+    """Return what tells of a file that is sent, and of entries of the folder before it."""
+    top = ["", "folder", 0o700, 10**18, 0, "", "", "", None]
+    parent, _, name = path.rpartition("/")
+    file = [name, "file", 0o600, 10**18, size, "", "", "stream", None]
+    told: list[dict[str, object]] = [
+        {"folder": "", "entries": [top, *before]},
+        {"folder": parent, "entries": [file]},
+        {"received": [path]},
+        {"generation": 2},
+    ]
+    return b"".join(map(packed, told)) + END
+
+
+def transfer(*parts: bytes, size: int = 7, digest: bytes | None = None) -> bytes:
     """Return what brings a file `new`, in pieces one after the other."""
-    about = {"mode": 0o600, "mtime_ns": 10**18, "to": "", "inode": "", "same": None}
-    top = {**about, "path": "", "kind": "folder", "mode": 0o700, "size": 0, "from": ""}
-    file = {**about, "path": "new", "kind": "file", "size": size, "from": "stream"}
-    told = {"generation": 2, "entries": [top, file], "received": ["new"]}
     found, offset = bytearray(), 0
-    for piece in pieces:
+    for piece in parts:
         found += PIECE.pack(offset, len(piece)) + piece
         offset += len(piece)
-    digest = hashlib.sha256(b"".join(pieces)).digest() if digest is None else digest
-    record = json.dumps(told).encode()
-    return len(record).to_bytes(8, "big") + record + found + PIECE.pack(offset, 0) + digest
+    digest = hashlib.sha256(b"".join(parts)).digest() if digest is None else digest
+    return records("new", size=size) + found + PIECE.pack(offset, 0) + digest
+
+
+def answers(said: bytes) -> list[dict[str, Any]]:
+    """Return what a verb has answered, one record after the other."""
+    return [json.loads(line[2:]) for line in said.split(b"\n") if line.startswith(b"N ")]
+
+
+def listed(checkpoints: Path, *, user: str = "") -> list[dict[str, Any]]:
+    """Return what the verb that lists answers."""
+    said, _ = verb(checkpoints, "manifest", user=user).communicate()
+    return answers(said)
 
 
 WHOLE = transfer(b"1234", b"567") + b"commit\n"
@@ -96,7 +118,7 @@ def names_beside(checkpoints: Path) -> list[str]:
         (transfer(b"short") + b"commit\n", b"expected 7 bytes, and 5 came"),
         (transfer(b"too long") + b"commit\n", b"more came than was told"),
         (transfer(b"1234567")[:-3], b"it ended before all had come"),
-        (b"\xff" * 64, b"it is no transfer"),
+        (b"\xff" * 64, b"it is no list of files"),
     ],
     ids=["damaged", "short", "long", "cut off", "noise"],
 )
@@ -133,13 +155,9 @@ def test_transfer_killed_while_it_replaces_loses_neither_checkpoint(
     crash = f"{struck}:{checkpoints.parent.parent / 'struck'}"
     verb(checkpoints, "receive", crash=crash).communicate(WHOLE)
     assert (checkpoints.parent.parent / "struck").exists()
-    said, _ = verb(checkpoints, "manifest").communicate()
-    told = json.loads(said.split(b" ", 1)[1])
-    assert [(each["path"], each["changed"]) for each in told["entries"]] == [
-        ("", True),
-        ("old", True),
-    ]
-    assert not told["is_whole"]
+    entries, end = listed(checkpoints)
+    assert [(each[0], each[-1]) for each in entries["entries"]] == [("", True), ("old", True)]
+    assert not end["is_whole"]
     verb(checkpoints, "receive").communicate(WHOLE)
     assert names_in(checkpoints) == ["new"]
     assert names_beside(checkpoints) == ["checkpoints"]
@@ -177,13 +195,13 @@ def test_nothing_of_root_is_read_through_what_a_user_has_put_there(
     (checkpoints / "link").symlink_to(place / "secret")
     (checkpoints / "d").symlink_to(place)
     shutil.chown(checkpoints, "nobody")
-    asked = json.dumps({"paths": [path]}).encode()
+    asked = packed({"paths": [path]}) + END
     streaming = verb(checkpoints, "stream", user="nobody")
     said, cause = streaming.communicate(asked)
     assert SECRET not in said
     assert streaming.returncode == 1, cause
     said, _ = verb(checkpoints, "digest", user="nobody").communicate(asked)
-    assert json.loads(said.split(b" ", 1)[1]) == {"digests": {}}
+    assert answers(said) == [{"digests": [None]}, {"end": True}]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as somebody else")
@@ -210,15 +228,60 @@ def test_what_arrives_is_its_users_from_the_first_byte(checkpoints: Path) -> Non
 def test_transfer_that_leads_out_of_the_folder_is_refused(checkpoints: Path, path: str) -> None:
     """`d` arrives as a link, and is not followed either."""
     out = checkpoints.parent / "out"
-    content = WHOLE[8 : 8 + int.from_bytes(WHOLE[:8], "big")]
-    told = json.loads(content)
-    told["entries"][1]["path"] = told["received"][0] = path
-    link = {**told["entries"][1], "path": "d", "kind": "link", "to": "..", "from": ""}
-    told["entries"].insert(1, link)
-    changed = json.dumps(told).encode()
-    whole = len(changed).to_bytes(8, "big") + changed + WHOLE[8 + len(content) :]
+    link = ["d", "link", 0o777, 10**18, 0, "..", "", "", None]
+    whole = records(path, link) + WHOLE[len(records("new")) :]
     said, _ = verb(checkpoints, "receive").communicate(whole)
     assert b"error" in said
     assert not out.exists()
     assert names_in(checkpoints) == ["old"]
     assert names_beside(checkpoints) == ["checkpoints"]
+
+
+def test_paths_are_told_once_a_folder_and_come_back_as_they_were(checkpoints: Path) -> None:
+    """Goal: the list of many files of one folder is short. Method: names beyond UTF-8 and JSON."""
+    names = [b"caf\xe9-\xff\n", b'"\\', "é".encode(), b"plain"]
+    within = "d" * 250 + "/" + os.fsdecode(b"\xff" * 250)
+    (checkpoints / within).mkdir(parents=True)
+    for name in names:
+        (checkpoints / within / os.fsdecode(name)).touch()
+    told = listed(checkpoints)
+    paths = [path for record in told[:-1] for path, _ in rows_of(record)]
+    assert sorted(paths) == sorted(
+        ["", "d" * 250, within, "old", *(f"{within}/{os.fsdecode(name)}" for name in names)]
+    )
+    assert [len(record["entries"]) for record in told if record.get("folder") == within] == [4]
+
+
+def test_folder_of_more_files_than_may_be_copied_is_refused_before_any_is_told(
+    checkpoints: Path,
+) -> None:
+    """What is no file counts where names are read, so that none is left out in silence."""
+    made = [checkpoints / name for name in ("old", "made")]  # a file has at most 65,000 names
+    made[1].touch()
+    for number in range(ENTRIES_MAX - 3):
+        os.link(made[number % 2], checkpoints / str(number))
+    assert len(listed(checkpoints)) > 1
+    os.link(made[0], checkpoints / "one more")
+    (answer,) = listed(checkpoints)
+    assert f"more than {ENTRIES_MAX} files and folders" in answer["error"]
+    assert "backend.ssh.checkpoints" in answer["error"]
+    (checkpoints / "one more").unlink()
+    os.mkfifo(checkpoints / "pipe")
+    (answer,) = listed(checkpoints)
+    assert f"more than {ENTRIES_MAX} files and folders" in answer["error"]
+
+
+def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints: Path) -> None:
+    """Each of a few files repeats the names of all folders above it."""
+    folder = os.open(checkpoints, os.O_RDONLY)
+    name = b"\xff" * 250
+    for _ in range(100):
+        os.mkdir(name, dir_fd=folder)
+        inner = os.open(name, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    for number in range(100):
+        os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    os.close(folder)
+    (answer,) = listed(checkpoints)
+    assert "the paths in it have more than 16 MiB in all" in answer["error"]

@@ -1,29 +1,23 @@
 """One tree of files from those of a gang's hosts."""
 
 from collections.abc import Iterable
-from typing import Any
 
-from shunter.backends.node.messages.wire import Entry, Manifest
-from shunter.backends.supervised.gangs.gang_checkpoints import joined
+from shunter.backends.node.messages.wire import Kind
+from shunter.backends.supervised.gangs.gang_checkpoints import ListedEntry, Manifest, joined
 from shunter.events.values.ids import NodeName
 
 N0, N1 = NodeName("n0"), NodeName("n1")
 
 
-def entry(path: str, kind: str = "file", *, new: bool = True, at: int = 1) -> Any:
-    return {"path": path, "kind": kind, "changed": new, "mtime_ns": at, "inode": ""}
+def entry(path: str, kind: Kind = "file", *, new: bool = True, at: int = 1) -> ListedEntry:
+    return ListedEntry(path, kind, 0o600, at, 0, "", "", new)
 
 
 def told(
-    *entries: Entry, gone: Iterable[str] = (), generation: int = 0, whole: bool = False
-) -> Any:
+    *entries: ListedEntry, gone: Iterable[str] = (), generation: int = 0, whole: bool = False
+) -> Manifest:
     top = entry("", "folder", new=False)
-    return {
-        "entries": [top, *entries],
-        "gone": list(gone),
-        "generation": generation,
-        "is_whole": whole,
-    }
+    return Manifest([top, *entries], list(gone), generation, whole)
 
 
 def origins(*parts: Manifest) -> dict[str, str]:
@@ -69,7 +63,7 @@ def test_folder_with_files_of_one_is_no_link_of_another() -> None:
     first = told(entry("d", "link"))
     second = told(entry("d", "folder"), entry("d/e", "folder"), entry("d/e/f"))
     found = joined([(N0, first), (N1, second)])
-    assert [(path, each["kind"]) for path, (_, each) in found.items()] == [
+    assert [(path, each.kind) for path, (_, each) in found.items()] == [
         ("", "folder"),
         ("d", "folder"),
         ("d/e", "folder"),
@@ -90,4 +84,4 @@ def test_parents_come_first_and_folders_have_their_latest_time() -> None:
     second = told(entry("a", "folder", at=9), entry("a/y"))
     found = joined([(N0, first), (N1, second)])
     assert list(found) == ["", "a", "a/x", "a/y", "a-b"]
-    assert found["a"][1]["mtime_ns"] == 9
+    assert found["a"][1].mtime_ns == 9
