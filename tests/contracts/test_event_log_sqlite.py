@@ -1,13 +1,14 @@
 """What a log in SQLite does besides: its file, its terms, its writers, its tables and its view."""
 
 import asyncio
+import io
 import json
 import os
 import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +24,18 @@ from shunter.errors import (
     NotFoundError,
     StaleTermError,
 )
-from shunter.events.log import claim_log, open_log, read_log, seal, upgrade_log
+from shunter.events import JobId
+from shunter.events.log import (
+    LogWriter,
+    claim_log,
+    open_log,
+    open_past_jobs,
+    read_log,
+    reindex_log,
+    seal,
+    upgrade_log,
+)
+from shunter.events.log.jsonl import export_jsonl
 from shunter.events.log.sql import sqlite
 from shunter.events.log.sql.sqlite import WriterConnection, writing
 from shunter.events.log.sql.tables import REVISION
@@ -69,6 +81,96 @@ def schema_of(path: Path) -> list[tuple[object, ...]]:
     return [
         (kind, name, re.sub(r"\s+|(?<=\() | (?=\))", " ", f"{sql}")) for kind, name, sql in rows
     ]
+
+
+IS_READ = """
+import fcntl, os, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0x40000002, 510, 0)
+    kind, *_, pid = struct.unpack("hhqqi", fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    print(kind != fcntl.F_UNLCK)
+"""
+
+
+def is_locked(path: Path) -> bool:
+    """Say whether another process sees the lock of one that has the log open by SQLite."""
+    words = [sys.executable, "-c", IS_READ, str(path)]
+    return subprocess.run(words, capture_output=True, check=True).stdout == b"True\n"
+
+
+async def use(log: LogWriter, path: Path) -> AsyncIterator[str]:
+    """Use a log that this process writes in every way there is."""
+    for name, opened in (("its writer", log), ("its path", str(path))):
+        async with read_log(opened) as reader:
+            yield f"being read by {name}"
+            await reader.verify()
+            await export_jsonl(reader, io.BytesIO())
+        yield f"read by {name}"
+    with closing(open_past_jobs(log)) as past:
+        assert past.outcome(JobId("j1")) is not None
+    yield "a look at past jobs"
+    for refused in (claim_log, reindex_log, upgrade_log):
+        with pytest.raises(LogError):
+            await refused(str(path))
+        yield refused.__name__
+    for overwrite in (False, True):
+        with pytest.raises(LogError):
+            async with open_log(str(path), overwrite=overwrite, resume=True):
+                pass
+        yield f"a second writer, overwrite={overwrite}"
+
+
+async def test_no_use_of_a_log_takes_the_locks_of_its_writer(path: Path) -> None:
+    async with open_log(str(path), durable=True, frame_events=None) as log:
+        log.append(story(8))
+        await log.commit()
+        assert is_locked(path)
+        async for how in use(log, path):
+            assert is_locked(path), how
+            assert query(path, "SELECT count(*) FROM events") == [(8,)]
+            assert is_locked(path), "a reader of this process that left"
+
+
+async def test_folder_and_pipe_are_no_logs_and_are_not_opened(tmp_path: Path, path: Path) -> None:
+    os.mkfifo(path)
+    for place in (tmp_path, path):
+        with pytest.raises(LogError, match="not a file"):
+            async with read_log(str(place)):
+                pass
+
+
+async def write_around(path: Path, change: Callable[[], None]) -> None:
+    """Commit four events, have the files changed, and try to commit four more."""
+    async with open_log(str(path), durable=True, frame_events=None) as log:
+        log.append(story(4))
+        await log.commit()
+        change()
+        with pytest.raises(LogError, match="is no longer the one"):
+            async with read_log(log):
+                pass
+        log.append(story(4))
+        await log.commit()
+
+
+@pytest.mark.parametrize("removed", ["run.db-wal", "run.db"])
+async def test_writer_whose_file_is_removed_keeps_nothing_more(path: Path, removed: str) -> None:
+    with pytest.raises(LogError, match=rf"{removed} is no longer .* another process removed it"):
+        await write_around(path, lambda: remove(path.with_name(removed)))
+    left = [name for name in files_in(path.parent) if name == "run.db"]
+    if left:
+        async with read_log(str(path)) as reader:
+            assert len(await events_of(reader)) == 4
+    assert bool(left) == (removed != "run.db")
+
+
+async def test_file_that_takes_the_place_of_a_log_is_left_alone(path: Path) -> None:
+    def replace() -> None:
+        path.rename(path.with_name("old.db"))
+        put(path, b"my only thesis")
+
+    with pytest.raises(LogError, match=r"run\.db is no longer .* another process replaced it"):
+        await write_around(path, replace)
+    assert content(path) == b"my only thesis"
 
 
 @pytest.mark.parametrize("prefix", ["", "sqlite:///", "sqlite+aiosqlite:///"])

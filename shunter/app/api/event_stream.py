@@ -50,7 +50,7 @@ class Stream:
         self._site = site
         self._dated = dated
         self._slow_s = slow_s
-        self._past = LogAccess(site.config.log.url)
+        self._past = LogAccess(site.read_log)
         self._of: Counter[str] = Counter()
         self._chunks: dict[int, bytes] = {}
         self._came = anyio.Event()

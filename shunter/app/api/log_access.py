@@ -1,12 +1,13 @@
 """Reading the log beside the scheduler, without keeping it waiting."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import anyio
 from anyio import to_thread
 
-from shunter.events.log import LogReader, read_log
+from shunter.events.log import LogReader
 
 T = TypeVar("T")
 
@@ -20,15 +21,15 @@ class LogAccess:
     Folding a long log takes seconds. On the scheduler's loop, nothing would be decided meanwhile.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, opened: Callable[[], AbstractAsyncContextManager[LogReader]]) -> None:
+        self._opened = opened
         self._turns = anyio.CapacityLimiter(PAST_AT_ONCE)
 
     async def read(self, work: Callable[[LogReader], Awaitable[T]]) -> T:
         """Return what some work finds in the log, as far as it is durable."""
 
         async def with_reader() -> T:
-            async with read_log(self._url) as reader:
+            async with self._opened() as reader:
                 return await work(reader)
 
         return await to_thread.run_sync(lambda: anyio.run(with_reader), limiter=self._turns)

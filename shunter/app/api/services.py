@@ -38,7 +38,7 @@ class Services:
     _view: tuple[int, bytes] | None = None
 
     def __post_init__(self) -> None:
-        self.past = LogAccess(self.site.config.log.url)
+        self.past = LogAccess(self.site.read_log)
         self.groups = Groups(self.past.read)
         self.proposal_rate = RateLimit(self.site.config.server.proposals_per_s)
         self.dry_runs = UserTurns("dry runs", waiting_most=4, at_once=4, retry_after_s=1.0)

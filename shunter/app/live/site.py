@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,7 +20,7 @@ from shunter.app.live.command_broker import CommandBroker, Stopped
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.digests import Digests
 from shunter.app.live.feed import Feed
-from shunter.app.live.maintenance.log_maintenance import LogMaintenance
+from shunter.app.live.maintenance.log_maintenance import LogMaintenance, watch_files
 from shunter.app.live.maintenance.notices import (
     HoldsToShares,
     Tell,
@@ -50,7 +50,7 @@ from shunter.errors import NotFoundError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
-from shunter.events.log import LogWriter, read_log
+from shunter.events.log import LogReader, LogWriter, read_log
 from shunter.events.past_jobs import ended_before
 from shunter.events.values.ids import JobId, NodeName
 
@@ -268,6 +268,10 @@ class Site:
         first = next(event for _, event in found if isinstance(event, JobSubmitted))
         self.commands.refuse_other(first, request, by)
 
+    def read_log(self) -> AbstractAsyncContextManager[LogReader]:
+        """Open what is durable of the log for reading, on any thread."""
+        return read_log(self._log)
+
     async def read_output(
         self, job_id: JobId, attempt: int, name: str, offset: int, size_max: int
     ) -> tuple[bytes, int | None]:
@@ -313,6 +317,7 @@ class Site:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._maintenance.run)
+                tasks.start_soon(watch_files, self._log)
                 tasks.start_soon(watch_clock, self._backend)
                 tasks.start_soon(forget_environments, self.feed, self._backend)
                 tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)

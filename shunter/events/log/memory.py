@@ -37,6 +37,9 @@ class MemoryStore:
             raise LogError(f"frames up to {upto_seq} cannot be sealed: no snapshot is as new")
         return None
 
+    def refuse_replaced(self) -> None:
+        """Refuse nothing: there are no files."""
+
     async def bring_past_up_to_date(self) -> None:
         """Do nothing: memory keeps no tables."""
 
@@ -144,6 +147,9 @@ class NullStore:
         """Seal nothing."""
         assert upto_seq <= head.seq, "only what is written can be sealed"
         return None
+
+    def refuse_replaced(self) -> None:
+        """Refuse nothing: there are no files."""
 
     async def bring_past_up_to_date(self) -> None:
         """Do nothing: nothing is kept."""

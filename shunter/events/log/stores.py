@@ -176,6 +176,10 @@ class Store(Protocol):
         """Forget the snapshots that `superseded` picks from the numbers of all, in order."""
         ...
 
+    def refuse_replaced(self) -> None:
+        """Raise LogError if this writes files that were removed or replaced."""
+        ...
+
     def source(self) -> AbstractAsyncContextManager[Source]:
         """Open what was written for reading."""
         ...

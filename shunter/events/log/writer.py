@@ -177,6 +177,16 @@ class LogWriter:
             with anyio.CancelScope(shield=True):
                 await self._store.thin_snapshots(self._written, superseded)
 
+    async def refuse_replaced(self) -> None:
+        """Raise LogError if the files that are written were removed or replaced."""
+        async with self._turn:
+            self._refuse_if_stopped()
+            try:
+                self._store.refuse_replaced()
+            except LogError as error:
+                self._stop(error)
+                raise
+
     def source(self) -> AbstractAsyncContextManager[Source]:
         """Open what this writer has written for reading, as `read_log` does."""
         return self._store.source()

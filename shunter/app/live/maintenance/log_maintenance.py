@@ -22,6 +22,9 @@ from shunter.events.log import LogWriter, Segment, Snapshot
 SNAPSHOT_EVENTS = 5_000
 """Events between snapshots where the config does not say; to read them takes 0.1 s."""
 
+LOOK_S = 1.0
+"""Between two looks at the files of the log."""
+
 NEWEST_KEPT = 2
 SPAN_EVENTS = 250_000
 """Of older snapshots, one in so many events is kept: folding so many takes a second."""
@@ -83,6 +86,20 @@ class LogMaintenance:
         self._backend.post(
             lambda at_us: SegmentSealed(at_us, segment.first_seq, segment.last_seq, segment.digest)
         )
+
+
+async def watch_files(log: LogWriter, look_s: float = LOOK_S) -> None:
+    """See that the files of the log are those that are written, for ever.
+
+    A scheduler that has nothing to write would not notice: what it acknowledged last may be in a
+    removed file alone, which is gone if it is killed.
+
+    Raises:
+        LogError: one was removed or replaced.
+    """
+    while True:
+        await anyio.sleep(look_s)
+        await log.refuse_replaced()
 
 
 def superseded(seqs: Sequence[int]) -> list[int]:

@@ -20,7 +20,7 @@ from shunter.events.log.sql.meta import (
     write_meta,
 )
 from shunter.events.log.sql.objects import trigger_in
-from shunter.events.log.sql.source import open_source, refuse_foreign
+from shunter.events.log.sql.source import open_source, refusing_foreign
 from shunter.events.log.sql.sqlite import (
     SIDE_FILES,
     at_once,
@@ -118,8 +118,7 @@ async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> Meta |
         raise LogExistsError(
             f"{path} is there already; choose another file, or say that it may be overwritten"
         )
-    refuse_foreign(path)
-    with failures_named(path):
+    with failures_named(path), refusing_foreign(path):
         async with reading(path) as connection, at_once(connection):
             if await is_empty(connection):
                 return None

@@ -7,7 +7,7 @@ from shunter.events.log.reader import LogReader
 from shunter.events.log.sql.lock import WriterLock
 from shunter.events.log.sql.meta import check_version
 from shunter.events.log.sql.past_jobs import PastUpto, keep_past, make_past_empty, past_upto
-from shunter.events.log.sql.source import open_source, refuse_foreign
+from shunter.events.log.sql.source import open_source, refuse_absent, refusing_foreign
 from shunter.events.log.sql.sqlite import (
     WriterConnection,
     at_once,
@@ -28,9 +28,9 @@ async def reindex(path: Path) -> None:
 
     The index of jobs is made when somebody asks for a job.
     """
-    refuse_foreign(path)
+    refuse_absent(path)
     with WriterLock(path):
-        with failures_named(path):
+        with failures_named(path), refusing_foreign(path):
             async with reading(path) as connection, at_once(connection):
                 meta = await check_version(connection, path)
         # With a write-ahead log, so that the events can be read while the tables grow.

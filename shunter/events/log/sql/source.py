@@ -1,8 +1,9 @@
 """The SQL source: fetches frames in large chunks, from sealed segments and from the table."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import stat
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import aiosqlite
@@ -28,8 +29,6 @@ from shunter.events.log.stores import Segment
 from shunter.events.past_jobs import PastRows
 
 CHUNK_EVENTS = 20_000
-
-_MAGIC = b"SQLite format 3\0"
 
 # A payload as bytes: a flipped bit may leave no valid text, and the chain is over bytes.
 FRAMES_FROM = """
@@ -79,9 +78,9 @@ async def open_source(path: Path) -> AsyncIterator["SqlSource"]:
         NotFoundError: there is no such file.
         LogVersionError: it is not a log, or of a newer Shunter.
     """
-    refuse_foreign(path)
+    refuse_absent(path)
     async with AsyncExitStack() as owned:
-        with failures_named(path):
+        with failures_named(path), refusing_foreign(path):
             connection = await owned.enter_async_context(reading(path))
             async with at_once(connection):
                 if await is_empty(connection):
@@ -278,27 +277,47 @@ class SqlSource:
             return await rows_of(self._connection, query, *values)
 
 
-def refuse_foreign(path: Path) -> None:
-    """Refuse a path that leads to no SQLite database at all.
+def refuse_absent(path: Path) -> None:
+    """Refuse a path at which no log can be, without opening what is there.
+
+    A descriptor of the file that this process opened and closed would drop all POSIX locks that it
+    holds on it, those of SQLite's connections among them. Another process that then closes the log
+    takes itself for the last one, and removes the write-ahead log that is still written.
 
     Raises:
         NotFoundError: there is no such file.
-        LogDamagedError: there is none, or an empty one, and an anchor says what it held.
-        LogVersionError: it is something else.
-        LogError: it cannot be read.
+        LogDamagedError: there is none, and an anchor says what it held.
+        LogError: it cannot be a log.
     """
     try:
-        with path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
+        found = path.stat()
     except FileNotFoundError as error:
         refuse_lost_whole(path)
         raise NotFoundError(f"there is no log at {path}") from error
     except OSError as error:
         raise LogError(f"the log {path} cannot be read: {error.strerror}") from error
-    if magic != _MAGIC:
-        if not magic:
-            refuse_lost_whole(path)
-        raise LogVersionError(f"{path} is not a Shunter log: it is no SQLite database")
+    if not stat.S_ISREG(found.st_mode):
+        raise LogError(f"the log {path} cannot be read: it is not a file")
+
+
+@contextmanager
+def refusing_foreign(path: Path) -> Iterator[None]:
+    """Say of a file that SQLite does not know that it is no log.
+
+    Raises:
+        LogDamagedError: it is none, and has an anchor, so that it was one.
+        LogVersionError: it is something else.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB:
+            raise
+        if anchor_path(path).exists():
+            raise  # named as damage
+        raise LogVersionError(
+            f"{path} is not a Shunter log: it is no SQLite database, or its first page is damaged"
+        ) from error
 
 
 def frame_of(row: Row) -> Frame:

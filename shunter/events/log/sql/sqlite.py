@@ -21,7 +21,8 @@ import anyio.to_thread
 from shunter.errors import LogDamagedError, LogError
 
 _ROLLBACK = "-journal"
-SIDE_FILES = ("-wal", "-shm", _ROLLBACK)
+_WRITE_AHEAD = "-wal"
+SIDE_FILES = (_WRITE_AHEAD, "-shm", _ROLLBACK)
 BUSY_S = 10.0
 """How long a statement waits for another process's transaction before it fails."""
 
@@ -54,6 +55,11 @@ def connect(path: Path, mode: Mode, *, durable: bool = False) -> sqlite3.Connect
         connection.close()
         raise
     return connection
+
+
+def wal_path(path: Path) -> Path:
+    """Return where the write-ahead log of a log lies while it is written."""
+    return path.with_name(path.name + _WRITE_AHEAD)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from shunter.events.log.sql.lock import WriterLock
 from shunter.events.log.sql.meta import check_version, write_meta
 from shunter.events.log.sql.past_jobs import make_past_empty, past_upto
-from shunter.events.log.sql.source import refuse_foreign
+from shunter.events.log.sql.source import refuse_absent, refusing_foreign
 from shunter.events.log.sql.sqlite import at_once, failures_named, reading, writing
 from shunter.events.log.sql.tables import OLDEST
 
@@ -22,7 +22,7 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 
 async def upgrade(path: Path) -> None:
     """Bring the tables up to date, in one transaction, while nobody else writes."""
-    refuse_foreign(path)
+    refuse_absent(path)
     with WriterLock(path):
         await _check_version(path, "0000")
         async with writing(path, "rw", durable=True) as writer:
@@ -63,6 +63,6 @@ def upgrade_tables(connection: Connection, revision: str = "head") -> None:
 
 
 async def _check_version(path: Path, oldest: str = OLDEST) -> None:
-    with failures_named(path):
+    with failures_named(path), refusing_foreign(path):
         async with reading(path) as connection, at_once(connection):
             await check_version(connection, path, oldest)

@@ -21,8 +21,7 @@ pytestmark = pytest.mark.asyncio
 def stream(slow_s: float = 60) -> Stream:
     """Return a stream with no event in it; it needs no more of a site than this."""
     feed = SimpleNamespace(recent=lambda after, most: [])
-    config = SimpleNamespace(log=SimpleNamespace(url="memory:"))
-    site = SimpleNamespace(committed=0, config=config, feed=feed)
+    site = SimpleNamespace(committed=0, read_log=None, feed=feed)
     return Stream(cast("Site", site), str, slow_s=slow_s)
 
 

@@ -1,0 +1,3 @@
+from tests.live.api.conftest import served
+
+__all__ = ["served"]
