@@ -16,14 +16,13 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import pickle
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from shunter.train import channel, state, votes
+from shunter.train import channel, serialization, state, votes
 from shunter.train.agreement import Agreement, Alone, agreement
 from shunter.train.batches import Batches
 from shunter.train.channel import Requests
@@ -41,19 +40,6 @@ if TYPE_CHECKING:
     from shunter.train.turns import Move, Turns
 
     T = TypeVar("T")
-
-# What saving raises on a full disk, without memory, or for a part that cannot be written.
-SAVE_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    MemoryError,
-    pickle.PicklingError,
-)
 
 
 def start(
@@ -238,7 +224,7 @@ class Run:
         self._tell("saving")
         try:
             path, size = self._write()
-        except SAVE_ERRORS as error:
+        except serialization.ERRORS as error:
             self._not_saved(f"{type(error).__name__}: {error}")
         else:
             self.saved(path, size)
@@ -252,9 +238,20 @@ class Run:
         self._answer("failed", error="another rank did not save")
         self._go_on()
 
-    def saved_by_script(self, path: Path) -> None:
-        """As `saved`, for a folder that the script has written in its own way."""
-        self.saved(path, tree_bytes(path))
+    def saved_by_script(self, path: Path, check: Whole | None = None) -> None:
+        """As `saved`, for a folder that the script has written in its own way.
+
+        Args:
+            path: the folder.
+            check: raises where it could not be read again.
+        """
+        try:
+            if check is not None:
+                check(path)
+        except serialization.ERRORS as error:
+            self._not_saved(f"{type(error).__name__}: {error}")
+        else:
+            self.saved(path, tree_bytes(path))
 
     def save(self) -> None:
         """Save without leaving; a failure is told and the run goes on."""
@@ -262,8 +259,8 @@ class Run:
             return
         try:
             path, size = self._write()
-        except SAVE_ERRORS as error:
-            _complain(str(error))
+        except serialization.ERRORS as error:
+            _complain(f"{type(error).__name__}: {error}")
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
                 self._answer("saved", checkpoint=str(path), bytes=size)

@@ -10,6 +10,7 @@ pytestmark = [pytest.mark.live, pytest.mark.xdist_group("lightning")]
 
 SCRIPT = """
 import json, os, random, sys
+import numpy as np
 import torch
 options = json.loads(sys.argv[1])
 torch.set_num_threads(1)
@@ -61,7 +62,8 @@ class Model(lightning.LightningModule):
         print("step epoch", self.current_epoch, flush=True)
     def configure_optimizers(self):
         optimizer = torch.optim.Adam(self.parameters(), lr=1e-2)
-        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9)]
+        return [optimizer], [
+            torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 9))]
 
 workers = options.get("workers", 0)
 def loader(shuffle):
