@@ -16,11 +16,13 @@ import json
 import os
 import re
 import shutil
+import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.train import serialization
+from shunter.train.leaving import wait_for_writers
 from shunter.train.votes import get
 
 if TYPE_CHECKING:
@@ -56,7 +58,8 @@ class Checkpoints:
         folder = self.folder / f"attempt-{self.attempt:06}" / name
         folder.mkdir(parents=True, exist_ok=True)
         if more is not None:
-            more(folder)
+            before = threading.enumerate()
+            wait_for_writers(folder, more(folder), before, may_be_empty=bool(self._rank))
             _sync_tree(folder)
         write = partial(serialization.write, state=state)
         size = _write_synced(folder / f"rank-{self._rank}.state", write)

@@ -14,9 +14,8 @@ Outside Shunter nothing is written or read, unless `checkpoints` names a folder.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
-import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ from shunter.train.batches import Batches
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.device import device
+from shunter.train.leaving import leave_at_once, wait_for_writers
 from shunter.train.shards import Shards, check_loader
 from shunter.train.state import Parts
 from shunter.train.step_rate import StepRate
@@ -87,16 +87,6 @@ def start(
     run.resume()
     atexit.register(run.finish)
     return run
-
-
-def leave_at_once() -> NoReturn:
-    """Exit with 75 now: tearing an interpreter with torch down takes seconds."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # a full disk, or a stream that the script has closed
-            stream.flush()
-    with suppress(OSError, ValueError):
-        logging.shutdown()
-    os._exit(channel.EXIT_SUSPENDED)
 
 
 class Run:
@@ -234,6 +224,7 @@ class Run:
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
             self._answer("saved", checkpoint=str(path), bytes=size)
+            self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
         self._go_on()
@@ -246,6 +237,7 @@ class Run:
             check: raises where it could not be read again.
         """
         try:
+            wait_for_writers(path, None, threading.enumerate(), may_be_empty=bool(self._rank))
             if check is not None:
                 check(path)
         except serialization.ERRORS as error:

@@ -132,7 +132,17 @@ class _Suspension:
     def _save(self, folder: Path) -> None:
         # Lightning gathers the state on every rank and lets rank 0 write.
         self.trainer.save_checkpoint(str(folder / FILE))
+        _finish_writing(self.trainer.strategy)
         serialization.check_file(folder / FILE, weights_only=self._weights_only)
+
+
+def _finish_writing(strategy: Strategy) -> None:
+    """Wait for an AsyncCheckpointIO, which begins anew with its next checkpoint."""
+    layer = getattr(strategy, "checkpoint_io", None)
+    while layer is not None:
+        if getattr(layer, "_executor", None) is not None:
+            layer.teardown()
+        layer = getattr(layer, "checkpoint_io", None)  # of one that wraps another
 
 
 class _Loaders:
