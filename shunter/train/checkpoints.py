@@ -6,6 +6,8 @@
 A file is written under another name, synced, renamed, and its folder is synced. A checkpoint is
 complete once every rank's manifest is there and its size agrees. A reader takes the highest
 attempt, then the highest step: an old attempt that still writes changes nothing for its successors.
+What an attempt saves at the same step again goes into a folder of its own (`...420-1`), so that the
+one before stays whole until then.
 """
 
 from __future__ import annotations
@@ -14,17 +16,20 @@ import json
 import os
 import re
 import shutil
-import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shunter.train import serialization
+from shunter.train.leaving import wait_for_writers
 from shunter.train.votes import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 KEPT = 2
-_FOLDER = re.compile(r"attempt-(\d+)/step-(\d+)$")
+_FOLDER = re.compile(r"attempt-(\d+)/step-(\d+)(?:-(\d+))?$")
 
 
 class Checkpoints:
@@ -35,6 +40,7 @@ class Checkpoints:
         self.attempt = attempt
         self._rank = rank
         self._world = world
+        self._written: dict[int, int] = {}  # how often at a step: the same on all ranks
 
     def write(
         self, step: int, state: Mapping[str, object], more: Callable[[Path], object] | None = None
@@ -43,17 +49,22 @@ class Checkpoints:
 
         Args:
             step: the steps done.
-            state: what torch.save can write, or JSON where torch is not loaded.
+            state: what can be read again (see `serialization`).
             more: writes the rest into the folder itself.
         """
-        folder = self.folder / f"attempt-{self.attempt:06}" / f"step-{step:012}"
+        again = self._written.get(step, 0)
+        self._written = {step: again + 1}
+        name = f"step-{step:012}" + (f"-{again}" if again else "")
+        folder = self.folder / f"attempt-{self.attempt:06}" / name
         folder.mkdir(parents=True, exist_ok=True)
         if more is not None:
-            more(folder)
+            before = threading.enumerate()
+            wait_for_writers(folder, more(folder), before, may_be_empty=bool(self._rank))
             _sync_tree(folder)
-        size = _write_synced(folder / f"rank-{self._rank}.state", state)
-        manifest = {"step": step, "bytes": size, "world": self._world}
-        _write_synced(folder / f"rank-{self._rank}.json", manifest, plain=True)
+        write = partial(serialization.write, state=state)
+        size = _write_synced(folder / f"rank-{self._rank}.state", write)
+        manifest = json.dumps({"step": step, "bytes": size, "world": self._world})
+        _write_synced(folder / f"rank-{self._rank}.json", lambda path: path.write_text(manifest))
         for each in (folder.parent, self.folder):
             _sync(each)
         return folder, size if more is None else tree_bytes(folder)
@@ -65,7 +76,7 @@ class Checkpoints:
 
     def read(self, folder: Path, rank: int | None = None) -> Any:
         """Return the state that a rank has saved, this one by default."""
-        return _read(folder / f"rank-{self._rank if rank is None else rank}.state")
+        return serialization.read(folder / f"rank-{self._rank if rank is None else rank}.state")
 
     def prune(self) -> None:
         """Remove all but the newest complete checkpoints; only rank 0 should."""
@@ -79,7 +90,7 @@ class Checkpoints:
         for folder in sorted(self.folder.glob("attempt-*/step-*")):
             named = _FOLDER.search(folder.as_posix())
             if named and int(named[1]) <= self.attempt and _is_complete(folder):
-                found.append(((int(named[1]), int(named[2])), folder))
+                found.append((tuple(int(number or 0) for number in named.groups()), folder))
         return [folder for _, folder in sorted(found)]
 
 
@@ -103,34 +114,17 @@ def _is_whole(folder: Path, rank: int) -> bool:
     return manifest is not None and manifest.get("bytes") == size
 
 
-def _write_synced(path: Path, state: Mapping[str, object], *, plain: bool = False) -> int:
-    """Write a file whole and durable; with torch's own format where torch is loaded."""
+def _write_synced(path: Path, write: Callable[[Path], int]) -> int:
+    """Have a file written whole and durable; return its bytes."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as file:
-            torch = None if plain else sys.modules.get("torch")
-            if hasattr(torch, "save"):
-                torch.save(state, file)  # type: ignore[union-attr]  # it has what we asked for
-            else:
-                file.write(json.dumps(state).encode())
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
+        size = write(temporary)
+        _sync(temporary)
         os.replace(temporary, path)  # noqa: PTH105  the same call
     finally:
         temporary.unlink(missing_ok=True)
     _sync(path.parent)
     return size
-
-
-def _read(path: Path) -> Any:
-    with path.open("rb") as file:
-        if file.read(1) == b"{":
-            return json.loads(path.read_bytes())
-        file.seek(0)
-        import torch  # type: ignore[import-not-found, unused-ignore]  # only torch wrote this
-
-        return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def _sync(path: Path) -> None:

@@ -14,21 +14,20 @@ Outside Shunter nothing is written or read, unless `checkpoints` names a folder.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
-import pickle
-import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from shunter.train import channel, state, votes
+from shunter.train import channel, serialization, state, votes
 from shunter.train.agreement import Agreement, Alone, agreement
 from shunter.train.batches import Batches
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.device import device
+from shunter.train.leaving import leave_at_once, wait_for_writers
 from shunter.train.shards import Shards, check_loader
 from shunter.train.state import Parts
 from shunter.train.step_rate import StepRate
@@ -41,19 +40,6 @@ if TYPE_CHECKING:
     from shunter.train.turns import Move, Turns
 
     T = TypeVar("T")
-
-# What saving raises on a full disk, without memory, or for a part that cannot be written.
-SAVE_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    MemoryError,
-    pickle.PicklingError,
-)
 
 
 def start(
@@ -101,16 +87,6 @@ def start(
     run.resume()
     atexit.register(run.finish)
     return run
-
-
-def leave_at_once() -> NoReturn:
-    """Exit with 75 now: tearing an interpreter with torch down takes seconds."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # a full disk, or a stream that the script has closed
-            stream.flush()
-    with suppress(OSError, ValueError):
-        logging.shutdown()
-    os._exit(channel.EXIT_SUSPENDED)
 
 
 class Run:
@@ -238,7 +214,7 @@ class Run:
         self._tell("saving")
         try:
             path, size = self._write()
-        except SAVE_ERRORS as error:
+        except serialization.ERRORS as error:
             self._not_saved(f"{type(error).__name__}: {error}")
         else:
             self.saved(path, size)
@@ -248,13 +224,26 @@ class Run:
         assert self._agreement is not None
         if self._agreement.all_saved(self._agreed, saved=True):
             self._answer("saved", checkpoint=str(path), bytes=size)
+            self._step_rate.is_over = True  # it leaves before its end
             self._leave()
         self._answer("failed", error="another rank did not save")
         self._go_on()
 
-    def saved_by_script(self, path: Path) -> None:
-        """As `saved`, for a folder that the script has written in its own way."""
-        self.saved(path, tree_bytes(path))
+    def saved_by_script(self, path: Path, check: Whole | None = None) -> None:
+        """As `saved`, for a folder that the script has written in its own way.
+
+        Args:
+            path: the folder.
+            check: raises where it could not be read again.
+        """
+        try:
+            wait_for_writers(path, None, threading.enumerate(), may_be_empty=bool(self._rank))
+            if check is not None:
+                check(path)
+        except serialization.ERRORS as error:
+            self._not_saved(f"{type(error).__name__}: {error}")
+        else:
+            self.saved(path, tree_bytes(path))
 
     def save(self) -> None:
         """Save without leaving; a failure is told and the run goes on."""
@@ -262,8 +251,8 @@ class Run:
             return
         try:
             path, size = self._write()
-        except SAVE_ERRORS as error:
-            _complain(str(error))
+        except serialization.ERRORS as error:
+            _complain(f"{type(error).__name__}: {error}")
         else:
             if self._world == 1:  # of several ranks nobody knows here whether all have saved
                 self._answer("saved", checkpoint=str(path), bytes=size)

@@ -57,8 +57,7 @@ def chance() -> State:
     state: State = {"random": random.getstate()}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        name, keys, *rest = numpy.random.get_state()
-        state["numpy"] = [name, [int(key) for key in keys], *rest]
+        state["numpy"] = numpy.random.get_state()
     torch = _torch()
     if torch is not None:
         state["torch"] = torch.get_rng_state()

@@ -7,8 +7,10 @@ accumulates gradients stops after a mini-batch that used them up: they are in no
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
+from shunter.train import serialization
 from shunter.train.run import Run, start
 
 if TYPE_CHECKING:
@@ -24,13 +26,23 @@ if TYPE_CHECKING:
 
 
 FOLDER = "accelerate"
+PICKLED = ("custom_checkpoint", "random_states")  # Accelerate reads them with more classes
 
 
 def started(accelerator: Accelerator, **options: Any) -> Run:
     """Begin or resume a run whose state an Accelerator keeps; options as of `start`."""
 
+    serialization.allow_numbers()
+
     def save(folder: Path) -> None:
-        accelerator.save_state(str(folder / FOLDER))
+        # On a full disk safetensors raises what is no OSError.
+        full_disk = getattr(sys.modules.get("safetensors"), "SafetensorError", OSError)
+        try:
+            accelerator.save_state(str(folder / FOLDER))
+        except full_disk as error:
+            raise OSError(str(error)) from error
+        for path in sorted((folder / FOLDER).rglob("*")):
+            serialization.check_file(path, weights_only=not path.name.startswith(PICKLED))
 
     def load(folder: Path) -> None:
         accelerator.load_state(str(folder / FOLDER))

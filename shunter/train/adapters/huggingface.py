@@ -8,9 +8,11 @@ that is due, since neither a resumed run nor the chance of what follows would ma
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from shunter.train import serialization
 from shunter.train.run import Run, start
 
 if TYPE_CHECKING:
@@ -32,11 +34,36 @@ if TYPE_CHECKING:
         should_save: bool
 
 
+STRICT = ("optimizer.pt", "scheduler.pt", "scaler.pt")  # what it reads with weights_only=True
+
+
 def last(folder: str) -> str | None:
-    """Return the newest checkpoint of an output folder, if there is one."""
+    """Return the newest checkpoint of a folder that can be read, if there is one."""
     found = [path for path in sorted(Path(folder).glob("checkpoint-*")) if path.name[11:].isdigit()]
     whole = [path for path in found if (path / "trainer_state.json").exists()]
-    return str(max(whole, key=lambda path: int(path.name[11:]))) if whole else None
+    newest = sorted(whole, key=lambda path: int(path.name[11:]), reverse=True)
+    return next((str(path) for path in newest if _is_readable(path)), None)
+
+
+def _is_readable(folder: Path) -> bool:
+    """Say whether the Trainer could read a checkpoint; warn if not."""
+    try:
+        check(folder)
+    except serialization.ERRORS as error:
+        warnings.warn(f"{folder} is left out: {error}", stacklevel=3)
+        return False
+    return True
+
+
+def check(folder: Path) -> None:
+    """Refuse a checkpoint that the Trainer could not read.
+
+    Raises:
+        TypeError: a file holds a class that is not read.
+        OSError: a file does not hold what was written to it.
+    """
+    for path in sorted(folder.glob("*")):
+        serialization.check_file(path, weights_only=path.name in STRICT)
 
 
 def suspension(run: Run | None = None) -> Any:
@@ -49,6 +76,7 @@ def suspension(run: Run | None = None) -> Any:
         """Asks for a checkpoint when Shunter does."""
 
         def __init__(self) -> None:
+            serialization.allow_numbers()
             self.run = run or start()
             self.is_asked = False
 
@@ -75,7 +103,7 @@ def suspension(run: Run | None = None) -> Any:
             """Leave once the checkpoint that was asked for is written."""
             if self.is_asked:
                 folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-                self.run.saved_by_script(folder)
+                self.run.saved_by_script(folder, check)
                 self.is_asked = False
             return control
 

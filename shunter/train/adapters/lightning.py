@@ -14,6 +14,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
+from shunter.train import serialization
 from shunter.train.run import start
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ FILE = "lightning.ckpt"
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
-def suspension(**options: Any) -> Any:
+def suspension(*, weights_only: bool = True, **options: Any) -> Any:
     """Return a callback that saves with Lightning and leaves when Shunter asks.
 
     Args:
+        weights_only: False where `trainer.fit` gets it too, for objects of the script's own.
         options: as of `shunter.train.start`, but for `save` and `load`.
     """
     package = _package()
@@ -51,13 +53,15 @@ def suspension(**options: Any) -> Any:
     class Suspension(_Suspension, package.Callback):  # type: ignore[misc, name-defined]  # is Any
         """What is below, as one of that Lightning's callbacks."""
 
-    return Suspension(options)
+    return Suspension(options, weights_only=weights_only)
 
 
 class _Suspension:
     """Counts training batches; saves between two of them."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], *, weights_only: bool) -> None:
+        serialization.allow_numbers()
+        self._weights_only = weights_only
         self.trainer: Any = None  # a Trainer, once Lightning has called `setup`
         self.run: Run = start(save=self._save, **options)
         folder = self.run.resumed_from
@@ -128,6 +132,17 @@ class _Suspension:
     def _save(self, folder: Path) -> None:
         # Lightning gathers the state on every rank and lets rank 0 write.
         self.trainer.save_checkpoint(str(folder / FILE))
+        _finish_writing(self.trainer.strategy)
+        serialization.check_file(folder / FILE, weights_only=self._weights_only)
+
+
+def _finish_writing(strategy: Strategy) -> None:
+    """Wait for an AsyncCheckpointIO, which begins anew with its next checkpoint."""
+    layer = getattr(strategy, "checkpoint_io", None)
+    while layer is not None:
+        if getattr(layer, "_executor", None) is not None:
+            layer.teardown()
+        layer = getattr(layer, "checkpoint_io", None)  # of one that wraps another
 
 
 class _Loaders:

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.live, pytest.mark.xdist_group("accelerate")]
 LIBRARY = "accelerate"
 SCRIPT = """
 import json, os, sys
+import numpy as np
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from torch.utils.data import DataLoader, Dataset
@@ -29,11 +30,12 @@ class Noisy(Dataset):
 torch.manual_seed(3)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.3), torch.nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 9))
 loader = DataLoader(Noisy(), batch_size=4, shuffle=True, num_workers=options["workers"])
 accelerator = Accelerator(
     cpu=True, gradient_accumulation_steps=options["accumulate"],
     dataloader_config=DataLoaderConfiguration(use_seedable_sampler=options["seedable"]))
-model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+model, optimizer, loader, schedule = accelerator.prepare(model, optimizer, loader, schedule)
 if int(os.environ["SEED"]) > 1:
     torch.manual_seed(int(os.environ["SEED"]))
 run = started(accelerator)
@@ -43,6 +45,7 @@ for epoch in run.epochs(3):
             loss = (model(batch) - batch.sum(1, keepdim=True)).square().mean()
             accelerator.backward(loss)
             optimizer.step()
+            schedule.step()
             optimizer.zero_grad()
         print("step", run.steps_done + 1, epoch, loss.item().hex(), flush=True)
         if run.steps_done + 1 == int(os.environ["STOP_AT"]):

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.live, pytest.mark.xdist_group("huggingface")]
 LIBRARY = "transformers.trainer"
 SCRIPT = """
 import json, os, sys
+import numpy as np
 import torch
 from torch.utils.data import Dataset
 from transformers import BertConfig, BertForSequenceClassification
@@ -55,8 +56,11 @@ if "SHUNTER_CHANNEL" in os.environ:
     from shunter.train.adapters.huggingface import last, suspension
     callbacks.append(suspension())
     resume = last(arguments.output_dir)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 9))
 trainer = Told(model=model, args=arguments, train_dataset=Sentences(24),
-               eval_dataset=Sentences(8), callbacks=callbacks)
+               eval_dataset=Sentences(8), callbacks=callbacks,
+               optimizers=(optimizer, schedule))
 trainer.train(resume_from_checkpoint=resume)
 """
 

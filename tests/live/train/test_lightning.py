@@ -10,6 +10,7 @@ pytestmark = [pytest.mark.live, pytest.mark.xdist_group("lightning")]
 
 SCRIPT = """
 import json, os, random, sys
+import numpy as np
 import torch
 options = json.loads(sys.argv[1])
 torch.set_num_threads(1)
@@ -32,6 +33,7 @@ class Model(lightning.LightningModule):
         self.layers = torch.nn.Sequential(
             torch.nn.Linear(8, 16), torch.nn.Dropout(0.3), torch.nn.Linear(16, 1))
         self.average = torch.nn.Linear(8, 16)
+        self.register_buffer("table", torch.zeros(options.get("megabytes", 0) * 250_000))
     def on_train_start(self):
         torch.randn(3)  # whatever a script draws before its first batch
     def on_train_epoch_start(self):
@@ -61,7 +63,8 @@ class Model(lightning.LightningModule):
         print("step epoch", self.current_epoch, flush=True)
     def configure_optimizers(self):
         optimizer = torch.optim.Adam(self.parameters(), lr=1e-2)
-        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9)]
+        return [optimizer], [
+            torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 9))]
 
 workers = options.get("workers", 0)
 def loader(shuffle):
@@ -72,7 +75,11 @@ if "SHUNTER_CHANNEL" in os.environ:
     callback = suspension()
     callbacks, resume_path = [callback], callback.resume_path
 torch.manual_seed(3 if resume_path is None else int(os.environ["SEED"]))
-trainer = lightning.Trainer(
+plugins = []
+if options.get("megabytes"):
+    from lightning.pytorch.plugins.io import AsyncCheckpointIO
+    plugins = [AsyncCheckpointIO()]
+trainer = lightning.Trainer(plugins=plugins,
     max_epochs=3, accelerator="cpu", logger=False, enable_checkpointing=False,
     enable_progress_bar=False, enable_model_summary=False, callbacks=callbacks,
     **options.get("trainer", {}))
@@ -87,6 +94,7 @@ trainer.fit(Model(), loader(True), loader(False), ckpt_path=resume_path)
         pytest.param(
             '{"package": "pytorch_lightning", "workers": 2}', (9,), marks=pytest.mark.thorough
         ),
+        ('{"megabytes": 120}', (4,)),  # written by a thread of Lightning
         ('{"trainer": {"accumulate_grad_batches": 2, "val_check_interval": 3}}', (3, 8)),
     ],
 )

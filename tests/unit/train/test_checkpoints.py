@@ -1,4 +1,5 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,25 @@ def test_failure_in_mid_write_leaves_the_old_one_and_no_rest(
             store(tmp_path).write(8, {"a": 2})
     assert store(tmp_path).latest() == old
     assert not sorted((tmp_path / "attempt-000001" / "step-000000000008").iterdir())
+
+
+def test_saving_at_the_same_step_again_leaves_the_one_before_whole(tmp_path: Path) -> None:
+    def weights(text: str) -> Callable[[Path], object]:
+        return lambda folder: (folder / "weights").write_text(text)
+
+    def full(folder: Path) -> None:
+        weights("half")(folder)
+        raise OSError(28, "no space left on device")
+
+    saving = store(tmp_path)
+    old, _ = saving.write(8, {"a": 1}, weights("first"))
+    with pytest.raises(OSError, match="no space left"):
+        saving.write(8, {"a": 1}, full)
+    assert store(tmp_path).latest() == old
+    assert (old / "weights").read_text() == "first"
+    new, _ = saving.write(8, {"a": 2}, weights("second"))
+    assert store(tmp_path).latest() == new
+    assert (new / "weights").read_text() == "second"
 
 
 def test_fenced_attempt_changes_nothing_for_its_successor(tmp_path: Path) -> None:

@@ -5,15 +5,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: make live does it")
 
-from shunter.train import channel
+from shunter.train import channel, serialization
+from shunter.train.adapters import huggingface
 from tests.unit.train.toy import Supervisor
 
 pytestmark = pytest.mark.live
+torch: Any = sys.modules["torch"]
 
 MODEL = """
 import json, os, sys
@@ -110,3 +114,112 @@ def test_ranks_of_torch_distributed_stop_at_one_step(tmp_path: Path) -> None:
     assert saved["step"] == 22
     first, second = (Path(saved["checkpoint"]) / f"rank-{rank}.state" for rank in (0, 1))
     assert second.stat().st_size < first.stat().st_size  # rank 0 alone saved model and optimizer
+
+
+class Own:
+    """An object of the script's own."""
+
+
+def through(file: Path, state: object) -> Any:
+    serialization.write(file, state)
+    return serialization.read(file)
+
+
+def test_tensors_and_generators_are_read_as_they_were_written(tmp_path: Path) -> None:
+    norm = torch.nn.BatchNorm1d(3)
+    shared = torch.zeros(4)
+    order = torch.Generator().manual_seed(5)
+    others = (torch.float32, torch.Size([2]), torch.device("cpu"))
+    state = {"norm": norm.state_dict(), "shared": [shared, shared[1:]], "order": [order, others]}
+    found = through(tmp_path / "state", state)
+    assert found["norm"]._metadata == norm.state_dict()._metadata
+    assert all(torch.equal(found["norm"][name], value) for name, value in state["norm"].items())
+    found["shared"][0][1] = 7
+    assert found["shared"][1][0] == 7
+    assert found["order"][1] == others
+    assert torch.rand(3, generator=found["order"][0]).equal(torch.rand(3, generator=order))
+
+
+def test_class_that_the_script_has_allowed_is_read(tmp_path: Path) -> None:
+    with torch.serialization.safe_globals([Own]):
+        assert isinstance(through(tmp_path / "state", {"own": Own()})["own"], Own)
+
+
+def test_state_that_torch_wrote_before_is_read(tmp_path: Path) -> None:
+    torch.save({"step": 3, "parts": {"a": torch.ones(2)}}, tmp_path / "state")
+    assert serialization.read(tmp_path / "state")["step"] == 3
+
+
+def test_tensor_that_changed_on_its_way_into_the_file_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = torch.save
+
+    def damaging(content: object, path: Path) -> None:
+        save(content, path)
+        at = path.read_bytes().index(b"\x07" * 64)
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(b"\x08")
+
+    monkeypatch.setattr(torch, "save", damaging)
+    with pytest.raises(OSError, match="does not hold what was written"):
+        serialization.write(tmp_path / "state", torch.full((64,), 7, dtype=torch.uint8))
+
+
+def test_checkpoint_that_the_trainer_could_not_read_is_left_out(tmp_path: Path) -> None:
+    for step, rate in ((8, np.float64(0.1)), (9, Own())):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        (folder / "trainer_state.json").write_text("{}")
+        torch.save({"rate": rate}, folder / "optimizer.pt")
+    with pytest.warns(UserWarning, match=r"optimizer.pt cannot be read again \(a tests"):
+        assert huggingface.last(str(tmp_path)) == str(tmp_path / "checkpoint-8")
+
+
+RATES = """
+import collections, json, math, os, pathlib, sys
+from shunter import train
+import numpy as np, torch
+torch.set_num_threads(1); torch.manual_seed(int(os.environ["SEED"]))
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 9))
+class Seen:
+    rates = collections.defaultdict(list)
+    def state_dict(self): return {"rates": self.rates, "folder": pathlib.Path("a")}
+    def load_state_dict(self, state): self.rates = state["rates"]
+seen = Seen()
+run = train.start(model=model, optimizer=optimizer, schedule=schedule, seen=seen)
+while run.steps_done < 8:
+    loss = model(torch.randn(2, 4)).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step(); schedule.step()
+    seen.rates["rate"].append(optimizer.param_groups[0]["lr"])
+    rates = seen.rates["rate"]
+    print(loss.item().hex(), type(rates[-1]), [float(each).hex() for each in rates])
+    sys.stdout.flush()
+    if run.steps_done + 1 == int(os.environ["STOP_AT"]):
+        open(os.environ["SHUNTER_SUSPEND"], "w").close()
+    run.step()
+"""
+
+
+def test_learning_rate_that_numpy_made_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    def lines(folder: Path, attempt: int, stop_at: int, code: int) -> list[str]:
+        folder.mkdir(exist_ok=True)
+        with Supervisor(folder / str(attempt)) as supervisor:
+            more = {"SEED": str(attempt), "STOP_AT": str(stop_at)}
+            done = subprocess.run(
+                [sys.executable, "-c", RATES],
+                env={**environment(supervisor, folder, attempt), **more},
+                check=False,
+                capture_output=True,
+                text=True,
+                cwd=Path(__file__).parents[3],
+            )
+        assert done.returncode == code, done.stderr
+        return done.stdout.splitlines()
+
+    expected = lines(tmp_path / "whole", 1, 0, 0)
+    found = lines(tmp_path / "cut", 1, 3, channel.EXIT_SUSPENDED)
+    assert found + lines(tmp_path / "cut", 2, 0, 0) == expected

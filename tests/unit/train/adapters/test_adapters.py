@@ -140,6 +140,29 @@ def test_lightning_leaves_once_accumulated_gradients_are_used(
     assert lightning.suspension().run.steps_done == 8
 
 
+def test_full_disk_under_accelerate_is_told_and_the_run_goes_on(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SafetensorError(Exception):
+        pass
+
+    class Accelerator:
+        sync_gradients = True
+
+        def save_state(self, _: str) -> None:
+            raise SafetensorError("no space left on device")
+
+        def load_state(self, _: str) -> None:
+            raise AssertionError
+
+    library(monkeypatch, "safetensors", SafetensorError=SafetensorError)
+    supervisor.ask()
+    run = accelerate.started(Accelerator())
+    run.step()
+    (failed,) = supervisor.told("failed")
+    assert failed["error"] == "OSError: no space left on device"
+
+
 def test_accelerator_saves_and_loads_its_state(supervisor: Supervisor) -> None:
     class Accelerator:
         def __init__(self) -> None:

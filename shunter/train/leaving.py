@@ -1,0 +1,137 @@
+"""The end of a run that leaves: what `save` writes in the background, and then the process.
+
+Orbax, torch's `async_save` and Lightning's AsyncCheckpointIO write in threads. A checkpoint counts
+once they are done: futures that `save` returns are waited for, then what Orbax says of itself, then
+threads that `save` began. Of a pool of threads nobody can say what it does, nor of daemons: while
+there are some, the folder has to be quiet for a second. What is left when a run leaves ends with
+the interpreter, which waits for threads and child processes, as `os._exit` would not.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from shunter.train import channel
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+QUIET_S = 1.0
+WAIT_S = 120.0
+_LOOK_EVERY_S = 0.05
+_UNFINISHED = "orbax-checkpoint-tmp"  # in the name of what Orbax has not finished
+
+
+def wait_for_writers(
+    folder: Path,
+    answer: object,
+    before: Collection[threading.Thread],
+    *,
+    may_be_empty: bool,
+) -> None:
+    """Wait until all that a script's `save` has begun is written.
+
+    Args:
+        folder: where it writes.
+        answer: what it returned: a future, or several, of what is being written.
+        before: the threads that were there before.
+        may_be_empty: whether it may have written nothing: another rank has.
+
+    Raises:
+        OSError: it has written nothing, or is not done after two minutes.
+    """
+    for future in answer if isinstance(answer, (list, tuple)) else (answer,):
+        result = getattr(getattr(future, "upload_completion", future), "result", None)
+        if callable(result):
+            result()
+    for writer in _writers_of_orbax():
+        writer.wait_until_finished()
+    pools = _pool_threads()
+    begun = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in begun:
+        if not thread.daemon and thread not in pools:
+            thread.join(WAIT_S)
+    if begun or pools or _is_anything_alive():
+        _wait_until_quiet(folder)
+    unfinished = [path.name for path in sorted(folder.rglob("*")) if _UNFINISHED in path.name]
+    if unfinished:
+        raise OSError(f"{folder / unfinished[0]} is not finished: let `save` wait for its writer")
+    if not may_be_empty and not any(path.is_file() for path in sorted(folder.rglob("*"))):
+        raise OSError(
+            f"`save` has written nothing into {folder}: let it wait for what writes in the "
+            "background, or return its future"
+        )
+
+
+def leave_at_once() -> NoReturn:
+    """Exit with 75 now: tearing an interpreter with torch down takes seconds.
+
+    Where threads or child processes may still write, it ends as an interpreter does, after them.
+    """
+    if _is_anything_alive() and threading.current_thread() is threading.main_thread():
+        sys.exit(channel.EXIT_SUSPENDED)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a full disk, or a stream that the script has closed
+            stream.flush()
+    with suppress(OSError, ValueError):
+        logging.shutdown()
+    os._exit(channel.EXIT_SUSPENDED)
+
+
+def _is_anything_alive() -> bool:
+    """Say whether threads or child processes go on that an interpreter waits for."""
+    own = (threading.main_thread(), threading.current_thread())
+    threads = [each for each in threading.enumerate() if each not in own]
+    if any(not each.daemon or each in _pool_threads() for each in threads):
+        return True
+    processes = sys.modules.get("multiprocessing.process")
+    children: Iterable[Any] = processes.active_children() if processes is not None else ()
+    return any(not each.daemon for each in children)
+
+
+def _writers_of_orbax() -> list[Any]:
+    """Return the checkpointers of Orbax that write in the background."""
+    kind = getattr(sys.modules.get("orbax.checkpoint"), "AsyncCheckpointer", None)
+    if kind is None:
+        return []
+    return [each for each in gc.get_objects() if isinstance(each, kind)]
+
+
+def _pool_threads() -> Collection[threading.Thread]:
+    """Return the threads of all pools, which end with them."""
+    pools = sys.modules.get("concurrent.futures.thread")
+    return list(getattr(pools, "_threads_queues", ()))
+
+
+def _wait_until_quiet(folder: Path) -> None:
+    until = time.monotonic() + WAIT_S
+    seen, since = _seen(folder), time.monotonic()
+    while time.monotonic() - since < QUIET_S:
+        time.sleep(_LOOK_EVERY_S)
+        now = _seen(folder)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        if time.monotonic() > until:
+            raise OSError(
+                f"{folder} still grows after {WAIT_S:g} s: let `save` wait for its writer"
+            )
+
+
+def _seen(folder: Path) -> list[tuple[str, int, int]]:
+    """Return names, sizes and times of what a folder holds."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # it got its last name meanwhile
+        found.append((str(path), status.st_size, status.st_mtime_ns))
+    return found

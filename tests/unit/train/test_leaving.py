@@ -1,0 +1,147 @@
+"""What `save` writes in the background is waited for, and is not cut off by the end."""
+
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shunter.train import channel, leaving
+from shunter.train.checkpoints import Checkpoints
+from tests.unit.train.test_checkpoints import store
+
+
+class Writer(threading.Thread):
+    """Writes a file once somebody waits for it."""
+
+    def __init__(self, path: Path, *, daemon: bool = False) -> None:
+        super().__init__(daemon=daemon)
+        self.path, self.is_waited_for = path, threading.Event()
+
+    def run(self) -> None:
+        if self.is_waited_for.wait(60):
+            self.path.write_text("whole")
+
+    def join(self, timeout: float | None = None) -> None:
+        self.is_waited_for.set()
+        super().join(timeout)
+
+    def result(self) -> None:
+        self.join()
+
+
+def test_thread_that_writes_is_waited_for(tmp_path: Path) -> None:
+    def save(folder: Path) -> None:
+        (folder / "index").touch()
+        Writer(folder / "weights").start()
+
+    folder, _ = store(tmp_path).write(1, {}, save)
+    assert (folder / "weights").read_text() == "whole"
+
+
+@pytest.mark.parametrize("wrapped", [lambda future: future, lambda future: [future]])
+def test_future_that_save_returns_is_waited_for(
+    tmp_path: Path, wrapped: Callable[[object], object]
+) -> None:
+    def save(folder: Path) -> object:
+        writer = Writer(folder / "weights", daemon=True)
+        writer.start()
+        return wrapped(writer)
+
+    folder, _ = store(tmp_path).write(1, {}, save)
+    assert (folder / "weights").read_text() == "whole"
+
+
+def test_folder_that_save_leaves_empty_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="`save` has written nothing into"):
+        store(tmp_path).write(1, {}, lambda folder: (folder / "below").mkdir())
+    assert store(tmp_path).latest() is None
+
+
+def test_rank_that_leaves_writing_to_the_first_one_is_not_refused(tmp_path: Path) -> None:
+    second = Checkpoints(tmp_path, attempt=1, rank=1, world=2)
+    second.write(1, {}, lambda _: None)
+
+
+def test_folder_that_orbax_has_not_finished_is_no_checkpoint(tmp_path: Path) -> None:
+    def save(folder: Path) -> None:
+        (folder / "model.orbax-checkpoint-tmp").mkdir()
+        (folder / "model.orbax-checkpoint-tmp" / "array").touch()
+
+    with pytest.raises(OSError, match=r"model\.orbax-checkpoint-tmp is not finished"):
+        store(tmp_path).write(1, {}, save)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """A clock that moves where it is waited for, and what else happens then."""
+    now = itertools.count()
+    happens: list[Callable[[], object]] = []
+
+    def sleep(_: float) -> None:
+        for each in happens:
+            each()
+
+    monkeypatch.setattr(time, "monotonic", lambda: next(now) / 10)
+    monkeypatch.setattr(time, "sleep", sleep)
+    return happens
+
+
+def test_folder_is_quiet_once_nothing_was_written_for_a_second(
+    tmp_path: Path, clock: list[Callable[[], object]]
+) -> None:
+    left = [b"x"] * 30
+
+    def grow() -> None:
+        with (tmp_path / "weights").open("ab") as file:
+            file.write(left.pop() if left else b"")
+
+    clock.append(grow)
+    leaving._wait_until_quiet(tmp_path)
+    assert (tmp_path / "weights").stat().st_size == 30
+
+
+def test_folder_that_never_stops_to_grow_is_refused(
+    tmp_path: Path, clock: list[Callable[[], object]]
+) -> None:
+    numbers = itertools.count()
+
+    def grow() -> None:
+        (tmp_path / str(next(numbers))).touch()
+
+    clock.append(grow)
+    with pytest.raises(OSError, match="still grows after 120 s"):
+        leaving._wait_until_quiet(tmp_path)
+
+
+SCRIPT = """
+import sys, threading
+from shunter import train
+from shunter.train.leaving import leave_at_once
+is_ending = threading.Event()
+def write():
+    is_ending.wait()
+    open(sys.argv[1], "w").write("whole")
+class Pool:
+    def __init__(self):
+        from concurrent.futures import ThreadPoolExecutor
+        ThreadPoolExecutor(1).submit(write)
+{"thread": lambda: threading.Thread(target=write).start(), "pool": Pool}[sys.argv[2]]()
+try:
+    leave_at_once()
+finally:
+    is_ending.set()  # the interpreter ends as it does, after this thread
+"""
+
+
+@pytest.mark.parametrize("kind", ["thread", "pool"])
+def test_run_leaves_after_what_still_writes(tmp_path: Path, kind: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "weights"), kind], check=False, timeout=60
+    )
+    assert ran.returncode == channel.EXIT_SUSPENDED
+    assert (tmp_path / "weights").read_text() == "whole"
