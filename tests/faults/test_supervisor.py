@@ -260,6 +260,17 @@ def test_job_that_never_suspends_runs_on(machine: Machine) -> None:
     assert (status["code"], status["suspended"]) == (0, False)
 
 
+@pytest.mark.parametrize(("mode", "is_suspended"), [("never", False), ("cooperative", True)])
+def test_exit_75_unasked_is_a_failure_of_who_is_never_suspended(
+    machine: Machine, mode: str, *, is_suspended: bool
+) -> None:
+    order = machine.order("raise SystemExit(75)", ranks=2)
+    order["suspend"]["mode"] = mode
+    machine.starts(order)
+    status = machine.status()
+    assert (status["code"], status["suspended"]) == (75, is_suspended)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
 def test_job_runs_as_its_user_and_dies_with_its_supervisor(machine: Machine) -> None:
     nobody = {"uid": 65534, "gid": 65534, "groups": []}

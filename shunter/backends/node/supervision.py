@@ -255,11 +255,16 @@ class Supervision:
             code = self.codes[rank] = exit_code(wait_status)
             if not self.living or self.why:
                 continue
-            if code == EXIT_SUSPENDED:  # one rank left by itself: the gang leaves with it
+            if self._has_left(code):  # one rank left by itself: the gang leaves with it
                 self.suspend("cooperative")
             elif code:
                 self.failed = code  # what the others end with follows from it
                 self.terminate("rank", float(self.order["grace_s"]))
+
+    def _has_left(self, code: int) -> bool:
+        """Say whether a rank left to go on later; in mode `never` only for Slurm."""
+        may_leave = self.order["suspend"]["mode"] != "never" or self.is_terminated
+        return code == EXIT_SUSPENDED and may_leave
 
     def _obey(self, order: Command) -> None:
         if order["do"] == "turns":  # of another supervisor: somebody comes or goes
@@ -333,7 +338,7 @@ class Supervision:
         signalled = self.stage == "signal" and code == 128 + self.order["suspend"]["signal"]
         stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
-        saved = code == EXIT_SUSPENDED or (self.saved and code != 0)
+        saved = self._has_left(code) or (self.saved and code != 0)
         suspended = self.why in ("", "suspend") and (saved or stopped)
         if self.is_terminated and self.why in ("", "suspend", "rank"):
             # Slurm ends a job by SIGTERM to all its processes, ranks included: it did not fail.
