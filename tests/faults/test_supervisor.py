@@ -332,6 +332,32 @@ def test_ranks_leave_together(machine: Machine) -> None:
     assert machine.status()["codes"] == [75, 75, 75]
 
 
+def test_rank_of_a_gang_runs_only_once_all_servers_have_started(machine: Machine) -> None:
+    order = machine.order(LEAVES, ranks=2, awaits_others=True)
+    machine.starts(order)
+    record = attempts.probe(str(machine.folder()))
+    assert record["state"] == "running"
+    living = [pid for pid, parent in processes().items() if parent == machine.supervisor()]
+    assert len(living) == 2
+    machine.sends("go")
+    machine.sends("go")  # a scheduler that was gone meanwhile says it again
+    for rank in range(2):
+        machine.said("up", rank=rank)
+    machine.sends("suspend", mode="cooperative")
+    assert machine.status()["codes"] == [75, 75]
+
+
+@pytest.mark.parametrize("do", ["suspend", "terminate"])
+def test_rank_that_never_ran_its_program_leaves_without_it(machine: Machine, do: str) -> None:
+    order = machine.order("print('ran', flush=True)", ranks=2, awaits_others=True)
+    order["suspend"]["cooperative_s"] = 60.0
+    machine.starts(order)
+    machine.sends(do, mode="cooperative")
+    status = machine.status()
+    assert (status["codes"], status["suspended"]) == ([143, 143], do == "suspend")
+    assert [(machine.folder() / f"stdout.{rank}").read_text() for rank in range(2)] == ["", ""]
+
+
 def test_failure_of_one_rank_ends_the_gang(machine: Machine) -> None:
     program = f"import os\nif os.environ['RANK'] == '1': raise SystemExit(4)\n{SLEEPS}"
     machine.starts(machine.order(program, ranks=2))

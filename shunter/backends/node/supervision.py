@@ -29,7 +29,7 @@ from shunter.backends.node.processes.reaper import (
     kill_remaining,
     remaining,
 )
-from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
+from shunter.backends.node.ranks import EXIT_SUSPENDED, Gate, exit_code, gang_code
 from shunter.backends.node.records import catches, count_in, create_private, fifo, kill, put, tell
 from shunter.backends.node.sampling import Sampling
 from shunter.backends.node.shares.cgroups import close_group, held_to, kills
@@ -55,7 +55,7 @@ class Supervision:
         self.codes: list[int | None] = [None] * len(order["ranks"])
         self.stages: list[tuple[str, float]] = []
         self.stage, self.asked, self.due_s = "", "", 0.0
-        self.why, self.failed, self.saved = "", 0, False
+        self.why, self.failed, self.saved, self.is_terminated = "", 0, False, False
         limits = order.get("heartbeat")
         self.heartbeat = None
         if limits:
@@ -66,7 +66,6 @@ class Supervision:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.is_terminated = False
         signal.signal(signal.SIGTERM, lambda *_: self._leave())
         user = order.get("user")
         self.traces: AttemptFiles | None = None
@@ -80,6 +79,7 @@ class Supervision:
         self.stopping = Stopping(self._left, self.note)
         self.turns = Turns(root, order, lambda: family(order.get("cgroup")), self.note)
         ranks = range(len(order["ranks"]))
+        self.gate = Gate(len(ranks), is_open=not order.get("awaits_others"))
         self.times = Times(folder, len(ranks))
         self.writes = Writes(f"{folder}/{name}.{rank}" for rank in ranks for name in STREAMS)
         self.looked_s = time.monotonic()
@@ -127,8 +127,8 @@ class Supervision:
         if self.why or mode == "never":
             return
         limits = self.order["suspend"]
-        # One that is only stopped would keep its GPUs: `stop` needs the next stronger mode at once.
-        first = STRONGER.index(mode) if mode in STRONGER else STRONGER.index("restart")
+        # One that is only stopped would keep its GPUs, and one held at its gate answers nothing.
+        first = STRONGER.index(mode if mode in STRONGER and self.gate.is_open else "restart")
         self.asked = mode
         limits_s = (limits["cooperative_s"], limits["signal_s"], limits["restart_s"])
         stages = [(STRONGER[each], float(limits_s[each])) for each in range(first, len(STRONGER))]
@@ -282,6 +282,8 @@ class Supervision:
             self.terminate("terminate", float(self.order["grace_s"]))
         elif do == "fence":
             self.terminate("fence", None)
+        elif do == "go":
+            self.gate.open()
         elif do == "turn":
             self.turns.obey(order)
         elif do == "slice":
