@@ -236,6 +236,7 @@ class World:
     slicing: Slicing = NO_SLICING
     decentralised: Decentralised | None = None
     full_waits: bool = True
+    bounds_departures: bool = False
 
     def backend(self) -> SimulatedBackend:
         """Return the world behind the port."""
@@ -267,6 +268,7 @@ class World:
             takes_turns=bool(self.slicing.quantum_us),
             decentralised=self.decentralised,
             full_waits=self.full_waits,
+            bounds_departures=self.bounds_departures,
         )
 
     def scheduler(

@@ -3,9 +3,10 @@
 A job whose launch failed so many times fails. An attempt that failed by itself, of a job with
 retries, waits as long. One whose attempts are lost soon after they began, again and again, waits in
 the same way from the second loss on, and never fails of it: that is counted by the scheduler at
-work, not in its state. To the policies it is a job on hold, which the scheduler puts there and
-takes from there itself; so no policy needs to know of it. `back_at_us` is part of the state: a
-scheduler that starts anew goes on waiting where the last one stopped.
+work, not in its state. Attempts that leave unasked wait as well (core/reactor/departures.py). To
+the policies it is a job on hold, which the scheduler puts there and takes from there itself; so no
+policy needs to know of it. `back_at_us` is part of the state: a scheduler that starts anew goes on
+waiting where the last one stopped.
 """
 
 from collections.abc import Mapping

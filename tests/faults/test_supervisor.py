@@ -260,6 +260,17 @@ def test_job_that_never_suspends_runs_on(machine: Machine) -> None:
     assert (status["code"], status["suspended"]) == (0, False)
 
 
+@pytest.mark.parametrize(("mode", "is_suspended"), [("never", False), ("cooperative", True)])
+def test_exit_75_unasked_is_a_failure_of_who_is_never_suspended(
+    machine: Machine, mode: str, *, is_suspended: bool
+) -> None:
+    order = machine.order("raise SystemExit(75)", ranks=2)
+    order["suspend"]["mode"] = mode
+    machine.starts(order)
+    status = machine.status()
+    assert (status["code"], status["suspended"]) == (75, is_suspended)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
 def test_job_runs_as_its_user_and_dies_with_its_supervisor(machine: Machine) -> None:
     nobody = {"uid": 65534, "gid": 65534, "groups": []}
@@ -319,6 +330,32 @@ def test_ranks_leave_together(machine: Machine) -> None:
         machine.said("up", rank=rank)
     machine.sends("suspend", mode="cooperative")
     assert machine.status()["codes"] == [75, 75, 75]
+
+
+def test_rank_of_a_gang_runs_only_once_all_servers_have_started(machine: Machine) -> None:
+    order = machine.order(LEAVES, ranks=2, awaits_others=True)
+    machine.starts(order)
+    record = attempts.probe(str(machine.folder()))
+    assert record["state"] == "running"
+    living = [pid for pid, parent in processes().items() if parent == machine.supervisor()]
+    assert len(living) == 2
+    machine.sends("go")
+    machine.sends("go")  # a scheduler that was gone meanwhile says it again
+    for rank in range(2):
+        machine.said("up", rank=rank)
+    machine.sends("suspend", mode="cooperative")
+    assert machine.status()["codes"] == [75, 75]
+
+
+@pytest.mark.parametrize("do", ["suspend", "terminate"])
+def test_rank_that_never_ran_its_program_leaves_without_it(machine: Machine, do: str) -> None:
+    order = machine.order("print('ran', flush=True)", ranks=2, awaits_others=True)
+    order["suspend"]["cooperative_s"] = 60.0
+    machine.starts(order)
+    machine.sends(do, mode="cooperative")
+    status = machine.status()
+    assert (status["codes"], status["suspended"]) == ([143, 143], do == "suspend")
+    assert [(machine.folder() / f"stdout.{rank}").read_text() for rank in range(2)] == ["", ""]
 
 
 def test_failure_of_one_rank_ends_the_gang(machine: Machine) -> None:

@@ -54,8 +54,10 @@ Logs of earlier versions do not say it, and are decided again as they were.
 REACTOR = "reactor"
 """The key of a live record by which all that follows from facts is in the log.
 
-Its value is the version of what follows. Logs of earlier versions do not have it.
+Its value is the version of what follows: since 2, jobs fail that leave too often without progress.
+Logs of earlier versions do not have it, or a lower one, and are verified as they were.
 """
+_REACTIONS, _BOUND_DEPARTURES = 2, 2
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: Mapping[str, obj
         }
         if loaded.config.backend.launches_wait:
             document["backend"]["launches_wait"] = True
-        document[REACTOR] = 1
+        document[REACTOR] = _REACTIONS
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -235,6 +237,7 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         learns_tolerance=learns_tolerance(config),
         decentralised=section.scheme,
         full_waits=loaded.chosen_params.full_waits,
+        bounds_departures=config.backend.is_live,
     )
     return PolicyRuntime(policy, rules)
 
@@ -318,6 +321,7 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             learns_tolerance=section.learns(is_measured=bool(section.topology.learn)),
             decentralised=section.scheme,
             full_waits=document.get(FULL_WAITS, False),
+            bounds_departures=document.get(REACTOR, 0) >= _BOUND_DEPARTURES,
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error

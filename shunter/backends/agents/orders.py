@@ -10,7 +10,7 @@ from msgspec import Struct
 __all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Shares", "Slicing", "Suspend"]
 
 
-Do = Literal["suspend", "terminate", "fence", "stop", "continue", "slice"]
+Do = Literal["go", "suspend", "terminate", "fence", "stop", "continue", "slice"]
 
 
 class Rank(Struct, frozen=True, kw_only=True):
@@ -78,7 +78,8 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `time_limit_s` is for who hands it to a batch system: supervisors keep no time limits.
     An agent finds out itself who `user_name` is, and which control group is to hold the attempt.
     Without `shares` it is held to `memory_mb` at most, and to the CPUs of its ranks. If it
-    `is_bound`, it ends with whoever starts its supervisor.
+    `is_bound`, it ends with whoever starts its supervisor. If it `awaits_others`, its ranks run
+    their program only once it is told to `go`.
     """
 
     job: str
@@ -100,6 +101,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shares: Shares | None = None
     is_bound: bool = False
     slicing: Slicing | None = None
+    awaits_others: bool = False
 
 
 class Command(Struct, frozen=True, kw_only=True, omit_defaults=True):

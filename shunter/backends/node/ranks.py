@@ -26,6 +26,28 @@ EXIT_NOT_RUN = 127
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
+class Gate:
+    """Keeps ranks from their program until all servers of a gang have started.
+
+    Bytes open it, one for each rank: the end of the file would also mean that the supervisor died.
+    """
+
+    def __init__(self, ranks: int, *, is_open: bool) -> None:
+        self.is_open, self._ranks = is_open, ranks
+        self.reader, self._writer = (-1, -1) if is_open else os.pipe()
+
+    def open(self) -> None:
+        """Let the ranks run."""
+        if not self.is_open:
+            self.is_open = True
+            os.write(self._writer, b"." * self._ranks)
+
+    def wait(self) -> None:
+        """Wait in a rank until it may run; raise ValueError if it never may."""
+        if self.reader >= 0 and not os.read(self.reader, 1):
+            raise ValueError("its supervisor is gone")
+
+
 def adopt_orphans() -> None:
     """Become the parent of what forks away below this process."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -71,7 +93,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def spawn(folder: str, order: Order, number: int, lock: int) -> int:
+def spawn(folder: str, order: Order, number: int, lock: int, gate: Gate) -> int:
     """Start one rank, whose failure to start is an exit like any other."""
     parent = os.getpid()
     pid = os.fork()
@@ -81,9 +103,10 @@ def spawn(folder: str, order: Order, number: int, lock: int) -> int:
         return pid
     rank = order["ranks"][number]
     try:
-        _become_rank(folder, order, number, lock, parent)
+        _become_rank(folder, order, number, (lock, gate.reader), parent)
         if order.get("slicing"):  # until its first turn
             os.kill(os.getpid(), signal.SIGSTOP)
+        gate.wait()
         _execute(rank["argv"])
     except (OSError, KeyError, IndexError, ValueError) as error:
         said = f"shunter: cannot run {rank['argv']}: {error}\n"
@@ -128,7 +151,9 @@ def gang_code(codes: list[int]) -> int:
     return failed[0] if failed else max(codes)
 
 
-def _become_rank(folder: str, order: Order, number: int, lock: int, parent: int) -> None:
+def _become_rank(
+    folder: str, order: Order, number: int, kept: tuple[int, int], parent: int
+) -> None:
     """Take the session, files, CPUs, user and environment of a rank."""
     rank, user = order["ranks"][number], order.get("user")
     os.setsid()
@@ -137,13 +162,13 @@ def _become_rank(folder: str, order: Order, number: int, lock: int, parent: int)
     group = order.get("cgroup")
     if group:
         enter(group)
-    fcntl.fcntl(lock, fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
+    fcntl.fcntl(kept[0], fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
     signal.set_wakeup_fd(-1)
     for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(caught, signal.SIG_DFL)
     if rank.get("cpus"):
         _bind(rank["cpus"])
-    close_all_but(lock)
+    close_all_but(*kept)
     if user is not None:
         os.setgroups(user["groups"])
         os.setgid(user["gid"])

@@ -29,7 +29,7 @@ from shunter.backends.node.processes.reaper import (
     kill_remaining,
     remaining,
 )
-from shunter.backends.node.ranks import EXIT_SUSPENDED, exit_code, gang_code
+from shunter.backends.node.ranks import EXIT_SUSPENDED, Gate, exit_code, gang_code
 from shunter.backends.node.records import catches, count_in, create_private, fifo, kill, put, tell
 from shunter.backends.node.sampling import Sampling
 from shunter.backends.node.shares.cgroups import close_group, held_to, kills
@@ -55,7 +55,7 @@ class Supervision:
         self.codes: list[int | None] = [None] * len(order["ranks"])
         self.stages: list[tuple[str, float]] = []
         self.stage, self.asked, self.due_s = "", "", 0.0
-        self.why, self.failed, self.saved = "", 0, False
+        self.why, self.failed, self.saved, self.is_terminated = "", 0, False, False
         limits = order.get("heartbeat")
         self.heartbeat = None
         if limits:
@@ -66,7 +66,6 @@ class Supervision:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.is_terminated = False
         signal.signal(signal.SIGTERM, lambda *_: self._leave())
         user = order.get("user")
         self.traces: AttemptFiles | None = None
@@ -80,6 +79,7 @@ class Supervision:
         self.stopping = Stopping(self._left, self.note)
         self.turns = Turns(root, order, lambda: family(order.get("cgroup")), self.note)
         ranks = range(len(order["ranks"]))
+        self.gate = Gate(len(ranks), is_open=not order.get("awaits_others"))
         self.times = Times(folder, len(ranks))
         self.writes = Writes(f"{folder}/{name}.{rank}" for rank in ranks for name in STREAMS)
         self.looked_s = time.monotonic()
@@ -127,8 +127,8 @@ class Supervision:
         if self.why or mode == "never":
             return
         limits = self.order["suspend"]
-        # One that is only stopped would keep its GPUs: `stop` needs the next stronger mode at once.
-        first = STRONGER.index(mode) if mode in STRONGER else STRONGER.index("restart")
+        # One that is only stopped would keep its GPUs, and one held at its gate answers nothing.
+        first = STRONGER.index(mode if mode in STRONGER and self.gate.is_open else "restart")
         self.asked = mode
         limits_s = (limits["cooperative_s"], limits["signal_s"], limits["restart_s"])
         stages = [(STRONGER[each], float(limits_s[each])) for each in range(first, len(STRONGER))]
@@ -255,11 +255,16 @@ class Supervision:
             code = self.codes[rank] = exit_code(wait_status)
             if not self.living or self.why:
                 continue
-            if code == EXIT_SUSPENDED:  # one rank left by itself: the gang leaves with it
+            if self._has_left(code):  # one rank left by itself: the gang leaves with it
                 self.suspend("cooperative")
             elif code:
                 self.failed = code  # what the others end with follows from it
                 self.terminate("rank", float(self.order["grace_s"]))
+
+    def _has_left(self, code: int) -> bool:
+        """Say whether a rank left to go on later; in mode `never` only for Slurm."""
+        may_leave = self.order["suspend"]["mode"] != "never" or self.is_terminated
+        return code == EXIT_SUSPENDED and may_leave
 
     def _obey(self, order: Command) -> None:
         if order["do"] == "turns":  # of another supervisor: somebody comes or goes
@@ -277,6 +282,8 @@ class Supervision:
             self.terminate("terminate", float(self.order["grace_s"]))
         elif do == "fence":
             self.terminate("fence", None)
+        elif do == "go":
+            self.gate.open()
         elif do == "turn":
             self.turns.obey(order)
         elif do == "slice":
@@ -333,7 +340,7 @@ class Supervision:
         signalled = self.stage == "signal" and code == 128 + self.order["suspend"]["signal"]
         stopped = self.why == "suspend" and (self.stage in ("restart", "kill") or signalled)
         # A launcher between us and what saved (torchrun) turns its 75 into a failure of its own.
-        saved = code == EXIT_SUSPENDED or (self.saved and code != 0)
+        saved = self._has_left(code) or (self.saved and code != 0)
         suspended = self.why in ("", "suspend") and (saved or stopped)
         if self.is_terminated and self.why in ("", "suspend", "rank"):
             # Slurm ends a job by SIGTERM to all its processes, ranks included: it did not fail.

@@ -157,7 +157,7 @@ def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, i
         _reply(answer, {"answer": "failed", "cause": f"its supervisor cannot work: {error}"})
         return
     for number in range(len(order["ranks"])):
-        supervision.living[spawn(folder, order, number, lock)] = number
+        supervision.living[spawn(folder, order, number, lock, supervision.gate)] = number
     failpoint("attempt spawned")
     os.close(lock)
     _let_none_follow(root, order)

@@ -108,6 +108,7 @@ def orders_for(
         name: replace(
             _order(effect, limits, owner, by_agent[name], tuple(own), port, held.get(name)),
             slicing=_slicing_on(by_agent[name], slicing, effect.allocation),
+            awaits_others=len(ranks) > 1,
         )
         for name, own in ranks.items()
     }

@@ -53,7 +53,8 @@ class RoundRules:
     sized. `learns_tolerance`: what gangs measure becomes the curve of tolerance of their model.
     `decentralised`: job schedulers propose where gangs go. `keeps_homes`: jobs of a simulation that
     take turns keep their GPUs as live ones do. `full_waits`: a plan without classes also says why
-    those wait that lose their GPUs by it.
+    those wait that lose their GPUs by it. `bounds_departures`: a job whose attempts leave unasked
+    and without progress waits longer each time, and fails in the end.
     """
 
     round_us: int
@@ -73,6 +74,7 @@ class RoundRules:
     decentralised: Decentralised | None = None
     keeps_homes: bool = False
     full_waits: bool = False
+    bounds_departures: bool = False
 
     @property
     def reacts_as_live(self) -> bool:

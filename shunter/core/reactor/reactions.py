@@ -17,6 +17,7 @@ from shunter.core.backoff import LAUNCHES_MOST, Losses, backoff_us
 from shunter.core.intake.admission import Admission
 from shunter.core.planning.planner import RoundRules
 from shunter.core.proposals.approval import gang_reactions
+from shunter.core.reactor.departures import Departures
 from shunter.core.reactor.displacements import displacements
 from shunter.core.reactor.measured_placements import sample_reactions
 from shunter.core.reactor.timers import Due, Timers
@@ -39,6 +40,7 @@ from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
+    CheckpointSaved,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
@@ -104,6 +106,7 @@ class Reactor:
     """
 
     __slots__ = (
+        "_departures",
         "_losses",
         "_reactions",
         "_rules",
@@ -118,6 +121,7 @@ class Reactor:
         self._state = state
         self._rules = rules
         self._losses = Losses()
+        self._departures = Departures(state, rules)
         self.admission = Admission(state.cluster)
         self.timers = Timers(state, rules)
         self.gone_us: int | None = None
@@ -137,6 +141,7 @@ class Reactor:
             **gang_reactions(state, rules),
             **sample_reactions(state, rules),
             **({AttemptStarted: self._started} if rules.launches_wait else {}),
+            **({CheckpointSaved: self._departures.saved} if rules.bounds_departures else {}),
         }
         self.kinds = frozenset(self._reactions)
 
@@ -309,11 +314,11 @@ class Reactor:
         return (JobHeld(fact.at_us, job.job_id, BACKING_OFF, until_us),)
 
     def _gpus_released(self, fact: GpusReleased, before: None) -> Sequence[Event]:
-        """End a job whose attempt had ended."""
+        """End a job whose attempt had ended, or that left too often without progress."""
         job, gone_us = self._state.jobs[fact.job_id], self.gone_us
         self.gone_us = None
         if job.phase is not ENDING:
-            return ()
+            return self._departures.released(job, fact.at_us)
         return (self.end_of(job, fact.at_us, job.exit_code, gone_us),)
 
     def _suspended(self, fact: JobSuspended, before: Before) -> Sequence[Event]:
@@ -321,10 +326,7 @@ class Reactor:
 
         So a job that always leaves at once is not launched again as fast as the machine can.
         """
-        job = self._state.jobs[fact.job_id]
-        if before.phase is RUNNING and not job.is_on_hold:
-            return (JobHeld(fact.at_us, job.job_id, BACKING_OFF),)
-        return ()
+        return self._departures.left(fact, before.began_us) if before.phase is RUNNING else ()
 
     def _attempt_lost(self, fact: AttemptLost, before: Before) -> Sequence[Event]:
         """End a job that was about to; one that is lost again and again waits.

@@ -27,7 +27,7 @@ CLAUSES = {
     "node_lost": "too few GPUs are in service",
     "node_drained": "too few GPUs are in service",
     "gpus_taken": "others hold too many of the GPUs",
-    "backing_off": "its last launch failed or was lost; it is tried again",
+    "backing_off": "its last attempt failed, was lost or left by itself; it is tried again",
     "checkpoint_unreachable": "its checkpoint lies on a server that does not answer",
     "split_kept": "free GPUs are not split over servers as its checkpoints are",
     "displaced": "others have what it was to start on; the next round decides",

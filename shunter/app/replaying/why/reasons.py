@@ -19,11 +19,13 @@ from shunter.app.replaying.why.timeline import is_displacement
 from shunter.core.cluster import Cluster
 from shunter.core.fold.checkpoints import awaited, out_of_reach
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobHeld
+from shunter.events.facts.execution import AttemptLost, JobSuspended, LaunchFailed
+from shunter.events.facts.jobs import JobHeld, JobRetried
 from shunter.events.values.causes import HEIGHT_MOST
 from shunter.events.values.reasons import Reason, Wait
 
 TASKS_NAMED = 8
+_ATTEMPT_ENDS = (LaunchFailed, AttemptLost, JobRetried)
 
 
 def reason_in_words(found: Explanation, evidence: Wait) -> str:
@@ -107,6 +109,26 @@ def _held(found: Explanation, evidence: Wait) -> str:
     event = by[-1].event if by else None
     who = f" by {event.by}" if isinstance(event, JobHeld) and event.by else ""
     return f"it was put on hold{who} at {clock(event.at_us)}" if event else "it is on hold"
+
+
+def _backing_off(found: Explanation, evidence: Wait) -> str:
+    """Return what became of the last attempt, after which the next one waits."""
+    events = [own.event for own in found.story.own]
+    ends = [event for event in events if isinstance(event, (*_ATTEMPT_ENDS, JobSuspended))]
+    last = ends[-1] if ends else None
+    if last is None or isinstance(last, LaunchFailed | AttemptLost):
+        return "its last launch failed or was lost, and the next one waits a while"
+    at = clock(last.at_us)
+    if isinstance(last, JobRetried):
+        return f"its last attempt failed at {at}, and the next one waits a while"
+    if last.cause:
+        return f"its last attempt was suspended at {at} ({last.cause}), and the next one waits"
+    held = [event for event in events if isinstance(event, JobHeld)]
+    again = "again and again, without progress, so the next one waits longer each time"
+    return (
+        f"its last attempt left by itself at {at}, with exit code 75: "
+        f"{again if held and held[-1].until_us is not None else 'the next one waits a while'}"
+    )
 
 
 def _pinned(found: Explanation, evidence: Wait) -> str:
@@ -240,9 +262,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.dependency: _dependency,
     Reason.array_limit: _array,
     Reason.held: _held,
-    Reason.backing_off: lambda _found, _: (
-        "its last launch failed or was lost, and the next one waits a while"
-    ),
+    Reason.backing_off: _backing_off,
     Reason.node_lost: _lost,
     Reason.node_drained: _lost,
     Reason.gpus_taken: _taken,

@@ -163,7 +163,7 @@ def how_ended(found: Explanation, run: Run) -> str:
     if isinstance(event, AttemptLost | LaunchFailed):
         return f"lost: {event.cause}"
     if isinstance(event, JobSuspended):
-        return f"suspended: {event.cause}"
+        return f"suspended: {event.cause}" if event.cause else "left by itself"
     if isinstance(event, JobRetried):
         return "failed, to be tried again"
     if isinstance(event, JobFinished):
@@ -213,7 +213,8 @@ def _ended(found: Explanation) -> str:
     if isinstance(event, JobFailed):
         code = "" if event.exit_code is None else f" with code {event.exit_code}"
         what = "hit its time limit" if event.cause == "timeout" else f"failed{code}"
-        return f"{what} at {at}, {split}"
+        why = "" if event.cause in ("timeout", "exit") else f" ({event.cause})"
+        return f"{what}{why} at {at}, {split}"
     assert isinstance(event, JobCancelled), "there is no other end"
     cause = f" ({event.cause})" if event.cause and event.cause != "cancelled" else ""
     asked = [own.event for own in found.story.own if isinstance(own.event, JobCancelRequested)]

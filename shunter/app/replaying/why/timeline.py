@@ -136,7 +136,7 @@ class _Timeline:
         ends = isinstance(event, _ENDS)
         if isinstance(event, AllocationChanged) and self._runs_since is not None:
             self._told_to_leave = own
-        if isinstance(event, JobSuspended) and event.cause:
+        if isinstance(event, JobSuspended):
             self._told_to_leave = self._told_to_leave or own
         if isinstance(event, AllocationLearned):
             self._where = event.allocation

@@ -106,10 +106,7 @@ class Turn(TypedDict):
 
 
 class Order(TypedDict):
-    """What the supervisor of an attempt is started with; see `supervisor`.
-
-    With `is_bound` nothing of it outlives the process that starts its supervisor.
-    """
+    """What a supervisor is started with; `agents/orders.py` says what it means."""
 
     job: str
     attempt: int
@@ -132,6 +129,7 @@ class Order(TypedDict):
     heartbeat: NotRequired[HeartbeatLimits | None]
     seal: NotRequired[str]
     is_bound: NotRequired[bool]
+    awaits_others: NotRequired[bool]
 
 
 class Command(TypedDict):

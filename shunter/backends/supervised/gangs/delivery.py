@@ -29,6 +29,7 @@ async def deliver(
     That a part keeps other shares than it was to have is told, but for the instant.
     """
     try:
+        await _let_go(gang, agents)
         for name, order in gang.due().items():
             agent, part = agents[name], gang.parts[name]
             if not agent.is_up:
@@ -48,6 +49,24 @@ async def deliver(
         return  # the next look, or the return of the agent, gives it again
     finally:
         gang.is_delivering = False
+
+
+async def _let_go(gang: Gang, agents: Mapping[NodeName, NodeAgent]) -> None:
+    """Let ranks run, now that all parts have started.
+
+    All are told at once, so that none runs for long alone. A part that does not hear of it waits
+    until its agent answers, or is lost with the others.
+    """
+
+    async def tell(name: NodeName) -> None:
+        with suppress(BackendError):
+            await _send(gang, gang.parts[name], agents[name], "go")
+            agents[name].look(gang.watch.job_id, gang.watch.attempt)
+
+    async with anyio.create_task_group() as tasks:
+        for name in gang.goes_due():
+            if agents[name].is_up:
+                tasks.start_soon(tell, name)
 
 
 async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every_s: float) -> None:

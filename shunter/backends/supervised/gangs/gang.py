@@ -1,7 +1,8 @@
 """A gang: one attempt whose parts run on several nodes, each under a supervisor of its own.
 
 It is told of as one: it has started once all parts have, and is over once all parts are. It runs
-whole or not at all: what ends one part ends the others, by the weakest means that fits.
+whole or not at all: no rank runs its program before the supervisors of all parts have said that
+they have started, and what ends one part ends the others, by the weakest means that fits.
 """
 
 import dataclasses
@@ -69,9 +70,9 @@ class Part:
     `is_refused` once the host has said that it will not start it. `is_gone` says that its host is
     lost, `is_cut_off` that it has told nothing since it ceased to answer. `ordered` is the
     strongest order its supervisor has taken; `stance` is what it took last of `stop` and
-    `continue`; `shares` are those it was told last, `has` those that it took last; `turns` are how
-    it was told last to take turns. `unread` are notes of its journal that were not told yet,
-    `nodes` the servers of the gang that it is on.
+    `continue`, `goes` whether it took that its ranks may run; `shares` are those it was told last,
+    `has` those that it took last; `turns` are how it was told last to take turns. `unread` are
+    notes of its journal that were not told yet, `nodes` the servers of the gang that it is on.
     """
 
     record: Known | None = None
@@ -83,6 +84,7 @@ class Part:
     is_cut_off: bool = False
     ordered: str = ""
     stance: str = ""
+    goes: bool = False
     shares: Shares | None = None
     has: Shares | None = None
     turns: PartTurns | None = None
@@ -105,7 +107,9 @@ class Part:
 
     def take(self, order: str) -> None:
         """Note an order that its supervisor has taken."""
-        if order in STRENGTH:
+        if order == "go":
+            self.goes = True
+        elif order in STRENGTH:
             self.ordered = order
         else:
             self.stance = order
@@ -223,6 +227,17 @@ class Gang:
             if STRENGTH.index(part.ordered) < STRENGTH.index(wanted)
         }
 
+    def goes_due(self) -> list[NodeName]:
+        """Return the parts whose ranks may run, and have not been told so.
+
+        They may once all parts have started. What an earlier term said nobody knows: it is said
+        again.
+        """
+        parts = self.parts
+        if len(parts) < 2 or self._wanted() or any(not part.started for part in parts.values()):
+            return []
+        return [name for name, part in parts.items() if part.state == "running" and not part.goes]
+
     def shares_due(self) -> dict[NodeName, Shares]:
         """Return the shares that parts are yet to be held to, if they may stay."""
         if not self.shares or self._wanted():
@@ -257,7 +272,7 @@ class Gang:
     @property
     def is_owed(self) -> bool:
         """Whether a part is yet to be given anything."""
-        return bool(self.due() or self.shares_due() or self.turns_due())
+        return bool(self.due() or self.goes_due() or self.shares_due() or self.turns_due())
 
     def _wanted(self) -> str:
         """Return the strongest order to leave; nothing if it may stay."""
@@ -292,6 +307,8 @@ def told_of(gang: Gang, inbox: Inbox, drain: str = "") -> Iterator[Stamped]:
         drain: why its servers are about to go, where one does: the cause if it has left.
     """
     watch, known = gang.watch, merged(gang)
+    if gang.goes_due() and not watch.told_start:
+        return  # it starts once its ranks may run
     if known.status is not None:
         cause = "" if gang.asked else known.cause or drain
         known = dataclasses.replace(known, cause=cause)

@@ -272,6 +272,26 @@ async def test_gang_is_lost_as_a_whole_with_one_of_its_hosts(network: Network) -
     assert sum(bench.runs().values()) == 5
 
 
+async def test_no_rank_of_a_gang_runs_while_a_host_has_not_said_that_it_started(
+    network: Network,
+) -> None:
+    """One host hears nothing of its start: the other holds its rank back."""
+    bench, farm = network
+    async with bench.opened(heartbeat_deadline_s=2.0) as backend:
+        farm.drop("n1")
+        await order(backend, bench.launching("n0", "n1", work_s=0.0))
+        told = await seen_until(backend, NodeLost)
+        told += await rest(backend, 1.0)
+        assert bench.runs() == {}
+        assert not any(is_of(seen, AttemptStarted) for seen in told)
+        farm.undrop("n1")
+        await seen_until(backend, NodeReachable)
+        await order(backend, bench.launching("n0", "n1", attempt=2, work_s=0.1))
+        await seen_until(backend, AttemptExited)
+    assert sum(bench.runs().values()) == 2
+    bench.assert_nothing_twice()
+
+
 async def test_connection_that_is_cut_off_and_comes_back_at_once_is_not_told(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from shunter.app.api.documents.job_history import history_of
 from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.sentences import headline, how_ended
+from shunter.app.replaying.why.sentences import details, headline, how_ended
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.planning.planner import RoundRules
+from shunter.core.reactor.departures import DEPARTURES_MOST
 from shunter.events import Event
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
@@ -53,6 +54,29 @@ def test_attempt_that_slurm_ended_is_told_with_its_cause() -> None:
     history = history_of([event for event in events if getattr(event, "job_id", "") == J0])
     assert history is not None
     assert history.attempts[0].document(str)["ended_by"] == f"suspended: {CAUSE}"
+
+
+def test_who_leaves_unasked_again_and_again_is_told_so_and_not_that_its_launch_failed() -> None:
+    chosen = policy()
+    world = World(servers=servers(4), is_live=True, bounds_departures=True)
+    core, events = world.scheduler(chosen, instant=False)
+    events += core.step(0, [SubmitJob(0, J0, job_spec(4))])[0]
+    said, ended = [], [""]
+    for attempt in range(1, DEPARTURES_MOST + 1):
+        now_us = core.deadline_us(core.state.now_us) or 0 if attempt > 1 else 0
+        events += core.step(now_us, ())[0]
+        events += core.step(now_us, [AttemptStarted(now_us, J0, attempt)])[0]
+        left: list[Input] = [JobSuspended(now_us, J0, attempt), GpusReleased(now_us, J0, attempt)]
+        events += core.step(now_us, left)[0]
+        found = asyncio.run(asked(Recorded(list(events), rebuilt(chosen, core.rules)), J0, None))
+        said.append([headline(found), *details(found)])
+        ended = [how_ended(found, run) for run in found.runs]
+    once, again, *_, failed = [" ".join(lines) for lines in said]
+    assert "left by itself at T+00:00:00, with exit code 75: the next one waits a while" in once
+    assert "with exit code 75: again and again, without progress" in again
+    assert "failed (left 8 times in a row by itself (exit code 75) without progress)" in failed
+    assert ended[0] == "left by itself"
+    assert "launch failed" not in f"{once} {again} {failed}"
 
 
 @pytest.mark.parametrize(("by", "words"), [("ana", "held by ana"), ("", "held")])

@@ -55,6 +55,26 @@ def status_of(*records: Known) -> Status:
     return status
 
 
+def test_ranks_may_run_once_all_parts_have_started_and_the_start_is_told_after_that() -> None:
+    inbox, apart = Inbox(), gang(record(), record("starting"))
+    assert apart.goes_due() == []
+    apart.parts[NodeName("n1")].learn(record())
+    assert apart.goes_due() == ["n0", "n1"]
+    apart.parts[NodeName("n0")].take("go")
+    assert apart.goes_due() == ["n1"]
+    assert list(told_of(apart, inbox)) == []
+    apart.parts[NodeName("n1")].take("go")
+    assert apart.goes_due() == []
+    assert [type(fact(0)) for fact in told_of(apart, inbox)] == [AttemptStarted]
+
+
+def test_ranks_of_a_gang_that_is_to_leave_may_run_no_more() -> None:
+    apart = gang(record(), record())
+    apart.ask(Terminate(job_id(0), 1))
+    assert apart.goes_due() == []
+    assert gang(record()).goes_due() == []  # on one server nobody waits
+
+
 def test_gang_has_started_once_all_its_parts_have() -> None:
     assert merged(gang(record(), record("starting"))).started is None
     assert merged(gang(record(), None)).started is None
@@ -186,6 +206,9 @@ def test_what_one_part_says_is_told_after_all_have_started() -> None:
     assert list(told_of(both, inbox)) == []
     assert first.reading.durable == 0
     second.learn(record())
+    assert list(told_of(both, inbox)) == []  # nor does any rank run yet
+    first.take("go")
+    second.take("go")
     told = [type(stamped(7)) for stamped in told_of(both, inbox)]
     assert told == [AttemptStarted, TrainingStarted, CheckpointSaved]
 

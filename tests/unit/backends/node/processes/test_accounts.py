@@ -175,7 +175,7 @@ def test_rank_holds_no_fence_while_its_user_may_stop_it(
     order: Any = {"ranks": [rank], "user": STRANGERS, "seal": "", "cgroup": None}
     importlib.import_module("ctypes")  # as in a supervisor: the user may be unable to read it
     monkeypatch.setattr(os, "execvpe", lambda *_: time.sleep(60))
-    pid = ranks.spawn(str(tmp_path), order, 0, lock)
+    pid = ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True))
     try:
         status = Path(f"/proc/{pid}/status")
         wait_for(lambda: f"Uid:\t{STRANGER}\t{STRANGER}" in status.read_text(), "its user")

@@ -16,7 +16,7 @@ def said(folder: Path, *argv: str) -> str:
     rank = {"argv": list(argv), "env": {"PATH": "/usr/bin:/bin"}, "directory": str(folder)}
     order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
     try:
-        pid = ranks.spawn(str(folder), order, 0, lock)
+        pid = ranks.spawn(str(folder), order, 0, lock, ranks.Gate(1, is_open=True))
         _, status = os.waitpid(pid, 0)
     finally:
         os.close(lock)
@@ -53,7 +53,7 @@ def test_rank_whose_folder_is_gone_names_the_folder(tmp_path: Path) -> None:
     rank = {"argv": ["true"], "env": {}, "directory": gone}
     order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
     try:
-        os.waitpid(ranks.spawn(str(tmp_path), order, 0, lock), 0)
+        os.waitpid(ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True)), 0)
     finally:
         os.close(lock)
     assert f"No such file or directory: '{gone}'" in (tmp_path / "stderr.0").read_text()
