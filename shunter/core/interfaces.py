@@ -10,6 +10,7 @@ from shunter.core.view import View
 from shunter.events.facts.decisions import SolvedFact, Target
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
 
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]
@@ -115,6 +116,10 @@ class Backend(Protocol):
 
 class SimulatedWorld(Backend, Protocol):
     """A simulated cluster, as what other packages put around it sees it."""
+
+    @property
+    def arrivals(self) -> Sequence[tuple[int, JobId, JobSpec]]:
+        """Instant, id and specification of every job of the trace, in its order."""
 
     @property
     def arrives_us(self) -> int:

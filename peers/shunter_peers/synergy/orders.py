@@ -1,4 +1,4 @@
-"""In which order jobs are tried: the smallest key first, equals by arrival.
+"""In which order jobs are tried: the smallest key first, equals by arrival, then as they were.
 
 Those of `ftf` are the simulator's, which serves the job first that is best off: the opposite of
 finish-time fairness (section 5.3 of the description, points C3 to C7 and C15). Jobs that were left
@@ -23,10 +23,10 @@ Key = Callable[[PlayedJob, float, Totals], float]
 def ordered(
     jobs: Iterable[PlayedJob], order: Order, now_s: float, totals: Totals, *, is_fair: bool
 ) -> list[PlayedJob]:
-    """Return jobs, given by arrival, in the order in which they are tried.
+    """Return jobs in the order in which they are tried.
 
     Args:
-        jobs: all that can run.
+        jobs: all that can run, as the last round sorted them; then those that came since.
         order: which.
         now_s: the instant of the round.
         totals: what the cluster has.

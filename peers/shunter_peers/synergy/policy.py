@@ -43,7 +43,7 @@ class SynergyPolicy:
 
     name: str
     rules: Rules
-    version: str = "1"
+    version: str = "2"
     oracle: bool = False
     remembers: bool = True
 

@@ -23,7 +23,7 @@ from shunter_peers.synergy.optimum import Solver, place_optimally
 from shunter_peers.synergy.orders import Order, ordered
 from shunter_peers.synergy.servers import Placed, Servers
 
-__all__ = ["Rounds", "Rules", "Seat"]
+__all__ = ["Rounds", "Rules", "Seat", "first_round_s"]
 
 ROUND_S: Final = 300
 STARVED_S: Final = 1000 * 3600
@@ -59,6 +59,7 @@ class Seat:
 class Rounds:
     """The simulator at the end of a round.
 
+    `jobs` are in the order of the last round, then those that came since, as they came.
     The next one is played at `next_s`; None: no job has come yet, or all is over. `ending` are the
     jobs that end then, `seats` what each job has had since the last one. `over_s` is when it was
     over.
@@ -82,7 +83,7 @@ class Rounds:
         """Let a job, no wider than the cluster, be tried from the next round on."""
         self.jobs[job.job_id] = job
         if self.next_s is None and self.over_s is None:
-            self.next_s = ceil(job.arrival_s / ROUND_S) * ROUND_S or STATIC_START_S
+            self.next_s = first_round_s(job.arrival_s)
 
     def leave(self, job_id: JobId) -> None:
         """Forget a job that has ended otherwise."""
@@ -120,6 +121,7 @@ class Rounds:
         totals = self.gpus, count * server.cpus, count * server.memory_gb
         is_fair = rules.mechanism == "proportional"
         jobs = ordered(self.jobs.values(), rules.order, now_s, totals, is_fair=is_fair)
+        self.jobs = {job.job_id: job for job in jobs}  # sorted in place: ties stay as they are now
         for job in jobs:
             job.speedup = job.best_speedup
         if rules.order == "las" or rules.mechanism == "opt":
@@ -149,6 +151,11 @@ class Rounds:
         )
         if not job.left:
             self.ending.append(job_id)
+
+
+def first_round_s(arrival_s: float) -> int:
+    """Return when the first round is played, by the first arrival."""
+    return ceil(arrival_s / ROUND_S) * ROUND_S or STATIC_START_S
 
 
 def _selected(jobs: Sequence[PlayedJob], gpus: int) -> list[PlayedJob]:

@@ -5,7 +5,7 @@ lets a job end with the round in which its last iterations were credited. Nothin
 there reaches the simulated cluster, whose jobs would end by the durations of the trace.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,10 @@ from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId
 from shunter_peers.synergy.cluster import rounds_of
+from shunter_peers.synergy.event_queue import EventQueue
 from shunter_peers.synergy.jobs import SECOND_US, played_job
 from shunter_peers.synergy.policy import SynergyPolicy
-from shunter_peers.synergy.rounds import Rounds, Rules
+from shunter_peers.synergy.rounds import Rounds, Rules, first_round_s
 
 __all__ = ["SynergyBackend", "SynergyRounds"]
 
@@ -76,6 +77,11 @@ class SynergyBackend:
         self._attempts: dict[JobId, int] = {}
         self._arrived = 0
         self._now_us = 0
+        coming = [
+            (at_us, job_id) for at_us, job_id, spec in inside.arrivals if spec.gpus <= rounds.gpus
+        ]
+        first_us = coming[0][0] if coming else 0
+        self._queue = EventQueue(coming, first_round_s(first_us / SECOND_US))
 
     async def perform(self, effects: Sequence[Effect], now_us: int) -> None:
         """Note attempts; let only those end that are told to."""
@@ -92,18 +98,29 @@ class SynergyBackend:
         """Return what happens next: arrivals, and the ends of a round."""
         rounds = self._rounds
         while rounds.next_s is not None and rounds.next_s * SECOND_US <= self._now_us:
+            now_s = rounds.next_s
             rounds.play(self._rules)
+            self._queue.play(now_s, len(rounds.seats), rounds.next_s)
         ends_us = None
         if rounds.next_s is not None and rounds.ending:
             ends_us = rounds.next_s * SECOND_US
             until_us = ends_us if until_us is None else min(until_us, ends_us)
         self._now_us, told = await self._inside.observe(until_us, gather_us)
-        inputs = [self._looked_at(each) for each in told]
+        inputs = [self._looked_at(each) for each in self._in_order(told)]
         if self._now_us != ends_us:
             return self._now_us, inputs
         ends = [self._end(job_id, ends_us) for job_id in rounds.ending]
         come = [each for each in inputs if not isinstance(each, NothingComes | WorldEnded)]
         return ends_us, [*ends, *come]
+
+    def _in_order(self, told: Sequence[Input]) -> Iterator[Input]:
+        """Yield inputs of an instant, arrivals as the simulator's queue has them."""
+        places = {job_id: place for place, job_id in enumerate(self._queue.arrived(self._now_us))}
+        arrivals = [each for each in told if isinstance(each, SubmitJob)]
+        arrivals.sort(key=lambda each: places.get(each.job_id, len(places)))
+        in_order = iter(arrivals)
+        for each in told:
+            yield next(in_order) if isinstance(each, SubmitJob) else each
 
     def _looked_at(self, told: Input) -> Input:
         """Return an input; a job that arrives is tried in the rounds from now on.

@@ -46,6 +46,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
 )
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
 
 
 class SimulatedBackend:
@@ -117,6 +118,11 @@ class SimulatedBackend:
     def instant(self) -> bool:
         """Whether nothing takes any time here, and all work is time worked."""
         return self._world.instant
+
+    @property
+    def arrivals(self) -> Sequence[tuple[int, JobId, JobSpec]]:
+        """Instant, id and specification of every job of the trace, in its order."""
+        return [(job.submit_us, job.job_id, job.spec) for job in self._arrivals]
 
     @property
     def arrives_us(self) -> int:

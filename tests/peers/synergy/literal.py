@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from heapq import heappop, heappush
 from math import ceil, floor
 from pathlib import Path
 
@@ -19,6 +20,7 @@ ROUND = 300
 ORDERS = ("fifo", "srtf", "las", "ftf", "drf", "tetris")
 MECHANISMS = ("proportional", "tune", "greedy")
 CPUS, MEMORY, STORAGE = range(3)
+ARRIVAL, LEASE_END, SCHEDULE = 1, 3, 4
 SERVER_GPUS = 8
 SERVER = (Fraction(24), Fraction(500), Fraction(500))
 FAIR = (Fraction(3), Fraction(125, 2), Fraction(125, 2))
@@ -40,6 +42,18 @@ class PeerJob:
     arrival: float
     iterations: int
     gpus: int = 1
+
+
+@dataclass(eq=False)
+class Event:
+    """An entry of the heap, which compares instants and kinds alone: equals leave it as it lies."""
+
+    at: float
+    kind: int
+    job: PeerJob | None = None
+
+    def __lt__(self, other: "Event") -> bool:
+        return (self.at, self.kind) < (other.at, other.kind)
 
 
 @dataclass
@@ -126,11 +140,18 @@ def peer_run(
         servers: how many, of 8 GPUs, 24 CPUs and 500 GB.
         place: whether GPUs are picked from the fullest servers.
     """
-    coming, runnable, outcome = list(jobs), list[Item](), Outcome()
-    now = ceil(coming[0].arrival / ROUND) * ROUND or 1  # a static trace begins at 0 (5.1)
+    runnable, outcome, events = list[Item](), Outcome(), list[Event]()
+    for job in jobs:
+        heappush(events, Event(job.arrival, ARRIVAL, job))
+    first = ceil(jobs[0].arrival / ROUND) * ROUND or 1  # a static trace begins at 0 (5.1)
+    heappush(events, Event(first, SCHEDULE))
     while True:
-        while coming and coming[0].arrival <= now:
-            runnable.append(Item(coming.pop(0)))
+        event = heappop(events)
+        if event.job is not None:
+            runnable.append(Item(event.job))
+        if event.kind != SCHEDULE:
+            continue
+        now = int(event.at)
         runnable = [item for item in runnable if item.job.job_id not in outcome.ends]
         outcome.rounds += 1
         if not runnable:
@@ -141,13 +162,14 @@ def peer_run(
             return outcome
         for item in runnable:
             if item.where:
+                heappush(events, Event(now + ROUND, LEASE_END))
                 item.attained += ROUND
                 item.freed = now + ROUND
                 if not item.left:
                     outcome.ends[item.job.job_id] = now + ROUND
             elif now - item.freed > 1000 * 3600:
                 item.bumped = True
-        now += ROUND
+        heappush(events, Event(now + ROUND, SCHEDULE))
 
 
 class _Round:
@@ -181,10 +203,11 @@ class _Round:
                 self.serve(item)
 
     def in_order(self, now: int) -> list[Item]:
-        if self.order == "fifo":
-            return list(self.runnable)
-        key = self.key(now)
-        return sorted(self.runnable, key=lambda each: (-each.bumped, key(each), each.job.arrival))
+        """Sort in place: equals are as the last round left them."""
+        if self.order != "fifo":
+            key = self.key(now)
+            self.runnable.sort(key=lambda each: (-each.bumped, key(each), each.job.arrival))
+        return list(self.runnable)
 
     def key(self, now: int) -> Callable[[Item], float]:
         count = len(self.boxes)

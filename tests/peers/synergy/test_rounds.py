@@ -90,6 +90,27 @@ def test_what_is_left_of_a_round_is_lost() -> None:
     assert ends_s(play(done)) == {"j0": 900, "j1": 1200}
 
 
+TIED_S = (0.0, 593.0, 1014.0, 1014.0, 1014.0)
+
+
+def test_jobs_of_one_arrival_come_as_the_peer_takes_them_from_its_heap() -> None:
+    """Method: the ends are those of the public simulator itself, of which job 5 is before job 3."""
+    jobs = [PeerJob(f"j{n}", "gnmt", at_s, 10_000, 4) for n, at_s in enumerate(TIED_S, 1)]
+
+    ends = {"j1": 1201, "j2": 1801, "j4": 2401, "j5": 3001, "j3": 3601}
+    assert ends_s(play(jobs, 1, order="srtf", mechanism="tune")) == ends
+    assert peer_run(jobs, "srtf", "tune", servers=1).ends == ends
+
+
+def test_equals_stay_in_the_order_in_which_the_last_round_left_them() -> None:
+    """Method: 4 comes before 3 and 5; the public simulator sorts in place, so that 5 ends first."""
+    jobs = [PeerJob(f"j{n}", "gnmt", at_s, 5000, 8) for n, at_s in enumerate(TIED_S, 1)]
+
+    ends = {"j1": 601, "j2": 1201, "j5": 2401, "j3": 2701, "j4": 3001}
+    assert ends_s(play(jobs, 1, order="las", mechanism="proportional")) == ends
+    assert peer_run(jobs, "las", "proportional", servers=1).ends == ends
+
+
 def test_job_that_arrives_after_a_round_without_jobs_is_never_looked_at() -> None:
     jobs = [PeerJob("j0", "gnmt", 8.0, 1), PeerJob("j1", "gnmt", 600.0, 1)]
     late = PeerJob("j2", "gnmt", 900.001, 1)

@@ -145,7 +145,8 @@ def test_run_is_decided_again_to_the_same_state_and_memory(mechanism: str) -> No
     assert ends_s(outcome) == peer_run(ROWS, "las", mechanism, servers=2).ends
     rules = world.rules(instant=True)
     recorded = Recorded(
-        [replace(start, simulated=True), *outcome.events[1:]], rebuilt(policy, rules)
+        [replace(start, simulated=True, policy_version=policy.version), *outcome.events[1:]],
+        rebuilt(policy, rules),
     )
 
     verifier = Verifier(recorded.rebuild)
