@@ -36,7 +36,12 @@ def _places(factors: ModelFactors) -> Iterator[tuple[str, float, str]]:
     """Yield where a table says anything of a model: place, what is left, how it is known."""
     if factors.levels:
         known_levels = (Level.switch, *factors.levels)
-        yield from _marked("GPUs in one", factors.in_server, known_levels)
+        left_in = {
+            level: left
+            for level, left in factors.in_server.items()
+            if level is not Level.nvlink or level in factors.levels
+        }
+        yield from _marked("GPUs in one", left_in, known_levels)
     for gpus in sorted({over * each for over, each in factors.shapes}):
         left = {over: factors.spread(gpus, over) for over in range(2, gpus + 1)}
         known = [over for over, each in factors.shapes if over * each == gpus]

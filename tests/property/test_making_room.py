@@ -47,7 +47,7 @@ from tests.unit.core.placement.test_complete import GPUS, WIRINGS
 NOW_US = 1_000
 TRIED = 1500 if os.environ.get("SHUNTER_THOROUGH") else 400
 GUARDS = Guards(min_runtime_us=20)
-LEVELS = (Level.switch, Level.socket, Level.server)
+LEVELS = (Level.nvlink, Level.switch, Level.socket, Level.server)
 CPUS, COST_US, MOVES_MOST = 4, 5, 3
 """A job may be moved that has run for 50 us."""
 
@@ -113,7 +113,7 @@ def moments(draw: st.DrawFn) -> Moment:
             running.append(Running(tuple(shares), since_us, fields))
     gang = JobSpec(
         draw(st.sampled_from([2, 3, 4, 4, 4])),
-        max_level=draw(st.sampled_from([Level.switch, Level.socket, *[Level.server] * 3])),
+        max_level=draw(st.sampled_from([*LEVELS[:3], *[Level.server] * 3])),
         cpus_milli=draw(st.sampled_from([0, 0, 0, 2000, 4000])),
     )
     wirings = tuple(draw(st.sampled_from(WIRINGS)) for _ in range(count))
@@ -192,11 +192,15 @@ class Brute:
         for server in self.servers:
             where = server.configuration
             groups = [(1 << where.gpus) - 1]
-            if level in LEVELS[:2]:
+            if level in LEVELS[:3]:
                 found = [
-                    each for each in where.levels if LEVELS.index(each.level) >= LEVELS.index(level)
+                    each
+                    for each in where.bus_levels
+                    if LEVELS.index(each.level) >= LEVELS.index(level)
                 ]
                 groups = list(found[0].masks) if found else groups
+                joined = where.joined or tuple(1 << gpu for gpu in range(where.gpus))
+                groups = [*joined] if level is Level.nvlink else [*groups, *joined]
             for group in groups:
                 for block in range(1, 1 << where.gpus):
                     if not block & ~group and block.bit_count() == self.gang.spec.gpus:
@@ -253,7 +257,7 @@ class Brute:
             for mask in range(1, 1 << server.configuration.gpus):
                 if mask & kept or mask.bit_count() != job.spec.gpus:
                     continue
-                if level in LEVELS[:2] and not is_within(server.configuration, mask, level):
+                if level in LEVELS[:3] and not is_within(server.configuration, mask, level):
                     continue
                 yield Share(server.name, mask, cpus_milli)
 

@@ -21,6 +21,7 @@ from shunter.app.config.accelerators import (
     GpuGroups,
     Parts,
     check_cpus,
+    joined_level,
     levels_of,
     masks_of,
 )
@@ -89,7 +90,9 @@ class NodeGroup(Section):
         "what runs on GPUs of a socket is bound to its CPUs",
     )
     nvlink: tuple[tuple[Count, ...], ...] = Field(
-        default=(), description="groups of GPU numbers joined directly, such as [[0, 1], [2, 3]]"
+        default=(),
+        description="groups of GPU numbers joined directly, such as [[0, 1], [2, 3]]; they are "
+        "nearer than those of a switch, and may lie across switches and sockets",
     )
 
     @field_validator("name")
@@ -164,6 +167,7 @@ class NodeGroup(Section):
 
     def configuration(self, name: str) -> ConfigurationSet:
         """Return what its servers share, under a name."""
+        links = tuple(sum(1 << gpu for gpu in group) for group in self.nvlink)
         return ConfigurationSet(
             name=name,
             gpu_type=GpuType(self.type),
@@ -172,8 +176,8 @@ class NodeGroup(Section):
             memory_mb=round(self.memory_gb * 1000),
             rack=self.rack,
             domain=self.domain,
-            levels=self._levels("gpus"),
-            links=tuple(sum(1 << gpu for gpu in group) for group in self.nvlink),
+            levels=(*joined_level(self.accelerators, links), *self._levels("gpus")),
+            links=links,
             device=CPU_UNITS if self.units else self.device,
         )
 

@@ -21,6 +21,7 @@ from shunter.backends.agents.wiring import Wiring
 from shunter.backends.supervised.wiring import ask_wirings, set_sockets
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
+from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 
 __all__ = ["BY_LOG", "ToldBySlurm", "discover_maps", "kept"]
@@ -103,7 +104,7 @@ def kept(
     is_given = (told.by == BY_CONFIG and has_found_map(before)) or (
         told.place_by == BY_CONFIG and has_found_place(before)
     )
-    if before == now or is_given or without_found(before) != without_found(now):
+    if before == now or is_given or _given(before) != _given(now):
         return wanted
     # Its drains and quarantines would be forgotten with the server.
     is_away = known.health is Health.unreachable and not known.drained
@@ -123,6 +124,16 @@ def kept(
         place_by=_before(told.place_by, is_found=has_found_place(before)),
         notes=tuple(notes),
     )
+
+
+def _given(configuration: ConfigurationSet) -> ConfigurationSet:
+    """Return what the config gives of a server.
+
+    The level of NVLink follows from the links, and logs of before do not have it: a server that is
+    busy when a daemon is upgraded is no other one for that.
+    """
+    bare = without_found(configuration)
+    return replace(bare, levels=bare.bus_levels)
 
 
 def _completed(told: ServerMap, known: Server) -> ServerMap:

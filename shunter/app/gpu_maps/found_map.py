@@ -116,7 +116,7 @@ def found_map(wiring: Wiring, names: Sequence[str]) -> FoundMap:
     found = FoundMap(
         switches=switches,
         sockets=_sockets(gpus),
-        nvlink=tuple(group for group in _groups(links, _is_nvlink) if len(group) > 1),
+        nvlink=_joined(links),
         by=wiring.by,
         cause=wiring.cause or cause,
         cpus=tuple(each.cpus for each in gpus),
@@ -152,8 +152,21 @@ def _sockets(gpus: Sequence[GpuWiring]) -> GpuGroups:
     return tuple(sorted(map(tuple, on.values())))
 
 
-def _is_nvlink(word: str) -> bool:
-    return word.startswith("NV")
+def _joined(rows: Sequence[Sequence[str]]) -> GpuGroups:
+    """Return groups of GPUs of which each is joined with each.
+
+    Where links form a ring or a mesh, such as the cube of eight GPUs of which each has four
+    neighbours, a GPU is in the first group all of whose GPUs it is joined with.
+    """
+    groups: list[list[int]] = []
+    for gpu, row in enumerate(rows):
+        for group in groups:
+            if all(row[other].startswith("NV") for other in group):
+                group.append(gpu)
+                break
+        else:
+            groups.append([gpu])
+    return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
 def _groups(rows: Sequence[Sequence[str]], is_near: Callable[[str], bool]) -> GpuGroups:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from shunter.app.config.accelerators import GpuGroups
+from shunter.app.config.accelerators import GpuGroups, joined_level
 from shunter.app.config.cluster_section import NodeGroup
 from shunter.app.gpu_maps.found_map import FoundMap
 from shunter.app.gpu_maps.network_places import Place, gives_place
@@ -72,7 +72,7 @@ def server_map(
         place_by: who tells those.
     """
     given = group.model_fields_set
-    levels, links = configuration.levels, configuration.links
+    levels, links = configuration.bus_levels, configuration.links
     by = BY_CONFIG if given & LEVEL_KEYS else ""
     if not by and found.by:
         levels, by = found.levels(), found.by
@@ -83,6 +83,7 @@ def server_map(
         notes.insert(
             0, f"the map of its GPUs is not {'whole' if by else 'known'} ({found.cause}): {GIVE}"
         )
+    levels = (*joined_level(configuration.gpus, links), *levels)
     named = mapped(configuration, levels, links)
     if gives_place(group):
         place_by = BY_CONFIG

@@ -46,8 +46,9 @@ class Nearness:
 
     `levels` are those below the server that any of them describes, the nearest first; `tables` has
     for each one, by a number of GPUs, the servers of which some group has just so many free. On a
-    server that does not describe a level its groups are those of the next one that it does. Servers
-    whose GPUs changed are `stale`, and indexed anew at the next question.
+    server that does not describe a level its groups are those of the next one that it does; one
+    that describes no NVLink has no two GPUs joined. Servers whose GPUs changed are `stale`, and
+    indexed anew at the next question.
     """
 
     __slots__ = (
@@ -164,6 +165,8 @@ def _counts(masks: tuple[int, ...], free: int) -> set[int]:
 
 def _groups(where: ConfigurationSet, level: Level) -> tuple[int, ...]:
     """Return a server's groups of GPUs at a level, or the next that it describes."""
+    if level is Level.nvlink:
+        return where.joined or tuple(1 << gpu for gpu in range(where.gpus))
     at = BELOW_SERVER.index(level)
     masks = (groups.masks for groups in where.levels if groups.level in BELOW_SERVER[at:])
     return next(masks, ((1 << where.gpus) - 1,))

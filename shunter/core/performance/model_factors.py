@@ -1,7 +1,7 @@
 """What distance, neighbours and packing leave of a model's speed, by a table of factors.
 
-A factor is a part of the speed that a job has alone, with its GPUs below one switch: 0.72 is 28 %
-slower. Where a table has no number, the geometric mean of the nearest numbers on both sides
+A factor is a part of the speed that a job has alone, with its GPUs joined or below one switch: 0.72
+is 28 % slower. Where a table has no number, the geometric mean of the nearest numbers on both sides
 counts; with nothing behind it, the number before: nobody measured it, and it can hardly be faster.
 """
 
@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import IN_SERVER, Level
+from shunter.events.values.job_spec import BY_BUS, IN_SERVER, Level
 
 __all__ = ["FactorTable", "MemoryCycle", "ModelFactors", "Shape", "filled"]
 
@@ -99,7 +99,7 @@ class ModelFactors:
     @cached_property
     def in_server(self) -> Mapping[Level, float]:
         """What the distance between GPUs of one server leaves."""
-        return filled(IN_SERVER, {Level.switch: 1.0, **self.levels})
+        return filled(IN_SERVER, {Level.nvlink: 1.0, Level.switch: 1.0, **self.levels})
 
     def left_beside(self, neighbours: Iterable[Level | None]) -> float:
         """Return what neighbours leave, each its part of what the others leave.
@@ -115,7 +115,7 @@ class ModelFactors:
     @cached_property
     def neighbourhood(self) -> Mapping[Level, float]:
         """What one neighbour leaves; beyond the server nobody is one."""
-        return filled((*IN_SERVER, Level.rack), {**self.beside, Level.rack: 1.0})
+        return filled((*BY_BUS, Level.rack), {**self.beside, Level.rack: 1.0})
 
 
 def filled(places: Iterable[K], known: Mapping[K, float]) -> dict[K, float]:

@@ -141,8 +141,9 @@ class SpeedModel:
     def _wired_level(self, allocation: Allocation) -> Level:
         """Return how far apart GPUs are; without groups they are below one switch."""
         (first, *others), nodes = allocation.shares, self.nodes
-        is_flat = not others and not nodes[first.node].levels
-        return Level.switch if is_flat else level_of(allocation, nodes)
+        level = level_of(allocation, nodes)
+        is_flat = not others and not nodes[first.node].bus_levels
+        return Level.switch if is_flat and level is not Level.nvlink else level
 
     def _device_speed(self, spec: JobSpec, gpu_type: GpuType) -> float:
         if self.throughput is not None:
@@ -210,14 +211,15 @@ def nearest_level(
 ) -> Level | None:
     """Return the smallest level in a server that holds a GPU of each; None: none.
 
-    A server of no groups has all its GPUs below one switch.
+    A server of no groups has all its GPUs below one switch. NVLink is no nearness of jobs: it joins
+    the GPUs of one job, and two that have such GPUs share nothing by that.
     """
     masks = {share.node: share.gpu_mask for share in one.shares}
     found = []
     for share in other.shares:
         mine, theirs = masks.get(share.node, 0), share.gpu_mask
         if mine and theirs:
-            levels = nodes[share.node].levels
+            levels = nodes[share.node].bus_levels
             shared = (groups for groups in levels if _meet(groups, mine, theirs))
             otherwise = Level.server if levels else Level.switch
             found.append(next((groups.level for groups in shared), otherwise))

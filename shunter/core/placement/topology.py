@@ -1,8 +1,8 @@
 """Nearest first: the nearest level that a gang's contract accepts; jobs apart or packed by load.
 
-A gang is on one switch if one has room for it, else on one socket, one server, one rack, one
-domain, or anywhere; beyond a server on as few servers as can be there. It waits only where no
-level that its contract accepts has room (Xiao, SOSP-SRC 2017).
+A gang is on GPUs joined by NVLink if these have room for it, else on one switch, one socket, one
+server, one rack, one domain, or anywhere; beyond a server on as few servers as can be there. It
+waits only where no level that its contract accepts has room (Xiao, SOSP-SRC 2017).
 
 Which of equally near places it gets depends on the load. While few GPUs of the pool are in use,
 jobs are spread: on the switch, socket and server with the most GPUs free, so with the fewest
@@ -100,8 +100,13 @@ class Topology:
     def _in_one_server(self, pool: Pool, demand: Demand) -> list[Spot] | None:
         """Return the server with the nearest room for the whole gang."""
         gpus, near = demand.gpus, pool.nearness
+        if demand.max_level is Level.nvlink and Level.nvlink not in near.levels and gpus > 1:
+            return None
         tables = [*near.tables, pool.buckets]
         packs, tried = self._packs(pool, demand), len(tables)
+        if not packs and near.levels[:1] == (Level.nvlink,):
+            # Neighbours are those below a switch: how free a joined group is says nothing of them.
+            tables[0] = [0] * gpus + [_any(tables[0][gpus:])]
         if demand.max_level in BELOW_SERVER:
             bound = LEVEL_ORDER[demand.max_level]
             tried = 1 + sum(LEVEL_ORDER[level] < bound for level in near.levels)
@@ -161,7 +166,7 @@ def _first(tables: list[list[int]], at: int, gpus: int, *, packs: bool) -> int:
     """Return the first set of servers that `_in_order` yields; 0: none.
 
     Whoever has so many GPUs free in a group has them in the groups around it: so no choice is
-    taken back.
+    taken back. Joined groups alone may lie across those: then the next level decides.
     """
     bits = -1
     for table in tables[at:]:
@@ -172,7 +177,15 @@ def _first(tables: list[list[int]], at: int, gpus: int, *, packs: bool) -> int:
                 bits = both
                 break
         else:
-            return 0
+            if bits < 0:
+                return 0
+    return bits
+
+
+def _any(rows: list[int]) -> int:
+    bits = 0
+    for row in rows:
+        bits |= row
     return bits
 
 
@@ -184,13 +197,16 @@ def _in_order(
     Among equals the levels around it count. The fewest come first, or if not `packs` the most.
     """
     is_last = at + 1 == len(tables)
-    rows = tables[at][gpus:]
+    rows, across = tables[at][gpus:], within
     for row in rows if packs else reversed(rows):
         bits = row & within
+        across &= ~row
         if bits and is_last:
             yield bits
         elif bits:
             yield from _in_order(tables, at + 1, gpus, bits, packs=packs)
+    if across > 0:  # their joined group is across the groups of this level
+        yield from _in_order(tables, at + 1, gpus, across, packs=packs)
 
 
 def _areas(pool: Pool, demand: Demand) -> Iterator[int]:

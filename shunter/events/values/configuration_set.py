@@ -8,6 +8,8 @@ from shunter.events.values.resources import Resources
 CPU_UNITS = "cpu"
 """What `device` says of a server that is an accelerator by its CPUs."""
 
+_NVLINK = Level.nvlink  # members are slow to look up
+
 
 @value
 class LevelGroups:
@@ -21,7 +23,9 @@ class LevelGroups:
 class ConfigurationSet:
     """What equal servers share: devices, CPUs, memory, levels, and where they stand.
 
-    `levels` runs from the nearest (switch) outwards and leaves out levels that tell nothing;
+    `levels` runs from the nearest (NVLink, else switch) outwards and leaves out levels that tell
+    nothing; in logs of before there is none of NVLink, and there it counts for nothing. The groups
+    of all others lie in each other; those of NVLink may lie across them.
     `links` are groups of GPUs joined directly (NVLink). Empty `rack` or `domain`: unknown.
     Where `device` is `CPU_UNITS`, its `gpus` are units of CPU: equal parts of its CPUs, which are
     placed, counted and given away as GPUs are.
@@ -37,6 +41,18 @@ class ConfigurationSet:
     levels: tuple[LevelGroups, ...] = ()
     links: tuple[int, ...] = ()
     device: str = "gpu"
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """Its groups by NVLink, where they are a level; others are one alone."""
+        levels = self.levels
+        return levels[0].masks if levels and levels[0].level is _NVLINK else ()
+
+    @property
+    def bus_levels(self) -> tuple[LevelGroups, ...]:
+        """Its levels but for that of NVLink."""
+        levels = self.levels
+        return levels[1:] if levels and levels[0].level is _NVLINK else levels
 
     @property
     def unit_cpus_milli(self) -> int:

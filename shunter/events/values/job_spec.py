@@ -36,8 +36,12 @@ class SuspendMode(StrEnum):
 
 
 class Level(StrEnum):
-    """How far apart the GPUs of one allocation are, nearest first."""
+    """How far apart the GPUs of one allocation are, nearest first.
 
+    `nvlink`: all of them are joined directly, on whichever switches and sockets they are.
+    """
+
+    nvlink = "nvlink"
     switch = "switch"
     socket = "socket"
     server = "server"
@@ -48,8 +52,10 @@ class Level(StrEnum):
 
 LEVEL_ORDER: Final = {level: number for number, level in enumerate(Level)}
 """The levels, numbered from the nearest on."""
-BELOW_SERVER: Final = (Level.switch, Level.socket)
+BELOW_SERVER: Final = (Level.nvlink, Level.switch, Level.socket)
 IN_SERVER: Final = (*BELOW_SERVER, Level.server)
+BY_BUS: Final = (Level.switch, Level.socket, Level.server)
+"""The levels in a server at which jobs are neighbours: they share what is there."""
 
 
 class DependsWhen(StrEnum):

@@ -35,7 +35,7 @@ from shunter.core.performance.model_factors import (
 )
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import IN_SERVER, Level
+from shunter.events.values.job_spec import BY_BUS, IN_SERVER, Level
 from shunter.workloads.files import table_text
 
 BUILTIN_FACTORS: Final = "builtin:published"
@@ -211,8 +211,8 @@ def _faults_of_places(said: Model) -> Iterator[str]:
                 "'2x2'; the speed in one server is 1"
             )
     for level in said.beside:
-        if level not in IN_SERVER:
-            expected = ", ".join(IN_SERVER)
+        if level not in BY_BUS:
+            expected = ", ".join(BY_BUS)
             yield f"beside.{level}: expected {expected}: neighbours are jobs in the same server"
     places = [(f"levels.{level}", left) for level, left in said.levels.items()]
     places += [(f"shapes.{shape}", left) for shape, left in said.shapes.items()]

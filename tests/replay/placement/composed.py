@@ -11,12 +11,12 @@ from shunter.core.rng import Rng
 from shunter.core.state import Job, State
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, JobSpec, Level
 from shunter.workloads.quality import QualityReport
 from shunter.workloads.trace import JobEnd, Trace, TraceJob
 
 MODELS = ("ResNet-18 (batch size 32)", "LM (batch size 10)", "Transformer (batch size 64)")
-LEVELS = (Level.switch, Level.socket, Level.server, Level.rack)
+LEVELS = (Level.nvlink, Level.switch, Level.socket, Level.server, Level.rack)
 CURVE = (((4,), 1.0), ((2, 2), 0.7), ((1, 1, 1, 1), 0.4))
 SPLITS = (((2, 2),), ((4,), (2, 2)), ((1, 1, 1, 1),))
 S = 1_000_000
@@ -48,7 +48,7 @@ def _contract(rng: Rng, gpus: int) -> dict[str, Any]:
     kind = rng.below(5)
     if kind == 0:
         level = LEVELS[rng.below(len(LEVELS))]
-        return {"max_level": Level.server if gpus > 2 and level in LEVELS[:2] else level}
+        return {"max_level": Level.server if gpus > 2 and level in BELOW_SERVER else level}
     if kind == 1 and gpus == 4:
         return {"shapes": SPLITS[rng.below(len(SPLITS))]}
     if kind == 2:
@@ -61,6 +61,8 @@ def _contract(rng: Rng, gpus: int) -> dict[str, Any]:
 
 def composed_config(name: str, seed: int, **sections: Mapping[str, Any]) -> LoadedConfig:
     """Return the config of a run: two racks of two servers, two switches each.
+
+    In the second rack pairs are joined by NVLink across the sockets.
 
     Args:
         name: the policy.
@@ -78,6 +80,7 @@ def composed_config(name: str, seed: int, **sections: Mapping[str, Any]) -> Load
             "switches": 2,
             "rack": f"r{rack}",
             "type": "v100",
+            **({"nvlink": [[0, 2], [1, 3]]} if rack == 2 else {}),
         }
         for rack in (1, 2)
     ]
@@ -115,9 +118,9 @@ def check_contract(job: Job, state: State) -> None:
         return
     nodes = {name: server.configuration for name, server in state.cluster.servers.items()}
     level, most = level_of(given, nodes), spec.level_max
-    is_near = most is None or ORDER.index(level) <= ORDER.index(most)
-    if spec.shapes_accepted and most not in ORDER[:2]:
+    is_near = most is None or given.gpus == 1 or ORDER.index(level) <= ORDER.index(most)
+    if spec.shapes_accepted and most not in BELOW_SERVER:
         split = sorted(share.gpus for share in given.shares)
         assert split in [sorted(shape) for shape in spec.shapes_accepted], f"{job.job_id}: {split}"
-        is_near = is_near or most not in ORDER[3:]
+        is_near = is_near or most in IN_SERVER
     assert is_near, f"{job.job_id} is within one {level}, and accepts {most}"

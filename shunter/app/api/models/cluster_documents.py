@@ -17,7 +17,7 @@ class GpuPart(Model):
 class LevelPart(Model):
     """The groups of a server's GPUs at one level."""
 
-    level: str = Field(description="switch or socket")
+    level: str = Field(description="nvlink, switch or socket")
     groups: tuple[tuple[int, ...], ...] = Field(description="the GPUs of each")
 
 

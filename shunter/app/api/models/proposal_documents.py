@@ -58,7 +58,8 @@ class ViewServer(Model):
     rack: str
     domain: str
     levels: dict[str, tuple[int, ...]] = Field(
-        description="by level inside the server (`switch`, `socket`), the masks of its groups"
+        description="by level inside the server (`nvlink`, `switch`, `socket`), the masks of its "
+        "groups"
     )
     links: tuple[int, ...] = Field(description="the masks of GPUs that are joined directly")
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Topology = Annotated[
     bool,
     typer.Option(
-        "--topology", help="Draw domains, racks, servers, sockets, switches and who is on each GPU."
+        "--topology",
+        help="Draw domains, racks, servers, sockets, switches, NVLink, and who is on each GPU.",
     ),
 ]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="The server's name.")]

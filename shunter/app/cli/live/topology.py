@@ -1,4 +1,4 @@
-"""The picture of `shunter nodes --topology`: domains, racks, servers, sockets, switches, GPUs.
+"""The picture of `shunter nodes --topology`: domains, racks, servers, sockets, switches, NVLink.
 
     domain ib0
       rack r1
@@ -6,12 +6,14 @@
           socket  switch  0 j7     1 j7
                   switch  2 .      3 .
           socket  switch  4 j9     5 j9  6 j9  7 j9
-          joined  0-1  2-3
+          nvlink  0 j7     2 .
+          nvlink  1 j7     3 .
           CPUs    0-15 for GPUs 0-3, 16-31 for GPUs 4-7
           map     by sysfs of the server
           rack    by Slurm
 
 Each GPU has its number and who is on it; `.` is free. What a server does not describe is left out.
+GPUs joined by NVLink have a line of their own, for they may lie across sockets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,12 +70,11 @@ def _headline(node: Node) -> str:
 
 
 def _gpu_lines(node: Node) -> Iterator[str]:
-    """Yield a line for each nearest group of GPUs of a server, then what is joined."""
+    """Yield a line for each switch of a server, then for what NVLink joins."""
     gpus = node["gpus"]
     if not gpus:
         return
     cells = [f"{gpu['index']} {_on(gpu)}" for gpu in gpus]
-    width = max(map(len, cells))
     levels = {each["level"]: each["groups"] for each in node.get("levels", ())}
     every = [[gpu["index"] for gpu in gpus]]
     switches, sockets = levels.get("switch", ()), levels.get("socket", ())
@@ -81,10 +82,12 @@ def _gpu_lines(node: Node) -> Iterator[str]:
         label = "socket  " if sockets else ""
         inside = [group for group in switches if set(group) <= set(socket)]
         for group in inside or [socket]:
-            line = "  ".join(cells[gpu].ljust(width) for gpu in group).rstrip()
-            yield f"{label}{'switch  ' if inside else ''}{line}"
+            yield f"{label}{'switch  ' if inside else ''}{_row(cells, group)}"
             label = " " * len(label)
-    if links := node.get("links"):
+    joined = [group for group in levels.get("nvlink", ()) if len(group) > 1]
+    for group in joined:
+        yield f"nvlink  {_row(cells, group)}"
+    if not joined and (links := node.get("links")):  # no level of its own in logs of before
         yield "joined  " + "  ".join("-".join(map(str, group)) for group in links)
     # A daemon of an earlier version says nothing of the rest.
     if sockets := node.get("sockets"):
@@ -98,6 +101,11 @@ def _gpu_lines(node: Node) -> Iterator[str]:
         yield f"rack    {found_by}"
     for note in node.get("map_notes", ()):
         yield f"note    {note}"
+
+
+def _row(cells: Sequence[str], group: Group) -> str:
+    width = max(map(len, cells))
+    return "  ".join(cells[gpu].ljust(width) for gpu in group).rstrip()
 
 
 def _ranges(numbers: Sequence[int]) -> str:

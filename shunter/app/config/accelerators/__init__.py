@@ -6,6 +6,7 @@ from shunter.app.config.accelerators.gpu_map import (
     GpuGroups,
     Parts,
     check_cpus,
+    joined_level,
     levels_of,
     masks_of,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "GpuGroups",
     "Parts",
     "check_cpus",
+    "joined_level",
     "levels_of",
     "masks_of",
 ]

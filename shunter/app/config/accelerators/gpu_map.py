@@ -1,10 +1,11 @@
-"""The map inside a server: which of its GPUs are below one PCIe switch, and which on one socket.
+"""The map inside a server: which of its GPUs are joined, below one PCIe switch, on one socket.
 
 A level is given as a number, of parts that divide the GPUs evenly in their order, or as the groups
 themselves. Either way it covers every GPU once, and a switch is on one socket (Xiao, SOSP-SRC 2017:
 an 8-bit map of 2 CPUs x 2 PCIe switches x 2 GPUs). The CPUs of each socket may be given beside it.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -14,7 +15,15 @@ from shunter.events.values.allocation import gpu_numbers
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Level
 
-__all__ = ["CpuGroups", "GpuGroups", "Parts", "check_cpus", "levels_of", "masks_of"]
+__all__ = [
+    "CpuGroups",
+    "GpuGroups",
+    "Parts",
+    "check_cpus",
+    "joined_level",
+    "levels_of",
+    "masks_of",
+]
 
 GpuGroups = tuple[Annotated[tuple[Count, ...], Field(min_length=1)], ...]
 """The numbers of the GPUs of each group."""
@@ -64,6 +73,19 @@ def levels_of(
     if len(on_socket) > 1:
         found.append(LevelGroups(Level.socket, on_socket))
     return tuple(found)
+
+
+def joined_level(gpus: int, links: Sequence[int]) -> tuple[LevelGroups, ...]:
+    """Return the level of NVLink; a GPU without links is a group alone.
+
+    Args:
+        gpus: how many there are.
+        links: the masks of those joined; without any there is no such level.
+    """
+    if not links:
+        return ()
+    alone = [1 << gpu for gpu in range(gpus) if not any(mask >> gpu & 1 for mask in links)]
+    return (LevelGroups(Level.nvlink, tuple(sorted({*links, *alone}))),)
 
 
 def masks_of(parts: Parts, gpus: int, what: str) -> tuple[int, ...]:

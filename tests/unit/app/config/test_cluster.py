@@ -58,7 +58,11 @@ def test_levels_that_tell_nothing_are_left_out() -> None:
 
 
 def test_links_are_masks() -> None:
-    assert _group(nvlink=((0, 1), (2, 3, 4))).configuration("x").links == (0b11, 0b11100)
+    made = _group(nvlink=((0, 1), (2, 3, 4))).configuration("x")
+    assert made.links == (0b11, 0b11100)
+    assert made.joined == (0b11, 0b11100, 1 << 5, 1 << 6, 1 << 7)
+    assert made.levels[0].level is Level.nvlink
+    assert _group().configuration("x").joined == ()
 
 
 def test_equal_groups_share_a_configuration_set() -> None:

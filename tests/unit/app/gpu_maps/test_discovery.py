@@ -59,6 +59,20 @@ def test_what_the_config_gives_or_takes_back_counts_as_ever() -> None:
         assert kept(TOLD, known(LARGER), is_busy=is_busy) == TOLD
 
 
+def test_busy_server_keeps_links_that_were_no_level_before_an_upgrade() -> None:
+    """In a log of before, NVLink was in no level: a daemon must start although jobs run there."""
+    group = NodeGroup.model_validate({"name": "n0", "gpus": 4, "nvlink": ((0, 2), (1, 3))})
+    given = ServerMap(group.configuration("v100x4"))
+    before = replace(given.configuration, levels=())
+
+    assert kept(given, known(before), is_busy=False) == given
+    busy = kept(given, known(before), is_busy=True)
+    assert busy.configuration == before
+    assert busy.notes[-1].startswith("it has another map than before")
+    others = replace(before, links=(0b11,))
+    assert kept(given, known(others), is_busy=True) == given
+
+
 RACK, OTHER = Place("rack1", "west"), Place("rack2", "west")
 IN_RACK = ServerMap(placed(FLAT, RACK), place_by="Slurm")
 IN_OTHER = ServerMap(placed(FLAT, OTHER), place_by="Slurm")

@@ -35,8 +35,10 @@ def wired(
         for one in count
     )
     links = tuple(
-        tuple("NV2" if one != two and {one, two} <= {*group} else "" for two in count)
-        for group in [[gpu for each in joined for gpu in each]]
+        tuple(
+            "NV2" if one != two and any({one, two} <= {*group} for group in joined) else ""
+            for two in count
+        )
         for one in count
     )
     gpus = tuple(
@@ -126,6 +128,32 @@ def test_nvlink_that_hides_switches_leaves_these_open() -> None:
     assert "NVLink hides" in found.cause
 
 
+# Of eight GPUs in a cube mesh (a DGX-1), those that `nvidia-smi topo -m` says each is linked with.
+MESH = ({1, 2, 3, 4}, {0, 2, 3, 5}, {0, 1, 3, 6}, {0, 1, 2, 7}, {0, 5, 6, 7}, {1, 4, 6, 7},
+        {2, 4, 5, 7}, {3, 4, 5, 6})  # fmt: skip
+
+
+def test_joined_are_gpus_of_which_each_is_linked_with_each() -> None:
+    """In the mesh each GPU can be reached from each, but by no link of its own."""
+    gpus = wired([0] * 8).gpus
+    rows = tuple(tuple("NV1" if other in near else "" for other in range(8)) for near in MESH)
+    found = found_map(Wiring(gpus=gpus, pci=(), links=rows, by="nvidia-smi"), names(8))
+
+    assert found.nvlink == ((0, 1, 2, 3), (4, 5, 6, 7))
+
+
+def test_joined_groups_may_lie_across_sockets() -> None:
+    """Two pairs of a real server, each with a GPU on either NUMA node."""
+    near = [(0, 1), (2, 3)]
+    tells = wired(
+        [0, 0, 1, 1], [0, 0, 1, 1], cpus=[near[0]] * 2 + [near[1]] * 2, joined=[[0, 2], [1, 3]]
+    )
+    server = counted(found_map(tells, names(4)))
+
+    assert server.configuration.links == server.configuration.joined == (0b0101, 0b1010)
+    assert server.configuration.bus_levels == LEVELS
+
+
 @pytest.mark.parametrize(
     "told",
     [
@@ -151,7 +179,8 @@ def counted(found: FoundMap = TOLD, **given: Any) -> ServerMap:
 def test_config_that_says_nothing_has_the_map_of_the_server() -> None:
     found = counted()
 
-    assert found.configuration.levels == LEVELS
+    assert found.configuration.bus_levels == LEVELS
+    assert found.configuration.joined == (0b0001, 0b0010, 0b1100)
     assert found.configuration.links == (0b1100,)
     assert found.configuration.name.startswith("gpux4@")
     assert (found.by, found.notes) == ("sysfs", ())
@@ -169,7 +198,7 @@ def test_config_that_says_the_same_is_not_contradicted() -> None:
 
 def test_one_socket_by_the_config_is_a_server_without_a_map() -> None:
     found = counted(sockets=1)
-    assert (found.configuration.levels, found.by, found.notes) == ((), "config", ())
+    assert (found.configuration.bus_levels, found.by, found.notes) == ((), "config", ())
 
 
 @pytest.mark.parametrize(
@@ -199,7 +228,7 @@ def test_contradiction_is_said_and_the_config_counts(given: dict[str, Any], note
     assert found.notes[0].startswith(note)
     assert found.notes[0].rpartition(": ")[2].startswith("the config counts; correct it")
     if not {"nvlink"} & given.keys():
-        assert found.configuration.levels == by_config.levels
+        assert found.configuration.bus_levels == by_config.levels
     else:
         assert found.configuration.links == by_config.links
 

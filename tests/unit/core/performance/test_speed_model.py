@@ -14,12 +14,15 @@ from tests.factories import allocation, configuration, job_spec, node_name
 
 V100, K80 = GpuType("v100"), GpuType("k80")
 WIRED = (LevelGroups(Level.switch, (0b0011, 0b1100)), LevelGroups(Level.socket, (0b1111,)))
+JOINED = LevelGroups(Level.nvlink, (0b0101, 0b1010, 0b110000, 1 << 6, 1 << 7))
 NODES = {
     node_name("n0"): configuration(8, rack="r1", domain="d", levels=WIRED),
     node_name("n1"): configuration(8, rack="r1", domain="d"),
     node_name("n2"): configuration(8, rack="r2", domain="d", gpu_type="k80"),
     node_name("n3"): configuration(8),
     node_name("n4"): configuration(8),
+    node_name("n5"): configuration(8, levels=(JOINED, *WIRED)),
+    node_name("n6"): configuration(8, levels=(JOINED,)),
 }
 
 
@@ -35,6 +38,12 @@ NODES = {
         ({"n0": 1, "n2": 1}, Level.domain),
         ({"n0": 1, "n3": 1}, Level.cluster),
         ({"n3": 1, "n4": 1}, Level.cluster),
+        ({"n5": 0b0101}, Level.nvlink),
+        ({"n5": 0b0011}, Level.switch),
+        ({"n5": 0b0110}, Level.socket),
+        ({"n5": 0b0001_0001}, Level.server),
+        ({"n6": 0b0101}, Level.nvlink),
+        ({"n6": 0b0011}, Level.server),
     ],
     ids=str,
 )

@@ -18,8 +18,16 @@ from tests.factories import configuration, node_name
 SWITCHES = (0b0011, 0b1100)
 BY_SWITCH, BY_SOCKET = LevelGroups(Level.switch, SWITCHES), LevelGroups(Level.socket, (3, 12))
 PAIRS = LevelGroups(Level.switch, (0b0101, 0b1010))
-WIRINGS = ((), (BY_SWITCH,), (BY_SOCKET,), (PAIRS, LevelGroups(Level.socket, (0b1111,))))
-NEAR = (Level.switch, Level.socket)
+JOINED = tuple(
+    LevelGroups(Level.nvlink, masks)
+    for masks in ((0b0101, 0b1010), (0b0001, 0b0110, 0b1000), (0b0111, 0b1000), (0b1111,))
+)
+WIRINGS = (
+    *((), (BY_SWITCH,), (BY_SOCKET,), (PAIRS, LevelGroups(Level.socket, (0b1111,)))),
+    *((JOINED[0],), (JOINED[0], BY_SOCKET), (JOINED[1], BY_SWITCH), (JOINED[2], BY_SWITCH)),
+    *((JOINED[3], BY_SWITCH, BY_SOCKET), (JOINED[1], PAIRS)),
+)
+NEAR = (Level.nvlink, Level.switch, Level.socket)
 GPUS = 4
 
 
@@ -77,12 +85,18 @@ def fits(pool: Pool, position: int, count: int, demand: Demand) -> bool:
 
 
 def near_groups(levels: tuple[LevelGroups, ...], level: Level | None) -> tuple[int, ...]:
-    """Return the groups within one of which GPUs must be: of the level, or the next described."""
+    """Return the groups within one of which GPUs must be: of the level, or the next described.
+
+    Those that are joined are near enough for each level, on whatever switches they are.
+    """
     masks = {groups.level: groups.masks for groups in levels}
+    joined = masks.get(Level.nvlink, (1, 2, 4, 8))
+    if level is Level.nvlink:
+        return joined
     if level is Level.switch and Level.switch in masks:
-        return masks[Level.switch]
+        return (*masks[Level.switch], *joined)
     if level in NEAR and Level.socket in masks:
-        return masks[Level.socket]
+        return (*masks[Level.socket], *joined)
     return (15,)
 
 

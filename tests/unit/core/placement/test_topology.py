@@ -11,13 +11,19 @@ from shunter.core.cluster import Pool, Server
 from shunter.core.cluster.nearness import Nearness
 from shunter.core.performance.speed_model import level_of
 from shunter.core.placement import Mode, Packing, Topology, at_load, note_load, place
-from shunter.core.placement.gpus import is_within, pick_emptiest
+from shunter.core.placement.gpus import pick_emptiest, pick_gpus
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level
 from shunter.events.values.reasons import Reason
 from tests.factories import configuration, node_name
-from tests.unit.core.placement.test_complete import could_be_placed, demands, holds, pools
+from tests.unit.core.placement.test_complete import (
+    could_be_placed,
+    demands,
+    holds,
+    near_groups,
+    pools,
+)
 
 ORDER = list(Level)
 WIRED = (
@@ -49,7 +55,11 @@ def _level(pool: Pool, taken: Allocation) -> Level:
     if others:
         return level_of(taken, nodes)
     where = nodes[share.node]
-    return next(level for level in ORDER if is_within(where, share.gpu_mask, level))
+    return next(
+        level
+        for level in ORDER
+        if any(not share.gpu_mask & ~group for group in near_groups(where.levels, level))
+    )
 
 
 def _nearest(pool: Pool, demand: Demand) -> Level | None:
@@ -186,6 +196,76 @@ def test_emptiest_group_is_picked(
     free: int, count: int, max_level: Level | None, expected: int
 ) -> None:
     assert pick_emptiest(configuration(8, levels=WIRED), free, count, max_level) == expected
+
+
+ACROSS = (
+    LevelGroups(Level.nvlink, (0b0101, 0b1010)),
+    LevelGroups(Level.socket, (0b0011, 0b1100)),
+)
+
+
+def _joined(*levels: tuple[LevelGroups, ...]) -> Pool:
+    made = Pool("v100")
+    for number, each in enumerate(levels):
+        made.add(Server(node_name(number), configuration(4, levels=each), number))
+        made.set_free(number, 0b1111)
+    return made
+
+
+@both_modes
+@pytest.mark.parametrize("levels", [ACROSS[:1], ACROSS], ids=["alone", "across sockets"])
+def test_pairs_get_joined_gpus_on_whatever_sockets_they_are(
+    placement: Topology, levels: tuple[LevelGroups, ...]
+) -> None:
+    made = _joined(levels)
+
+    assert _placed(placement, made, Demand(2)) == {"n0": 0b0101}
+    assert _placed(placement, made, Demand(2, max_level=Level.nvlink)) == {"n0": 0b1010}
+
+
+@both_modes
+def test_joined_gpus_are_nearer_than_those_of_a_switch_of_another_server(
+    placement: Topology,
+) -> None:
+    made = _joined((LevelGroups(Level.switch, (0b0011, 0b1100)),), ACROSS)
+
+    assert _placed(placement, made, Demand(2)) == {"n1": 0b0101}
+    made.set_free(1, 0b0110)
+    assert _placed(placement, made, Demand(2)) == {"n0": 0b0011}
+
+
+@both_modes
+def test_gpus_that_nobody_says_are_joined_are_not(placement: Topology) -> None:
+    made = _joined((), (LevelGroups(Level.switch, (0b0011, 0b1100)),))
+    demand = Demand(2, max_level=Level.nvlink)
+
+    assert place(placement, made, demand) is Reason.locality_not_met
+    assert place(placement, made, replace(demand, gpus=1)) is not Reason.locality_not_met
+
+
+def test_single_gpus_leave_joined_pairs_whole() -> None:
+    """GPUs 0 and 1 are one pair, 2 and 3 are alone on their sockets."""
+    levels = (LevelGroups(Level.nvlink, (0b0011, 0b0100, 0b1000)), ACROSS[1])
+    packed = [_placed(PACK, pool, Demand(1)) for pool in [_joined(levels)] for _ in range(3)]
+
+    assert packed == [{"n0": 0b0100}, {"n0": 0b1000}, {"n0": 0b0001}]
+
+
+def test_apart_counts_neighbours_below_a_switch_and_not_over_nvlink() -> None:
+    made = _joined(ACROSS)
+    found = [_placed(SPREAD, made, Demand(1))["n0"] for _ in range(2)]
+
+    assert found == [0b0001, 0b0100]  # the two sockets, of one pair: the other one stays whole
+
+
+def test_gpus_that_are_all_joined_are_chosen_by_switch() -> None:
+    """A server with NVSwitch: NVLink tells nothing of who is near to whom in it."""
+    joined = (LevelGroups(Level.nvlink, (0xFF,)), *WIRED)
+    for free, count in product(range(1, 256), (1, 2, 3, 4)):
+        if free.bit_count() >= count:
+            for pick in (pick_gpus, pick_emptiest):
+                by_switch = pick(configuration(8, levels=WIRED), free, count)
+                assert pick(configuration(8, levels=joined), free, count) == by_switch
 
 
 def test_pool_is_packed_above_one_load_until_it_is_below_another() -> None:

@@ -8,7 +8,7 @@ import typer
 from shunter.app.cli.live.connecting import Url
 from shunter.app.cli.options import Json
 
-LEVELS = "switch, socket, server, rack, domain or cluster"
+LEVELS = "nvlink, switch, socket, server, rack, domain or cluster"
 MODES = "cooperative, signal, restart, stop or never"
 
 

@@ -44,6 +44,21 @@ def test_picture_nests_domains_racks_servers_sockets_and_switches() -> None:
     ]
 
 
+def test_joined_gpus_are_drawn_together_across_sockets() -> None:
+    gpus = [_gpu(0, "used", "j7"), _gpu(1), _gpu(2, "used", "j7"), _gpu(3), _gpu(4)]
+    levels = [
+        {"level": "nvlink", "groups": [[0, 2], [1, 3], [4]]},
+        {"level": "socket", "groups": [[0, 1], [2, 3, 4]]},
+    ]
+
+    assert list(picture_of([_node("a", gpus, levels=levels, links=[[0, 2], [1, 3]])]))[1:] == [
+        "  socket  0 j7  1 .",
+        "  socket  2 j7  3 .   4 .",
+        "  nvlink  0 j7  2 j7",
+        "  nvlink  1 .   3 .",
+    ]
+
+
 def test_servers_of_an_earlier_daemon_are_drawn_without_what_it_does_not_say() -> None:
     old = _node("a", [_gpu(0), _gpu(1)])
     for key in ("domain", "levels", "links", "device"):
