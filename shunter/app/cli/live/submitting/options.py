@@ -139,7 +139,13 @@ class SubmitOptions:
         ),
     ] = None
     export: Annotated[
-        str, typer.Option("--export", metavar="none|all", help="Whether it gets all of yours.")
+        str,
+        typer.Option(
+            "--export",
+            metavar="all|none|NAME[,NAME…]",
+            help="Which of your variables it gets; all: but for those that tell another job its "
+            "ranks or devices (SLURM_*, PMI_*, …), which all,NAME adds.",
+        ),
     ] = "all"
     secret: Annotated[
         list[str] | None,
