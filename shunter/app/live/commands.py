@@ -92,6 +92,9 @@ class Commands:
         spec = as_first_asked(spec, first.spec, self._config)
         if not request.spec.gpu_types:  # the servers and the table may have been others then
             spec = replace(spec, gpu_types=first.spec.gpu_types)
+        if request.said_after and first.spec.depends_on == request.said_after:
+            # A log of before named the first task of an array alone.
+            spec = replace(spec, depends_on=first.spec.depends_on)
         if spec != first.spec or self._digests.of(request.environment) != first.environment:
             raise ConflictError(
                 f"the key {request.key!r} was used for job {job_id}, which is another one than "

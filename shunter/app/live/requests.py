@@ -8,7 +8,7 @@ from shunter.core.planning.resizing import unfit_for_sizes
 from shunter.core.ranking.keys import PRIORITY_MOST
 from shunter.errors import UsageError
 from shunter.events.kinds import Event
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.job_spec import Dependency, JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,13 @@ class Submission:
     A task that names no `array` is the first of one. `environment` are values the job gets and
     nobody else sees; the log holds none of them. `key` makes a submission happen once, however
     often it is sent: whoever sends a second one under the key gets the job of the first.
+    `said_after` is what it depends on as it was said, where the first task of an array means all.
     """
 
     spec: JobSpec
     environment: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    said_after: tuple[Dependency, ...] = ()
 
     def check(self) -> None:
         """Refuse what no job can be.

@@ -146,7 +146,11 @@ class SubmitBody(Model):
         description="how often it is started again after it failed by itself; what ended it for "
         "the scheduler's reasons, such as a lost server or a preemption, does not count",
     )
-    depends_on: tuple[DependencyBody, ...] = Field(default=(), max_length=DEPENDENCIES_MOST)
+    depends_on: tuple[DependencyBody, ...] = Field(
+        default=(),
+        max_length=DEPENDENCIES_MOST,
+        description="the id of the first task of an array means all its tasks",
+    )
     array: ArrayBody | None = None
     directory: Text = Field(default="", description="where it starts; empty: the root folder")
     environment: dict[Variable, Text] = Field(

@@ -125,7 +125,10 @@ class SubmitOptions:
     after: Annotated[
         list[str] | None,
         typer.Option(
-            "--after", metavar="JOB[:ok|any]", help="Starts when that has ended; may be repeated."
+            "--after",
+            metavar="JOB[:ok|any]",
+            help="Starts when that has ended; the first job of an array means all its tasks; "
+            "may be repeated.",
         ),
     ] = None
     array: Annotated[
