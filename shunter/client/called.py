@@ -28,7 +28,8 @@ def main(folder: Path) -> int:
             function, arguments, keywords = pickle.load(file)  # noqa: S301  as above
         except ModuleNotFoundError as error:
             sys.stderr.write(
-                f"the Python of this job, {sys.executable}, lacks {error.name}, which the call needs: "
+                f"the Python of this job, {sys.executable}, lacks {error.name}, which the call "
+                "needs: "
                 "install it there, or name a Python that has it as `python` of the submission\n"
             )
             raise

@@ -55,8 +55,9 @@ class JobOptions(TypedDict, total=False):
     """What may be said of a job beside its command; sizes are of the whole job.
 
     `after` are ids of jobs that must have ended well, or pairs (id, "ok" or "any"); that of the
-    first task of an array means all its tasks. `array` is (first, last, step, how many at once or None). `environment` are values that the job gets and
-    no log holds. `key` makes a submission happen once, however often it is sent. `shapes` are the
+    first task of an array means all its tasks. `array` is (first, last, step, how many at once or
+    None). `environment` are values that the job gets and no log holds.
+    `key` makes a submission happen once, however often it is sent. `shapes` are the
     splits over servers that will do, as GPUs a server, the best first: `[[4], [2, 2]]`.
     With `gpus_min` or `gpus_max` it is elastic: its gang may have any size between these.
     `tolerance` and `shape_tolerance` are its speed by level and by split, `min_speed` their floor.

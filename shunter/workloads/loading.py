@@ -49,9 +49,10 @@ def load_trace(
     """
     content = _read_bytes(path)
     text = _decode(content, path)
+    named = format
     if columns and not format:
-        format = "canonical-jsonl" if text.lstrip().startswith("{") else "canonical-csv"  # noqa: A001
-    chosen = find_format(format) if format else guess_format(str(path), text)
+        named = "canonical-jsonl" if text.lstrip().startswith("{") else "canonical-csv"
+    chosen = find_format(named) if named else guess_format(str(path), text)
     settled = _settle_options(chosen, options or {})
     if chosen.needs_throughputs and throughputs is None:
         raise TraceError(

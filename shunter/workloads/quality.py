@@ -88,8 +88,9 @@ class QualityReport:
     """The account of a trace: rows read = rows kept + rows dropped.
 
     `rows_selected` of the kept ones are the trace's jobs. Blank lines are no rows; they are noted.
-    `other_columns` mean nothing in the format, and their values are in no job. `unsorted` counts kept rows submitted before the row in front of them. Places are numbers of
-    lines, or of entries where the file is one JSON list (`unit`).
+    `other_columns` mean nothing in the format, and their values are in no job. `unsorted` counts
+    kept rows submitted before the row in front of them. Places are numbers of lines, or of entries
+    where the file is one JSON list (`unit`).
     """
 
     rows_read: int
@@ -114,8 +115,8 @@ class QualityReport:
         if self.other_columns:
             told = ", ".join(map(repr, self.other_columns))
             said.append(
-                f"left out what the columns {told} say, for no trace has such: --columns theirs=ours "
-                "says what they are, and x_ before their names that they are not meant"
+                f"left out what the columns {told} say, for no trace has such: --columns "
+                "theirs=ours says what they are, and x_ before their names that they are not meant"
             )
         if self.blank_last_line:
             said.append("the last line is blank and was ignored")
@@ -150,7 +151,7 @@ class Inspection:
         _count(self._noted, fault, column, found, place)
 
     def note_others(self, found: Iterable[str], known: Collection[str]) -> None:
-        """Record columns that mean nothing in a format, unless they are named to be ignored."""
+        """Record columns that mean nothing in a format."""
         strange = (name for name in found if name not in known and not name.startswith("x_"))
         self._other_columns.update(dict.fromkeys(strange))
 

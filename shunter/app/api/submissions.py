@@ -61,7 +61,7 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
 
 
 async def after_whole_arrays(services: Services, request: Submission, tasks: int = 1) -> Submission:
-    """Return a submission that waits for all tasks where it names the first of an array.
+    """Return a submission with arrays in the place of their first tasks.
 
     Args:
         services: they know the tasks.

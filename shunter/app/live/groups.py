@@ -46,7 +46,7 @@ class Groups:
         return list(found)
 
     async def tasks(self, first: JobId) -> list[JobId]:
-        """Return the tasks of an array by the id of its first, as far as they are durable."""
+        """Return the tasks of an array, by the id of the first."""
         await self._go_on()
         return list(self._tasks.get(first, ()))
 

@@ -62,8 +62,9 @@ def instant_us(text: str, origin: str | None) -> int:
         when = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"{text[:_TOLD_MOST]!r} is no instant: write T+03:12:40, a time since the log began such "
-            "as 11560s, 90m or 2d, an event number, or a date such as 2026-11-19T18:00:00+00:00"
+            f"{text[:_TOLD_MOST]!r} is no instant: write T+03:12:40, a time since the log began "
+            "such as 11560s, 90m or 2d, an "
+            "event number, or a date such as 2026-11-19T18:00:00+00:00"
         ) from error
     if origin is None:
         raise UsageError(f"this log names no origin, so {text!r} means nothing: write T+03:12:40")

@@ -212,8 +212,9 @@ def worded(host: SshHost, access: SshAccess, error: BaseException) -> str:
     if isinstance(error, asyncssh.PermissionDenied):
         keys = ", ".join(access.keys) or access.agent or "no key at all"
         return (
-            f"{where} does not accept {keys}: put its public half into ~/.ssh/authorized_keys; if it "
-            "is there, its sshd notes why (journalctl -u ssh), such as a login shell that does not "
+            f"{where} does not accept {keys}: put its public half into ~/.ssh/authorized_keys; if "
+            "it is there, "
+            "its sshd notes why (journalctl -u ssh), such as a login shell that does not "
             "exist, a locked account, or AllowUsers"
         )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):

@@ -17,8 +17,8 @@ COUNT_MAX = 2**53
 class TraceText:
     """A file to be parsed: its path for messages, its text, and the chosen options.
 
-    `throughputs` are those at hand; a format that needs them always has them. `columns` are the names
-    of columns that the file has under others, by these.
+    `throughputs` are those at hand; a format that needs them always has them. `columns` are the
+    names of columns that the file has under others, by these.
     """
 
     path: str

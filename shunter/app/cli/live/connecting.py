@@ -33,7 +33,7 @@ Url = Annotated[
 
 
 def job_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return ids that complete one, with the jobs' names: those in the queue, and the last ones."""
+    """Return ids that complete one, with the names of the jobs."""
     try:
         with connect(ctx.params.get("url")) as client:
             found = [*client.queue()["jobs"], *client.history(limit=COMPLETED_MOST)["jobs"]]
