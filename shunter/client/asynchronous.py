@@ -108,7 +108,7 @@ class AsyncClient(AsyncCalls):
     async def _ask(self, ask: Ask) -> Answer:
         with named(self.address):
             response = await self._http.send(built(self._http, ask))
-        return requests.value_of(response.status_code, response.content)
+        return requests.value_of(ask, response.status_code, response.content)
 
     async def _follow(self, ask: Ask) -> AsyncIterator[Followed]:
         lines = Lines()

@@ -24,7 +24,15 @@ def main(folder: Path) -> int:
     with (folder / CALL).open("rb") as file:
         paths = pickle.load(file)  # noqa: S301  nobody else may write there
         sys.path += [path for path in paths if path not in sys.path]
-        function, arguments, keywords = pickle.load(file)  # noqa: S301  nobody else may write there
+        try:
+            function, arguments, keywords = pickle.load(file)  # noqa: S301  as above
+        except ModuleNotFoundError as error:
+            sys.stderr.write(
+                f"the Python of this job, {sys.executable}, lacks {error.name}, which the call "
+                "needs: "
+                "install it there, or name a Python that has it as `python` of the submission\n"
+            )
+            raise
     try:
         is_well, found, told = True, function(*arguments, **keywords), ""
     except Exception as error:  # noqa: BLE001  it is somebody else's code

@@ -9,7 +9,7 @@ import httpx
 
 from shunter.client import requests
 from shunter.client.requests import Ask, JobOptions
-from shunter.client.transport import SLOW_READ_S, WAIT_READ_S, Settings
+from shunter.client.transport import FOLLOWED_TIMEOUT, SLOW_READ_S, TIMEOUT, WAIT_READ_S, Settings
 
 Answered = TypeVar("Answered")
 Events = TypeVar("Events")
@@ -242,7 +242,11 @@ def built(
     http: httpx.Client | httpx.AsyncClient, ask: Ask, *, waits: bool = False
 ) -> httpx.Request:
     """Return a request as httpx sends it; one that `waits` is given more time."""
-    timeout = WAIT_READ_S if waits or "wait_s" in ask.params else httpx.USE_CLIENT_DEFAULT
+    timeout: httpx.Timeout | float = TIMEOUT
+    if waits or "wait_s" in ask.params:
+        timeout = WAIT_READ_S
+    if ask.params.get("follow") == "true":
+        timeout = FOLLOWED_TIMEOUT
     if ask.is_slow:
         timeout = SLOW_READ_S
     return http.build_request(

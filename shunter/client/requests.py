@@ -6,6 +6,7 @@ An answer is the JSON document itself, under the names that docs/reference/http-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypedDict
@@ -31,6 +32,12 @@ V1 = "/api/v1"
 WHOLE_MOST = 2**63 - 1
 """The largest whole number that a log holds."""
 
+_LARGEST_MOST = 5
+"""So many of the largest variables are named where a submission is too large."""
+
+_SHOWN_MOST = 60
+"""So many letters of a wrong text are shown."""
+
 _ERRORS: dict[str, type[ShunterError]] = {
     "usage": UsageError,
     "too_large": UsageError,
@@ -47,9 +54,10 @@ _ERRORS: dict[str, type[ShunterError]] = {
 class JobOptions(TypedDict, total=False):
     """What may be said of a job beside its command; sizes are of the whole job.
 
-    `after` are ids of jobs that must have ended well, or pairs (id, "ok" or "any"). `array` is
-    (first, last, step, how many at once or None). `environment` are values that the job gets and
-    no log holds. `key` makes a submission happen once, however often it is sent. `shapes` are the
+    `after` are ids of jobs that must have ended well, or pairs (id, "ok" or "any"); that of the
+    first task of an array means all its tasks. `array` is (first, last, step, how many at once or
+    None). `environment` are values that the job gets and no log holds.
+    `key` makes a submission happen once, however often it is sent. `shapes` are the
     splits over servers that will do, as GPUs a server, the best first: `[[4], [2, 2]]`.
     With `gpus_min` or `gpus_max` it is elastic: its gang may have any size between these.
     `tolerance` and `shape_tolerance` are its speed by level and by split, `min_speed` their floor.
@@ -106,7 +114,10 @@ class CallOptions(JobOptions, total=False):
 
 @dataclass(frozen=True)
 class Ask:
-    """One request; one that `is_slow` is answered only when much was computed."""
+    """One request; one that `is_slow` is answered only when much was computed.
+
+    `if_too_large` is what to do where the daemon refuses the size of its body.
+    """
 
     method: str
     path: str
@@ -114,6 +125,7 @@ class Ask:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     is_slow: bool = False
+    if_too_large: str = ""
 
 
 def read(path: str, *parts: str, **params: object) -> Ask:
@@ -123,7 +135,10 @@ def read(path: str, *parts: str, **params: object) -> Ask:
         path: below /api/v1, with `{}` for each part.
         parts: ids and names; they cannot leave their place in the path.
         params: the query.
+    Raises:
+        UsageError: a text holds bytes that are no UTF-8.
     """
+    _check_utf8(params)
     said = {name: _text(value) for name, value in params.items() if value is not None}
     return Ask("GET", _path(path, parts), said)
 
@@ -148,21 +163,25 @@ def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
     """Return the request that submits a job or an array.
 
     Raises:
-        UsageError: a number is none, infinite, or more than any job can have.
+        UsageError: a number is none, infinite, or more than any job can have; or a text holds
+            bytes that are no UTF-8.
     """
     body: dict[str, object] = {
         name: value for name, value in options.items() if name not in ("after", "array", "key")
     }
     body["command"] = list(command)
     body.setdefault("directory", str(Path.cwd()))
-    body["environment"] = dict(options.get("environment", {}))
+    environment = dict(options.get("environment", {}))
+    body["environment"] = environment
     if "after" in options:
         body["depends_on"] = [_dependency(each) for each in options["after"]]
     if "array" in options:
         first, last, step, at_once = options["array"]
         body["array"] = {"first": first, "last": last, "step": step, "at_once": at_once}
+    _check_utf8({"key": key})
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-    return Ask("POST", f"{V1}/jobs", headers=headers, body=_dumped(body))
+    dumped, hint = _dumped(body), _largest(environment)
+    return Ask("POST", f"{V1}/jobs", headers=headers, body=dumped, if_too_large=hint)
 
 
 def imagined(command: Sequence[str], options: JobOptions) -> Ask:
@@ -176,15 +195,18 @@ def imagined(command: Sequence[str], options: JobOptions) -> Ask:
     return replace(ask, path=f"{V1}/forecast", headers=headers, is_slow=True)
 
 
-def value_of(status: int, content: bytes) -> Answer:
-    """Return the document of an answer.
+def value_of(ask: Ask, status: int, content: bytes) -> Answer:
+    """Return the document of the answer to a request.
 
     Raises:
         ShunterError: it is one of the errors of the daemon, as that named it.
         UnreachableError: whoever answered is no daemon of ours.
     """
     if status >= 400:
-        raise error_of(status, content)
+        error = error_of(status, content)
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and ask.if_too_large:
+            raise type(error)(f"{error}, and this has {len(ask.body or b''):,}{ask.if_too_large}")
+        raise error
     try:
         found = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -265,8 +287,10 @@ def _dumped(body: Mapping[str, object]) -> bytes:
     """Return a body as JSON, which leaves out what is infinite.
 
     Raises:
-        UsageError: a number in it is such a one; the message names its field.
+        UsageError: a number in it is such a one, or a text holds bytes that are no UTF-8; the
+            message names its field.
     """
+    _check_utf8(body)
     for name, value in body.items():
         for each in _numbers(value):
             if isinstance(each, float) and not isfinite(each):
@@ -288,7 +312,49 @@ def _numbers(value: object) -> Iterator[int | float]:
             yield from _numbers(each)
 
 
+def _check_utf8(said: Mapping[str, object]) -> None:
+    """Refuse texts that hold bytes which are no UTF-8: no request can carry them.
+
+    Raises:
+        UsageError: there is such a text; the message names where.
+    """
+    for name, value in said.items():
+        if name == "environment" and isinstance(value, Mapping):
+            for variable, text in value.items():
+                hint = ": unset it, or submit with --export none"
+                _check_one(f"environment variable {variable}", f"{variable}{text}", hint)
+        elif isinstance(value, list | tuple):
+            for number, each in enumerate(value):
+                _check_utf8({f"{name}.{number}": each})
+        elif isinstance(value, Mapping):
+            _check_utf8({f"{name}.{each}": inner for each, inner in value.items()})
+        elif isinstance(value, str):
+            _check_one(name, value, f": {value[:_SHOWN_MOST]!a}")
+
+
+def _check_one(where: str, text: str, hint: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = where.encode("ascii", "backslashreplace").decode()
+        raise UsageError(f"{shown} holds bytes that are no UTF-8 text{hint}") from error
+
+
+def _largest(environment: Mapping[str, str]) -> str:
+    """Return which variables make a submission large, and what to do."""
+    if not environment:
+        return ""
+    sizes = sorted(((len(text.encode()), name) for name, text in environment.items()), reverse=True)
+    shown = ", ".join(f"{name} ({size:,} bytes)" for size, name in sizes[:_LARGEST_MOST])
+    return (
+        f"; the largest variables are {shown}: unset what the job does not need, or submit with "
+        "--export none and name those it needs with --env"
+    )
+
+
 def _path(path: str, parts: Sequence[str]) -> str:
+    for part in parts:
+        _check_utf8({"the id": part})
     return V1 + path.format(*(quote(part, safe="") for part in parts))
 
 

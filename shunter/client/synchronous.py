@@ -126,7 +126,7 @@ class Client(WatchedCalls):
     def _ask(self, ask: Ask) -> Answer:
         with named(self.address):
             response = self._http.send(built(self._http, ask))
-        return requests.value_of(response.status_code, response.content)
+        return requests.value_of(ask, response.status_code, response.content)
 
     def _follow(self, ask: Ask) -> Iterator[Followed]:
         lines = Lines()

@@ -3,7 +3,7 @@
 import os
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NotRequired, TypedDict
 
@@ -23,7 +23,18 @@ CONNECT_S = 5.0
 READ_S = 60.0
 WAIT_READ_S = 90.0
 SLOW_READ_S = 600.0
-"""Longer than a daemon stays silent while somebody waits or follows."""
+"""Longer than a daemon stays silent while somebody waits, follows events, or has much computed."""
+
+FOLLOWED_TIMEOUT = httpx.Timeout(None, connect=CONNECT_S)
+"""A job whose output is followed may print nothing for days."""
+
+_KEEPALIVE = (
+    ("SO_KEEPALIVE", socket.SOL_SOCKET, 1),
+    ("TCP_KEEPIDLE", socket.IPPROTO_TCP, 60),
+    ("TCP_KEEPINTVL", socket.IPPROTO_TCP, 10),
+    ("TCP_KEEPCNT", socket.IPPROTO_TCP, 6),
+)
+"""So that one who follows finds out within two minutes that the daemon's host is gone."""
 
 _CUT = ("disconnected without", "peer closed connection")
 """How httpx says that a connection ended in the middle of an answer."""
@@ -44,6 +55,7 @@ class TransportOptions(TypedDict):
     """What httpx transports of both kinds are made with."""
 
     uds: NotRequired[str]
+    socket_options: NotRequired[Sequence[tuple[int, int, int]]]
     verify: ssl.SSLContext | bool
 
 
@@ -85,12 +97,18 @@ class Settings:
         """
         if isinstance(self.address, UnixAddress):
             return {"uds": self.address.path, "verify": False}
+        alive = [
+            (level, getattr(socket, name), value)
+            for name, level, value in _KEEPALIVE
+            if hasattr(socket, name)
+        ]
         if not self.address.has_tls:
-            return {"verify": False}
+            return {"verify": False, "socket_options": alive}
         try:
-            return {"verify": ssl.create_default_context(cafile=self._ca_file)}
+            trusted = ssl.create_default_context(cafile=self._ca_file)
         except OSError as error:
             raise UsageError(f"{self._ca_file}: no certificates to trust: {error}") from error
+        return {"verify": trusted, "socket_options": alive}
 
 
 @contextmanager

@@ -32,6 +32,7 @@ def load_trace(
     *,
     options: Mapping[str, str] | None = None,
     throughputs: ThroughputTable | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Trace:
     """Read a trace file.
 
@@ -41,12 +42,17 @@ def load_trace(
         rows: half-open selection from the usable rows, stably sorted by submission; None is all.
         options: choices of the format, such as {"attempts": "last"} for philly-json.
         throughputs: the rates by which a format that gives steps counts durations.
+        columns: what columns of the file mean here, by the names they have there; the format is the
+            canonical one where none is named.
     Raises:
         TraceError: the file cannot be read, is broken as a whole, or has no such rows.
     """
     content = _read_bytes(path)
     text = _decode(content, path)
-    chosen = find_format(format) if format else guess_format(str(path), text)
+    named = format
+    if columns and not format:
+        named = "canonical-jsonl" if text.lstrip().startswith("{") else "canonical-csv"
+    chosen = find_format(named) if named else guess_format(str(path), text)
     settled = _settle_options(chosen, options or {})
     if chosen.needs_throughputs and throughputs is None:
         raise TraceError(
@@ -54,7 +60,8 @@ def load_trace(
             "name one as workload.throughputs (--throughputs): builtin:gavel, or a file"
         )
     inspection = Inspection(chosen.unit)
-    jobs = chosen.parse(TraceText(str(path), text, settled, throughputs), inspection)
+    file = TraceText(str(path), text, settled, throughputs, columns or {})
+    jobs = chosen.parse(file, inspection)
     _refuse_duplicates(jobs, inspection, path)
     unsorted = sum(after.submit_us < before.submit_us for before, after in pairwise(jobs))
     kept = len(jobs)
@@ -69,7 +76,7 @@ def load_trace(
         source=Path(path).name,
         format=chosen.name,
         jobs=selected,
-        digest=_digest(content, chosen.name, settled, start, stop),
+        digest=_digest(content, chosen.name, {**settled, **(columns or {})}, start, stop),
         report=inspection.report(kept, len(selected), unsorted),
         origin=origin,
     )

@@ -5,6 +5,7 @@ noted. What makes the whole file doubtful (a broken header, an id twice) is a `T
 """
 
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -87,8 +88,9 @@ class QualityReport:
     """The account of a trace: rows read = rows kept + rows dropped.
 
     `rows_selected` of the kept ones are the trace's jobs. Blank lines are no rows; they are noted.
-    `unsorted` counts kept rows submitted before the row in front of them. Places are numbers of
-    lines, or of entries where the file is one JSON list (`unit`).
+    `other_columns` mean nothing in the format, and their values are in no job. `unsorted` counts
+    kept rows submitted before the row in front of them. Places are numbers of lines, or of entries
+    where the file is one JSON list (`unit`).
     """
 
     rows_read: int
@@ -99,6 +101,7 @@ class QualityReport:
     unsorted: int = 0
     blank_last_line: bool = False
     unit: str = "line"
+    other_columns: tuple[str, ...] = ()
 
     @property
     def rows_dropped(self) -> int:
@@ -109,6 +112,12 @@ class QualityReport:
         """Say everything that is worth knowing, the worst first; empty if all is well."""
         said = [f"dropped {finding.sentence(self.unit)}" for finding in self.dropped]
         said += [f"noted {finding.sentence(self.unit)}" for finding in self.noted]
+        if self.other_columns:
+            told = ", ".join(map(repr, self.other_columns))
+            said.append(
+                f"left out what the columns {told} say, for no trace has such: --columns "
+                "theirs=ours says what they are, and x_ before their names that they are not meant"
+            )
         if self.blank_last_line:
             said.append("the last line is blank and was ignored")
         if self.unsorted:
@@ -129,6 +138,7 @@ class Inspection:
         self.rows_read = 0
         self.places: list[int] = []
         self.blank_last_line = False
+        self._other_columns: dict[str, None] = {}
         self._dropped: dict[tuple[Fault, str], Finding] = {}
         self._noted: dict[tuple[Fault, str], Finding] = {}
 
@@ -139,6 +149,11 @@ class Inspection:
     def note(self, fault: Fault, column: str, found: str, place: int) -> None:
         """Record that a row is odd, though kept."""
         _count(self._noted, fault, column, found, place)
+
+    def note_others(self, found: Iterable[str], known: Collection[str]) -> None:
+        """Record columns that mean nothing in a format."""
+        strange = (name for name in found if name not in known and not name.startswith("x_"))
+        self._other_columns.update(dict.fromkeys(strange))
 
     def see_blanks(self, lines: list[int], last_row_line: int) -> None:
         """Record blank lines: inside the file they are noted, at its end reported."""
@@ -158,6 +173,7 @@ class Inspection:
             unsorted=unsorted,
             blank_last_line=self.blank_last_line,
             unit=self.unit,
+            other_columns=tuple(self._other_columns),
         )
         assert report.rows_read == report.rows_kept + report.rows_dropped
         return report

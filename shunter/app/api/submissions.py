@@ -11,6 +11,7 @@ import msgspec
 
 from shunter.app.api.documents.queue import BLOCKERS_MOST, told_of_servers
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
+from shunter.app.api.services import Services
 from shunter.app.counting import counted, jobs_waiting
 from shunter.app.live.requests import Caller, Submission
 from shunter.app.live.site import Site
@@ -25,6 +26,9 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
 
 SECRET_LEAST = 4
+
+DEPENDENCIES_MOST = 100_000
+"""What the tasks of one submission may wait for, once arrays are named task by task; ours."""
 
 DRY_RUN_S = 5.0
 """So long a dry run waits for the policy; ours."""
@@ -54,6 +58,44 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
         ),
     )
     return Submission(spec, body.environment, key)
+
+
+async def after_whole_arrays(services: Services, request: Submission, tasks: int = 1) -> Submission:
+    """Return a submission with arrays in the place of their first tasks.
+
+    Args:
+        services: they know the tasks.
+        request: a job, or each task of an array.
+        tasks: how many of these are submitted.
+    Raises:
+        UsageError: it would wait for too many.
+    """
+    said = request.spec.depends_on
+    found: dict[Dependency, None] = {}
+    for each in said:
+        members = [each.job_id]
+        if await _is_first_of_array(services, each.job_id):
+            members = await services.groups.tasks(each.job_id) or members
+        found.update(dict.fromkeys(replace(each, job_id=member) for member in members))
+    if len(found) * tasks > DEPENDENCIES_MOST > len(said) * tasks:
+        raise UsageError(
+            f"depends_on: {len(found):,} jobs that are tasks of arrays, times {tasks:,} tasks: "
+            f"expected {DEPENDENCIES_MOST:,} at most: submit one job after that array, and what "
+            "is to follow after that job"
+        )
+    return replace(request, spec=replace(request.spec, depends_on=tuple(found)), said_after=said)
+
+
+async def _is_first_of_array(services: Services, job_id: JobId) -> bool:
+    """Say whether a job is the first task of an array, after which that is named."""
+    job = services.site.state.jobs.get(job_id)
+    if job is not None:
+        return job.spec.array == job_id
+    if not services.site.knows(job_id):
+        return False
+    found = await services.past.read(lambda reader: reader.first_about(job_id))
+    event = None if found is None else found[1]
+    return isinstance(event, JobSubmitted) and event.spec.array == job_id
 
 
 def array_of(request: Submission, array: ArrayBody) -> list[Submission]:

@@ -37,6 +37,14 @@ Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="A choice of the format: attempts=last."),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="THEIRS=OURS,…",
+        help="What columns of the file mean here: Submit=submit_s,NGPU=gpus; may be repeated.",
+    ),
+]
 Throughputs = Annotated[
     str | None,
     typer.Option(
@@ -58,12 +66,13 @@ def describe(
     format_name: Format = None,
     rows: Rows = None,
     options: Options = None,
+    columns: Columns = None,
     throughputs: Throughputs = None,
     gpus: Gpus = None,
     as_json: Json = False,
 ) -> None:
     """Say what is in a trace, and what was wrong with it."""
-    loaded = _read(trace, format_name, rows, options, throughputs)
+    loaded = _read(trace, format_name, rows, options, throughputs, columns)
     _report(loaded)
     _describe(loaded, gpus, as_json)
 
@@ -102,13 +111,14 @@ def convert(
     format_name: Format = None,
     rows: Rows = None,
     options: Options = None,
+    columns: Columns = None,
     throughputs: Throughputs = None,
     to: To = "canonical-csv",
     out: Out = None,
 ) -> None:
     """Write a trace in canonical form."""
     check_target(out, inputs=[trace, *([] if throughputs is None else [throughputs])])
-    loaded = _read(trace, format_name, rows, options, throughputs)
+    loaded = _read(trace, format_name, rows, options, throughputs, columns)
     _report(loaded)
     _write(loaded, to, out, None)
 
@@ -232,8 +242,10 @@ def _read(
     rows: str | None,
     options: list[str] | None,
     throughputs: str | None,
+    columns: list[str] | None,
 ) -> "Trace":
     from shunter.workloads import load_trace
+    from shunter.workloads.formats.canonical import COLUMNS
 
     chosen: dict[str, str] = {}
     for text in options or ():
@@ -246,7 +258,16 @@ def _read(
         from shunter.app.inputs.throughputs import read_throughputs
 
         table = read_throughputs(throughputs).table
-    return load_trace(path, format_name, _range(rows), options=chosen, throughputs=table)
+    named: dict[str, str] = {}
+    for text in (part for each in columns or () for part in each.split(",")):
+        theirs, _, ours = text.partition("=")
+        if not theirs or ours not in COLUMNS:
+            known = ", ".join(COLUMNS)
+            raise UsageError(f"--columns {text}: expected THEIRS=OURS, where ours is of {known}")
+        named[theirs] = ours
+    return load_trace(
+        path, format_name, _range(rows), options=chosen, throughputs=table, columns=named
+    )
 
 
 def _range(text: str | None) -> tuple[int, int] | None:

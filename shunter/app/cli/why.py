@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.live.connecting import Url, check_source, connect
+from shunter.app.cli.live.connecting import Url, check_source, connect, job_ids
 from shunter.app.cli.options import Json, reading
 from shunter.errors import UsageError
 
@@ -26,7 +26,7 @@ FIRST_ROWS, LAST_ROWS = 4, 10
 class WhyOptions:
     """What was said on the command line."""
 
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", autocompletion=job_ids)]
     log: Annotated[
         str | None,
         typer.Option(
@@ -36,7 +36,7 @@ class WhyOptions:
     at: Annotated[
         str | None,
         typer.Option(
-            metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 11560s, or a date with offset."
+            metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 90m, or a date with offset."
         ),
     ] = None
     history: Annotated[

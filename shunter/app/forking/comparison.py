@@ -68,10 +68,15 @@ def _document(
     from_log = _finished(same.recorded)
     before = from_log or _finished(same.stories)
     if not before:
-        raise UsageError(
-            "no job finishes after that moment, neither in the log nor in a simulation that goes "
-            "on from it: name an earlier one with --from"
-        )
+        what = "no job finishes after that moment, neither in the log nor in a simulation from it"
+        ends = len(same.recorded)
+        if ends:
+            raise UsageError(
+                f"{what}, for what people asked counts as it was, and all {ends} that end after it "
+                "in the log were cancelled or failed: name an earlier moment with --from, if jobs "
+                "finished before"
+            )
+        raise UsageError(f"{what}: name an earlier one with --from")
     after = [_finished(each.stories) for each in changed]
     common = [job for job in before if all(job in each for each in after)]
     first = after[0]

@@ -141,8 +141,8 @@ def summary(one: "HostInventory") -> str:
 
 def halves(cause: str) -> tuple[str, str]:
     """Return what is wrong, and how to mend it, of a sentence that says both."""
-    what, _, mend = cause.partition(": ")
-    return what, mend
+    what, _, mend = cause.rpartition(": ")  # what a host said may have such marks in it
+    return (what, mend) if what else (cause, "")
 
 
 def _gpus(one: "HostInventory", described: "ConfigurationSet") -> Iterator[Finding]:

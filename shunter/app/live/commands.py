@@ -11,7 +11,7 @@ from shunter.app.config.model import Config
 from shunter.app.config.resolved import learns_tolerance
 from shunter.app.live.digests import Digests
 from shunter.app.live.past_jobs import LivePastJobs
-from shunter.app.live.requests import Caller, Receipt, Submission
+from shunter.app.live.requests import Caller, Receipt, Submission, no_such_job
 from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
 from shunter.app.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.core.cluster import Health
@@ -71,9 +71,8 @@ class Commands:
         self._last = max([past.last_number, *map(number_of, state.jobs)])
 
     def next_id(self) -> JobId:
-        """Allot the id of a job that is about to be submitted."""
-        self._last += 1
-        return JobId(f"j{self._last}")
+        """Return the id that the next job to be submitted gets; `submit` uses it up."""
+        return JobId(f"j{self._last + 1}")
 
     def known(self, request: Submission, by: Caller) -> JobId | None:
         """Return the job of an earlier submission under the same key, if there was one."""
@@ -92,6 +91,9 @@ class Commands:
         spec = as_first_asked(spec, first.spec, self._config)
         if not request.spec.gpu_types:  # the servers and the table may have been others then
             spec = replace(spec, gpu_types=first.spec.gpu_types)
+        if request.said_after and first.spec.depends_on == request.said_after:
+            # A log of before named the first task of an array alone.
+            spec = replace(spec, depends_on=first.spec.depends_on)
         if spec != first.spec or self._digests.of(request.environment) != first.environment:
             raise ConflictError(
                 f"the key {request.key!r} was used for job {job_id}, which is another one than "
@@ -105,6 +107,7 @@ class Commands:
             ShunterError: as `checked` does.
         """
         spec = self.checked(job_id, request, by)
+        self._last = max(self._last, number_of(job_id))
         given = self._digests.of(request.environment)
         return lambda at_us: SubmitJob(at_us, job_id, spec, key=request.key, environment=given)
 
@@ -309,7 +312,7 @@ class Commands:
         if job is None:
             outcome = self._past.outcome(job_id)
             if outcome is None:
-                raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
+                raise NotFoundError(no_such_job(job_id))
             raise RefusedError(f"job {job_id} has ended already: {outcome}")
         if not by.is_admin and job.spec.user != by.user:
             owner = job.spec.user or "somebody"
@@ -378,7 +381,7 @@ class Commands:
         for dependency in spec.depends_on:
             other = dependency.job_id
             if other not in state.jobs and self._past.outcome(other) is None:
-                raise NotFoundError(f"there is no job {other} to wait for")
+                raise NotFoundError(no_such_job(other))
         first = spec.array or JobId("" if spec.array_index is None else job_id)
         return replace(self._types.of(spec), user=UserName(by.user), array=first)
 

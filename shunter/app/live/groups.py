@@ -1,7 +1,8 @@
 """Multi-jobs of a live cluster: the jobs of one search, by their user and the name of their group.
 
 Members that have ended are no part of the state, so who was ever submitted to a group is read from
-the log: all of it with the first question, what came since with each later one.
+the log: all of it with the first question, what came since with each later one. So are the tasks of
+arrays.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,6 +27,7 @@ class Groups:
         self._read = read
         self._upto = 0
         self._members: dict[tuple[str, str], list[JobId]] = {}
+        self._tasks: dict[JobId, list[JobId]] = {}
         self._reading = anyio.Lock()
 
     async def members(self, user: str, group: str) -> list[JobId]:
@@ -43,6 +45,11 @@ class Groups:
             )
         return list(found)
 
+    async def tasks(self, first: JobId) -> list[JobId]:
+        """Return the tasks of an array, by the id of the first."""
+        await self._go_on()
+        return list(self._tasks.get(first, ()))
+
     async def _go_on(self) -> None:
         """Go through the submissions that came since."""
 
@@ -57,6 +64,9 @@ class Groups:
         async with self._reading:
             self._upto, events = await self._read(submitted)
             for event in events:
-                if isinstance(event, JobSubmitted) and event.spec.group:
+                assert isinstance(event, JobSubmitted), "no other kind was asked for"
+                if event.spec.array:
+                    self._tasks.setdefault(event.spec.array, []).append(event.job_id)
+                if event.spec.group:
                     key = (str(event.spec.user), event.spec.group)
                     self._members.setdefault(key, []).append(event.job_id)

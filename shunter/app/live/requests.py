@@ -8,7 +8,7 @@ from shunter.core.planning.resizing import unfit_for_sizes
 from shunter.core.ranking.keys import PRIORITY_MOST
 from shunter.errors import UsageError
 from shunter.events.kinds import Event
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values.job_spec import Dependency, JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,13 @@ class Submission:
     A task that names no `array` is the first of one. `environment` are values the job gets and
     nobody else sees; the log holds none of them. `key` makes a submission happen once, however
     often it is sent: whoever sends a second one under the key gets the job of the first.
+    `said_after` is what it depends on as it was said, where the first task of an array means all.
     """
 
     spec: JobSpec
     environment: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    said_after: tuple[Dependency, ...] = ()
 
     def check(self) -> None:
         """Refuse what no job can be.
@@ -98,6 +100,12 @@ _BOUNDS = (
     ("at_once", 1, _INT),
     ("retries", 0, _INT),
 )
+
+
+def no_such_job(job_id: str) -> str:
+    """Return that there is no job of an id, and what may have been meant."""
+    meant = f": did you mean j{job_id}?" if job_id.isdigit() else ""
+    return f"there is no job {job_id}{meant or '; `shunter queue` lists them'}"
 
 
 @dataclass(frozen=True, slots=True)

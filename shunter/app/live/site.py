@@ -32,7 +32,7 @@ from shunter.app.live.maintenance.notices import (
 from shunter.app.live.maintenance.retention import forget_environments, keep_for
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.policy import AskedPolicy
-from shunter.app.live.requests import Caller, Receipt, Submission
+from shunter.app.live.requests import Caller, Receipt, Submission, no_such_job
 from shunter.app.live.slurm.demand import HoldsOnDemand, tell_demand
 from shunter.app.live.slurm.nodes import SeesNodes, follow_slurm_nodes, tell_silence
 from shunter.app.live.task_groups import first_error
@@ -289,7 +289,7 @@ class Site:
             NotFoundError: there is no such job, or the name is none of output.
         """
         if not self.knows(job_id):
-            raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
+            raise NotFoundError(no_such_job(job_id))
         if not _OUTPUT.fullmatch(name):
             raise NotFoundError(f"{name!r} is no output: expected stdout.RANK or stderr.RANK")
         stream, rank = name.split(".")

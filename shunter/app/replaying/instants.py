@@ -7,7 +7,8 @@ from shunter.errors import UsageError
 
 SECOND_US = 1_000_000
 _CLOCK = re.compile(r"T\+([0-9]{1,9}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,6}))?")
-_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?s?")
+_SINCE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)([smhd]?)")
+_UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TOLD_MOST = 60
 
 
@@ -45,7 +46,7 @@ def span_up(duration_us: int) -> str:
 
 
 def instant_us(text: str, origin: str | None) -> int:
-    """Return the instant a person wrote: `T+03:12:40`, seconds, or a date.
+    """Return the instant a person wrote: `T+03:12:40`, `11560s`, `90m`, or a date.
 
     Raises:
         UsageError: it is none of these, or a date where the log names no origin.
@@ -55,13 +56,14 @@ def instant_us(text: str, origin: str | None) -> int:
         hours, minutes, seconds, rest = found.groups()
         whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
         return whole * SECOND_US + int((rest or "").ljust(6, "0"))
-    if _SECONDS.fullmatch(text):
-        return round(float(text.removesuffix("s")) * SECOND_US)
+    if since := _SINCE.fullmatch(text):
+        return round(float(since[1]) * _UNIT_S[since[2]] * SECOND_US)
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"{text[:_TOLD_MOST]!r} is no instant: write T+03:12:40, seconds such as 11560s, an "
+            f"{text[:_TOLD_MOST]!r} is no instant: write T+03:12:40, a time since the log began "
+            "such as 11560s, 90m or 2d, an "
             "event number, or a date such as 2026-11-19T18:00:00+00:00"
         ) from error
     if origin is None:

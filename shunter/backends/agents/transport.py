@@ -27,6 +27,7 @@ __all__ = [
     "Transport",
     "UnreachedError",
     "hinted",
+    "is_too_old",
     "run_verb",
 ]
 
@@ -185,5 +186,11 @@ async def run_verb(
 def hinted(said: str) -> str:
     """Return what a host's Python said last, and what helps if it is too old."""
     words = json.dumps(said.strip()[-300:])
-    is_old = any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))
-    return f"{words}: it is older than 3.8: name another, python = PATH" if is_old else words
+    return (
+        f"{words}: it is older than 3.8: name another, python = PATH" if is_too_old(said) else words
+    )
+
+
+def is_too_old(said: str) -> bool:
+    """Say whether that is what a Python before 3.8 says of the agent."""
+    return any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))

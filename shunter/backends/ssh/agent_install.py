@@ -7,15 +7,14 @@ but what lies there under that name counts only if it is ours and byte for byte 
 
 import json
 import secrets
-import shlex
 from functools import cache
 from typing import TYPE_CHECKING
 
 import anyio
 
-from shunter.backends.agents.transport import UnreachedError, hinted
+from shunter.backends.agents.transport import UnreachedError, hinted, is_too_old
 from shunter.backends.agents.zip_application import digest, installer, zip_application
-from shunter.backends.ssh.connecting import ran_on
+from shunter.backends.ssh.connecting import quoted, ran_on
 from shunter.backends.ssh.settings import SshHost
 
 if TYPE_CHECKING:
@@ -23,7 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["installed"]
 
-# No single quotes in it, so that every login shell hands it over as it is.
+NOT_FOUND = 127
+"""What all shells exit with where there is no such program."""
+
+SAID_BYTES = 200
+
 BEGIN = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 
 
@@ -39,20 +42,20 @@ async def installed(ssh: "SSHClientConnection", host: SshHost, limit_s: float) -
     program, content = _programs()
     nonce = secrets.token_hex(8)
     words = [str(len(program)), "install", host.base, digest(content), nonce]
-    start = [shlex.quote(host.python), "-I", "-S", "-c", f"'{BEGIN}'"]
-    command = " ".join([*start, *map(shlex.quote, words)])
+    command = quoted([host.python, "-I", "-S", "-c", BEGIN, *words])
     try:
         with anyio.fail_after(limit_s):
-            _, out, err = await ran_on(ssh, command, program + content)
-    except (asyncssh.Error, OSError, TimeoutError) as error:
+            status, out, err = await ran_on(ssh, command, program + content)
+    except TimeoutError as error:
+        raise UnreachedError(
+            f"host {host.name} lets us in, but {host.python} did not answer within {limit_s:g} s: "
+            f"what its shell runs at login may be slow or wait for input; {_in_the_way(host)}"
+        ) from error
+    except (asyncssh.Error, OSError) as error:
         raise UnreachedError(f"host {host.name} does not take the agent: {error!r}") from error
     answer = out.rpartition(f"\n{nonce} ".encode())[2] if nonce.encode() in out else b""
     if not answer:
-        words_said = hinted(err.decode("utf-8", "replace"))
-        raise UnreachedError(
-            f"host {host.name} does not take the agent: {host.python} said {words_said}; "
-            f"expected Python 3.8 or later, and room in {host.base}"
-        )
+        raise UnreachedError(_why_no_answer(host, status, out, err))
     found = json.loads(answer)
     if "unsafe" in found:
         raise UnreachedError(
@@ -61,8 +64,44 @@ async def installed(ssh: "SSHClientConnection", host: SshHost, limit_s: float) -
             "or who logs in may write to, as all above it, such as /var/lib/shunter"
         )
     if "error" in found:
-        raise UnreachedError(f"host {host.name}: cannot write to {found['error']}")
+        raise UnreachedError(
+            f"host {host.name} cannot write to {found['error']}: make room there, or set base in "
+            f"[backend.ssh.hosts.{host.name}] to a folder that who logs in may make and write to, "
+            "such as /var/tmp/shunter"
+        )
     return str(found["path"])
+
+
+def _why_no_answer(host: SshHost, status: int | None, out: bytes, err: bytes) -> str:
+    """Return why a host's Python did not run, by what came in its place."""
+    complaint = err.decode("utf-8", "replace").strip()
+    printed = out[-SAID_BYTES:].decode("utf-8", "replace").strip()
+    said = complaint or "".join(each for each in printed if each.isprintable())
+    where = f"python = PATH in [backend.ssh.hosts.{host.name}]"
+    words = f"host {host.name} does not take the agent: {host.python} said {hinted(said)}"
+    if "null bytes" in said:
+        return (
+            f"host {host.name} does not take the agent, since what its shell runs at login reads "
+            "the input that is ours: let it read where there is a terminal only (~/.bashrc, "
+            "~/.cshrc)"
+        )
+    if is_too_old(said):
+        return f"{words}; expected Python 3.8 or later, {where}"
+    if status == NOT_FOUND or "not found" in complaint.lower():
+        return f"{words}; expected Python 3.8 or later: install it, or name where it is, {where}"
+    return (
+        f"host {host.name} lets us in, but runs something else than {host.python}, which ended "
+        f"with status {status} and said {json.dumps(said[-SAID_BYTES:])}: {_in_the_way(host)}"
+    )
+
+
+def _in_the_way(host: SshHost) -> str:
+    """Return what may keep a host from running what it is asked to."""
+    return (
+        f"see whether {host.user or 'who logs in'} has nologin for a shell (chsh -s /bin/sh), "
+        "whether ForceCommand in its sshd_config or command= of the key runs something else, and "
+        "whether what its shell runs at login ends it (~/.bashrc, ~/.cshrc)"
+    )
 
 
 @cache

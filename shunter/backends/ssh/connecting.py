@@ -6,6 +6,7 @@ host is refused. What goes wrong becomes an `UnreachedError` with the cause and 
 
 import asyncio
 import os
+import shlex
 import stat
 import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -21,7 +22,7 @@ from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
-__all__ = ["connected", "ran_on", "told_as_lost", "worded"]
+__all__ = ["connected", "quoted", "ran_on", "told_as_lost", "worded"]
 
 PRIVATE = 0o077
 KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all
@@ -58,6 +59,15 @@ async def connected(
             yield ssh
     finally:
         ssh.abort()
+
+
+def quoted(words: Iterable[str]) -> str:
+    """Return words in one line, which the login shells of this world split alike.
+
+    bash, dash, zsh, fish and tcsh do; the last looks for ! between quotes too. A shell is given a
+    program and its words, nothing else: no assignments, redirections or lines, which differ.
+    """
+    return " ".join(shlex.quote(word).replace("!", "'\\!'") for word in words)
 
 
 async def ran_on(
@@ -201,7 +211,12 @@ def worded(host: SshHost, access: SshAccess, error: BaseException) -> str:
         )
     if isinstance(error, asyncssh.PermissionDenied):
         keys = ", ".join(access.keys) or access.agent or "no key at all"
-        return f"{where} does not accept {keys}: put its public half into ~/.ssh/authorized_keys"
+        return (
+            f"{where} does not accept {keys}: put its public half into ~/.ssh/authorized_keys; if "
+            "it is there, "
+            "its sshd notes why (journalctl -u ssh), such as a login shell that does not "
+            "exist, a locked account, or AllowUsers"
+        )
     if isinstance(error, asyncssh.KeyImportError | asyncssh.KeyEncryptionError):
         return f"{where} cannot be asked: a key of {list(access.keys)} cannot be read: {error}"
     if isinstance(error, TimeoutError | asyncio.TimeoutError):

@@ -1,7 +1,6 @@
 """An agent on a host that sshd lets us into: installed if it must be, begun over one connection."""
 
 import secrets
-import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ import anyio
 
 from shunter.backends.agents.transport import AgentProcess, Link, Server
 from shunter.backends.ssh.agent_install import installed
-from shunter.backends.ssh.connecting import connected, told_as_lost
+from shunter.backends.ssh.connecting import connected, quoted, told_as_lost
 from shunter.backends.ssh.settings import SshHost, SshSettings
 
 if TYPE_CHECKING:
@@ -85,9 +84,7 @@ class SshLink:
         """
         every = [self._host.python, "-I", "-S", self._path, verb, *words]
         with told_as_lost(self._host.name), _told_as_os_error():
-            process = await self._ssh.create_process(
-                "exec " + " ".join(map(shlex.quote, every)), encoding=None
-            )
+            process = await self._ssh.create_process("exec " + quoted(every), encoding=None)
         return _RemoteProcess(process)
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:

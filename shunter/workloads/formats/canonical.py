@@ -23,7 +23,7 @@ from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import JobEnd, TraceJob
 
 COLUMNS: Final = (*ROW_COLUMNS, *(column.name for column in SPEC_COLUMNS))
-"""Every column of a canonical trace; others must start with x_."""
+"""Every column of a canonical trace; others are noted, unless they start with x_."""
 
 _CACHED_MAX = 2**16
 
@@ -117,7 +117,7 @@ def parse_canonical_csv(file: TraceText, inspection: Inspection) -> list[TraceJo
     """Return the usable rows in file order, instants as the file has them."""
     rows = DelimitedRows(file)
     rows.require(REQUIRED)
-    rows.refuse_others(COLUMNS)
+    rows.note_others(COLUMNS, inspection)
     canonical = CanonicalRows(rows.header, inspection, file.throughputs)
     number = -1
     for number, fields in enumerate(rows):

@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from shunter.errors import TraceError
 from shunter.workloads.formats.canonical import COLUMNS, CanonicalRows
 from shunter.workloads.formats.format import TraceFormat, TraceText
 from shunter.workloads.quality import Fault, Inspection
@@ -32,9 +31,10 @@ def parse_canonical_jsonl(file: TraceText, inspection: Inspection) -> list[Trace
         if row is None:
             inspection.drop(Fault.unparsable, "", text, line)
             continue
+        row = {file.columns.get(name, name): value for name, value in row.items()}
         names = tuple(row)
         if names not in known:
-            _refuse_unknown(names, file.path, line)
+            inspection.note_others(names, COLUMNS)
             known.add(names)
         if canonical is None:
             has_ids = "job_id" in row
@@ -65,15 +65,6 @@ def _cell(value: object) -> str:
     if value is None or value == []:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _refuse_unknown(names: tuple[str, ...], path: str, line: int) -> None:
-    unknown = [name for name in names if name not in COLUMNS and not name.startswith("x_")]
-    if unknown:
-        raise TraceError(
-            f"{path}, line {line}: unknown keys {', '.join(map(repr, unknown))}; remove them, or "
-            f"start their names with x_ to have them ignored; known are {', '.join(COLUMNS)}"
-        )
 
 
 FORMAT: Final = TraceFormat(

@@ -27,7 +27,13 @@ class DelimitedRows:
         # The text is split here and not by the csv module: a lone carriage return inside quotes
         # is part of a field, and newline="" keeps it.
         self._reader = csv.reader(io.StringIO(file.text, newline=""), strict=True)
-        self.header = [*columns] or [name.strip() for name in next(iter(self), [])]
+        theirs = [*columns] or [name.strip() for name in next(iter(self), [])]
+        if absent := [name for name in file.columns if name not in theirs]:
+            raise TraceError(
+                f"{file.path}, line 1: there is no column {absent[0]!r} to be called "
+                f"{file.columns[absent[0]]}; found {', '.join(theirs)}"
+            )
+        self.header = [file.columns.get(name, name) for name in theirs]
         if not self.header:
             raise TraceError(f"{file.path} is empty: expected a header and one row for each job")
         for name in self.header:
@@ -76,15 +82,9 @@ class DelimitedRows:
                 f"found {', '.join(self.header)}; expected at least {', '.join(names)}"
             )
 
-    def refuse_others(self, names: tuple[str, ...]) -> None:
-        """Raise TraceError naming columns that mean nothing here."""
-        unknown = [name for name in self.header if name not in names and name[:2] != "x_"]
-        if unknown:
-            raise TraceError(
-                f"{self.path}, line 1: unknown columns {', '.join(map(repr, unknown))}; "
-                f"remove them, or start their names with x_ to have them ignored; "
-                f"known are {', '.join(names)}"
-            )
+    def note_others(self, names: tuple[str, ...], inspection: Inspection) -> None:
+        """Tell the inspection of columns that mean nothing here."""
+        inspection.note_others(self.header, names)
 
 
 def names_some_of(columns: Sequence[str], least: int) -> Callable[[str], bool]:

@@ -17,13 +17,15 @@ COUNT_MAX = 2**53
 class TraceText:
     """A file to be parsed: its path for messages, its text, and the chosen options.
 
-    `throughputs` are those at hand; a format that needs them always has them.
+    `throughputs` are those at hand; a format that needs them always has them. `columns` are the
+    names of columns that the file has under others, by these.
     """
 
     path: str
     text: str
     options: Mapping[str, str] = field(default_factory=dict)
     throughputs: ThroughputTable | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

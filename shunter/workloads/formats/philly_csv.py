@@ -27,7 +27,7 @@ def parse_philly_csv(file: TraceText, inspection: Inspection) -> list[TraceJob]:
     """Return the usable rows in file order, instants in microseconds since 1970."""
     rows = DelimitedRows(file)
     rows.require(_COLUMNS)
-    rows.refuse_others(_COLUMNS)
+    rows.note_others(_COLUMNS, inspection)
     pick = itemgetter(*(rows.header.index(name) for name in _COLUMNS))
     specs: dict[tuple[int, str], JobSpec] = {}
     jobs: list[TraceJob] = []

@@ -87,7 +87,7 @@ def test_what_is_no_daemon_is_unreachable(content: bytes) -> None:
 @pytest.mark.parametrize("content", [b"<html>", b"[]"])
 def test_answer_of_something_else_is_no_document(content: bytes) -> None:
     with pytest.raises(UnreachableError):
-        value_of(200, content)
+        value_of(read("/jobs"), 200, content)
 
 
 def test_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:

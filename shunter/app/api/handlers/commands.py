@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shunter.app.api.models.submission import PriorityBody, ResizeBody, SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
-from shunter.app.api.submissions import array_of, dry_run, submission_of
+from shunter.app.api.submissions import after_whole_arrays, array_of, dry_run, submission_of
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.requests import Caller, Submission
 from shunter.errors import UsageError
@@ -27,7 +27,8 @@ async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
     key = call.header("idempotency-key")
     if len(key) > KEY_MOST or not key.isprintable():
         raise UsageError(f"Idempotency-Key: expected {KEY_MOST} printable characters at most")
-    request = submission_of(body, key)
+    tasks = 1 if body.array is None else len(body.array.indices)
+    request = await after_whole_arrays(services, submission_of(body, key), tasks)
     if body.dry_run:
         async with services.dry_runs.turn(by.user):
             return json_answer(await dry_run(services.site, request, by))

@@ -16,7 +16,11 @@ from shunter.app.api.handlers.queries import AtQuery, ForecastQuery
 from shunter.app.api.models.model import SCHEMA_VERSION
 from shunter.app.api.models.submission import SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
-from shunter.app.api.submissions import refuse_impossible, submission_of
+from shunter.app.api.submissions import (
+    after_whole_arrays,
+    refuse_impossible,
+    submission_of,
+)
 from shunter.app.predictions.messages import StartsIf
 from shunter.app.replaying.lookup import place_of
 from shunter.errors import ShunterError, UsageError
@@ -40,7 +44,8 @@ async def of_queue(call: Call[ForecastQuery, NoBody]) -> Response:
 async def of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
     """Answer with when a job would start and end; of an array, its first task."""
     site, by = call.services.site, call.caller
-    submitted = site.imagined(submission_of(call.body, ""), by)
+    request = await after_whole_arrays(call.services, submission_of(call.body, ""))
+    submitted = site.imagined(request, by)
     refuse_impossible(site, submitted)
     made = call.services.forecasts.of_submission(by, submitted)
     return json_answer(await _while_there(call.request, made))

@@ -12,6 +12,7 @@ from shunter.app.api.documents.queue import Evidence, Present, job_row, queue_do
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
 from shunter.app.api.services import Services
+from shunter.app.live.requests import no_such_job
 from shunter.app.replaying.lookup import place_of
 from shunter.app.replaying.waits import job_state
 from shunter.app.replaying.why.document import document as why_document
@@ -146,7 +147,7 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
 def known(services: Services, job_id: JobId) -> None:
     """Raise NotFoundError unless there is such a job, or was."""
     if not services.site.knows(job_id):
-        raise NotFoundError(f"there is no job {job_id}; `shunter queue` lists them")
+        raise NotFoundError(no_such_job(job_id))
 
 
 async def history_in_log(services: Services, job_id: JobId) -> JobHistory:

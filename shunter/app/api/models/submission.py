@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from shunter.app.api.models.model import Model, Name, Text
+from shunter.app.variables import VARIABLE
 from shunter.events.values.job_spec import Level, SuspendMode
 
 ARGUMENTS_MOST = 8192
@@ -20,7 +21,7 @@ Shape = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(min_length=1, max_length=1024)
 ]
 Speed = Annotated[float, Field(gt=0, le=1)]
-Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
+Variable = Annotated[str, Field(pattern=VARIABLE, max_length=256)]
 
 
 class DependencyBody(Model):
@@ -145,7 +146,11 @@ class SubmitBody(Model):
         description="how often it is started again after it failed by itself; what ended it for "
         "the scheduler's reasons, such as a lost server or a preemption, does not count",
     )
-    depends_on: tuple[DependencyBody, ...] = Field(default=(), max_length=DEPENDENCIES_MOST)
+    depends_on: tuple[DependencyBody, ...] = Field(
+        default=(),
+        max_length=DEPENDENCIES_MOST,
+        description="the id of the first task of an array means all its tasks",
+    )
     array: ArrayBody | None = None
     directory: Text = Field(default="", description="where it starts; empty: the root folder")
     environment: dict[Variable, Text] = Field(

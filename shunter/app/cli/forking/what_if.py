@@ -51,7 +51,7 @@ class WhatIfOptions:
         typer.Option(
             "--from",
             metavar="SEQ|TIME",
-            help="The moment from which on: an event (e20871), T+03:12:40, 11560s, or a date. "
+            help="The moment from which on: an event (e20871), T+03:12:40, 90m, or a date. "
             "Left out: the end of the log.",
         ),
     ] = None

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from shunter.app.cli import output
-from shunter.errors import UnavailableError, UsageError
+from shunter.errors import ShunterError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.client import Client
 
 PAUSE_S = 0.5
 """How long to wait before a daemon that is away is tried again."""
+
+COMPLETED_MOST = 20
+"""So many jobs that have ended are proposed for an id that is being typed."""
 
 T = TypeVar("T")
 
@@ -27,7 +30,23 @@ Url = Annotated[
         "socket.",
     ),
 ]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, such as j142.")]
+
+
+def job_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return ids that complete one, with the names of the jobs."""
+    try:
+        with connect(ctx.params.get("url")) as client:
+            found = [*client.queue()["jobs"], *client.history(limit=COMPLETED_MOST)["jobs"]]
+    except ShunterError:
+        return []
+    names = {one["id"]: one["name"] for one in found if one["id"].startswith(incomplete)}
+    return list(names.items())
+
+
+JobArgument = Annotated[
+    str,
+    typer.Argument(metavar="JOB", help="The job's id, such as j142.", autocompletion=job_ids),
+]
 
 
 def check_source(log: str | None, url: str | None) -> None:

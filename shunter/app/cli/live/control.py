@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.live.connecting import JobArgument, Url, connect
+from shunter.app.cli.live.connecting import JobArgument, Url, connect, job_ids
 from shunter.app.cli.options import Json
 from shunter.app.counting import counted
 from shunter.errors import ShunterError
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from shunter.client import Client
     from shunter.client.requests import Answer
 
-Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Ids of jobs.")]
+Jobs = Annotated[
+    list[str], typer.Argument(metavar="JOB…", help="Ids of jobs.", autocompletion=job_ids)
+]
 
 
 def cancel(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:

@@ -24,7 +24,11 @@ COLUMNS: tuple[output.Column | str, ...] = (
 TURNS_AT = COLUMNS.index("WHERE") + 1
 """Where the columns are of turns, if a member takes any."""
 
-commands = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+commands = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Show, prioritise or end the jobs of one search together.",
+)
 
 
 @commands.command("list")

@@ -22,18 +22,22 @@ from shunter.app.cli.live.submitting.quantities import (
     seconds,
     shape_of,
 )
-from shunter.app.cli.live.submitting.script import Script, command_of, name_of, read_script
+from shunter.app.cli.live.submitting.script import (
+    Script,
+    command_of,
+    is_program,
+    name_of,
+    read_script,
+)
 from shunter.app.cli.live.submitting.waiting import wait_for
 from shunter.app.cli.live.tables import one_line
 from shunter.app.cli.option_tables import takes_options
+from shunter.app.variables import is_passed_on
 from shunter.errors import ShunterError, UsageError
 
 if TYPE_CHECKING:
     from shunter.client import Client
     from shunter.client.requests import Answer, JobOptions
-
-NOT_PASSED_ON = frozenset(("_", "OLDPWD", "PWD", "SHLVL", "TERM", "XDG_RUNTIME_DIR"))
-"""Variables of the shell one sits at, which mean nothing to a job."""
 
 
 class SubmitCommand(TyperCommand):
@@ -49,7 +53,7 @@ class SubmitCommand(TyperCommand):
         options = args[: len(args) - len(words)]
         if words and options and options[-1] == "--":
             return super().parse_args(ctx, [*options, "--", *words])
-        if words and Path(words[0]).is_file():
+        if words and Path(words[0]).is_file() and not is_program(Path(words[0])):
             return self._with_script(ctx, read_script(Path(words[0])), options, words)
         return super().parse_args(ctx, [*options, "--", *words] if words else options)
 
@@ -112,11 +116,8 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         command, script = words[1:], None
     else:
         command, script = command_of(words)
-    if script is not None and script.strange:
-        output.note(
-            f"{script.path}: lines that begin with {script.strange} are for another scheduler and "
-            "count for nothing here: say it in #SHUNTER lines, such as #SHUNTER --gpus 2"
-        )
+    if script is not None:
+        _print_notes(script)
     if not command:
         raise UsageError("nothing to run: shunter submit [OPTIONS] -- CMD…, or a script")
     name = options.name or name_of([str(script.path)] if script else command)
@@ -161,6 +162,20 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
     return command, said
 
 
+def _print_notes(script: Script) -> None:
+    """Say what of a script counts for nothing, and what runs it unasked."""
+    if script.strange:
+        output.note(
+            f"{script.path}: lines that begin with {script.strange} are for another scheduler and "
+            "count for nothing here: say it in #SHUNTER lines, such as #SHUNTER --gpus 2"
+        )
+    if script.is_run_by_our_choice:
+        output.note(
+            f"{script.path} has no first line such as #!/usr/bin/env python3: it runs with "
+            f"{' '.join(script.interpreter)}"
+        )
+
+
 def _nearness(options: SubmitOptions) -> "JobOptions":
     """Return what is said of how a job may be spread over servers.
 
@@ -203,32 +218,28 @@ def _contract(options: SubmitOptions) -> "JobOptions":
 
 
 def environment_of(options: SubmitOptions) -> dict[str, str]:
-    """Return the variables a job gets: all of ours if asked for, and those named.
+    """Return the variables a job gets: those passed on if asked for, and those named.
 
     Raises:
         UsageError: one is to be taken from here and is not set here.
     """
-    if options.export not in ("none", "all"):
-        raise UsageError(f"--export {options.export}: expected none or all")
+    named = [name for name in options.export.split(",") if name]
+    if not named or ("none" in named and len(named) > 1):
+        raise UsageError(f"--export {options.export}: expected none, all, or names with commas")
     given: dict[str, str] = {}
-    if options.export == "all":
-        given = {
-            name: value
-            for name, value in os.environ.items()
-            if name.isidentifier() and name not in NOT_PASSED_ON and not _is_ours(name)
-        }
-    for option, texts in (("--env", options.env), ("--secret", options.secret)):
+    if "all" in named:
+        given = {name: value for name, value in os.environ.items() if is_passed_on(name)}
+    exported = [name for name in named if name not in ("none", "all")]
+    if wrong := next((name for name in exported if "=" in name), None):
+        raise UsageError(f"--export {wrong}: expected a name; --env {wrong} gives a value")
+    asked = (("--export", exported), ("--env", options.env), ("--secret", options.secret))
+    for option, texts in asked:
         for text in texts or ():
             name, equals, value = text.partition("=")
             if not equals and name not in os.environ:
                 raise UsageError(f"{option} {name}: it is not set here; write {name}=VALUE")
             given[name] = value if equals else os.environ[name]
     return given
-
-
-def _is_ours(name: str) -> bool:
-    """Say whether a variable is one of ours: a job inside a job is told its own."""
-    return name.startswith("SHUNTER_")
 
 
 def _dry_run(

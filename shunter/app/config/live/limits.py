@@ -49,8 +49,9 @@ class LimitsSection(Section):
         default=1024,
         ge=1,
         le=1_048_576,
-        description="what a rank may print to each of stdout and stderr; "
-        "beyond it the middle is dropped",
+        description="what is kept of what a rank prints to each of stdout and stderr; beyond it "
+        "the middle is dropped, and at least three quarters of it stay: the first quarter, and the "
+        "end",
     )
     keep: Span = Field(
         default=0,

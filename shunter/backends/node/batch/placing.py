@@ -106,7 +106,7 @@ def _by_srun(rank: Rank, step: Step, given: Mapping[str, str]) -> Rank:
     suffix = f"_HET_GROUP_{step.component}" if step.component else ""
     cpus = given.get(f"SLURM_CPUS_PER_TASK{suffix}")
     words += [f"--cpus-per-task={cpus}"] if cpus else []
-    env = {**slurm, **rank["env"]}
+    env = {**rank["env"], **slurm}  # srun reads them, whatever the submitter exported
     env.pop("CUDA_VISIBLE_DEVICES")  # Slurm sets that of its node
     return {**rank, "argv": [*words, *_WITHOUT_SLURM, *rank["argv"]], "env": env}
 

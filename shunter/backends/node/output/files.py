@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import re
+from io import FileIO
 
 from shunter.backends.node.messages.channel import BATCH_S_MOST
 from shunter.backends.node.records import open_regular
 
-HEAD_BYTES = 1 << 16
-TAIL_BYTES_MAX = 8 << 20
+_PIECE_BYTES = 1 << 20
+_LINE_BYTES = 1 << 16
+"""How far the beginning of a line is looked for; bars of progress are drawn without one."""
+
 LOOK_BYTES = 4096
 STEP_DIGITS_MOST = 15
 _BAR = re.compile(rb"(?:(\d+)/\d+ \[[^\]\r\n]*?)?\b(\d+(?:\.\d+)?)(it/s|s/it)\b")
@@ -24,25 +27,47 @@ _BAR = re.compile(rb"(?:(\d+)/\d+ \[[^\]\r\n]*?)?\b(\d+(?:\.\d+)?)(it/s|s/it)\b"
 def bound(path: str, most: int) -> int:
     """Drop the middle of what was printed beyond a bound; return how much.
 
-    The beginning and the end stay, with a line between them that says what is missing. What is
-    printed meanwhile is kept, but may come before that line.
+    The first quarter of the bound and the last half of it stay, with a line between them that says
+    what is missing: so three quarters of it are there at any time after. What is printed meanwhile
+    is kept too.
     """
     try:
         if os.stat(path).st_size <= most:
             return 0
         with open(path, "r+b", buffering=0) as file:
-            size = file.seek(0, os.SEEK_END)
-            head = _head(most)
-            file.seek(size - min(TAIL_BYTES_MAX, most // 4))
-            tail = file.read()
-            tail = tail[tail.find(b"\n") + 1 :]
-            dropped = size - head - len(tail)
-            file.truncate(head)
-        with open(path, "ab", buffering=0) as file:  # at the end, wherever that is by now
-            file.write(_mark(dropped, most) + tail)
+            return _drop_middle(file, most)
     except OSError:
         return 0
-    return dropped
+
+
+def _drop_middle(file: FileIO, most: int) -> int:
+    """Move the end of a file up to its beginning; return how much was between them.
+
+    It is moved in place, in pieces: memory stays small, and whoever appends goes on. The line that
+    says what is missing is written last, once that is known, into the room left for it.
+    """
+    head, size = _head(most), file.seek(0, os.SEEK_END)
+    begins = _begin_of_line(file, size - most // 2)
+    room = len(_mark(begins - head, most))
+    read_at, write_at = begins, head + room
+    while read_at < size + most:  # not for ever after a job that prints as fast as this reads
+        piece = os.pread(file.fileno(), _PIECE_BYTES, read_at)
+        if not piece:
+            break
+        read_at += len(piece)
+        write_at += os.pwrite(file.fileno(), piece, write_at)
+    os.pwrite(file.fileno(), _mark(begins - head, most), head)
+    file.truncate(write_at)
+    return begins - head
+
+
+def _begin_of_line(file: FileIO, offset: int) -> int:
+    """Return where the next line begins; where none does soon, the next letter."""
+    near = os.pread(file.fileno(), _LINE_BYTES, offset)
+    end = near.find(b"\n") + 1
+    if end:
+        return offset + end
+    return offset + next((place for place, byte in enumerate(near[:4]) if byte & 0xC0 != 0x80), 0)
 
 
 def place_after_drop(offset: int, dropped: int, most: int) -> int:
@@ -85,7 +110,7 @@ def printed_speed(path: str) -> tuple[int | None, float | None]:
 
 def _head(most: int) -> int:
     """Return how much of the beginning is kept."""
-    return min(HEAD_BYTES, most // 4)
+    return most // 4
 
 
 def _mark(dropped: int, most: int) -> bytes:

@@ -116,7 +116,8 @@ async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> Meta |
         if await _has_no_tables(path):
             return None
         raise LogExistsError(
-            f"{path} is there already; choose another file, or say that it may be overwritten"
+            f"{path} is there already; choose another file, or pass --overwrite (overwrite=True) "
+            "to replace it"
         )
     with failures_named(path), refusing_foreign(path):
         async with reading(path) as connection, at_once(connection):

@@ -31,7 +31,7 @@ def parse_blox_csv(file: TraceText, inspection: Inspection) -> list[TraceJob]:
     """Return the usable rows in file order, instants as the file has them."""
     rows = DelimitedRows(file)
     rows.require(_COLUMNS)
-    rows.refuse_others(_COLUMNS)
+    rows.note_others(_COLUMNS, inspection)
     pick = itemgetter(*(rows.header.index(name) for name in _COLUMNS))
     specs: dict[tuple[int, int | None], JobSpec] = {}
     jobs: list[TraceJob] = []

@@ -26,7 +26,7 @@ def parse_tiresias_csv(file: TraceText, inspection: Inspection) -> list[TraceJob
     """Return the usable rows in file order, instants as the file has them."""
     rows = DelimitedRows(file)
     rows.require(_NEEDED)
-    rows.refuse_others(_COLUMNS)
+    rows.note_others(_COLUMNS, inspection)
     pick = itemgetter(*(rows.header.index(name) for name in _NEEDED))
     specs = _Specs(rows.header, inspection)
     jobs: list[TraceJob] = []

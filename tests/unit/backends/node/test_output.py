@@ -53,3 +53,29 @@ def test_output_within_its_bound_stays_as_it_is(tmp_path: Path) -> None:
     assert bound(str(path), 100) == 0
     assert path.read_text() == "x" * 100
     assert bound(str(tmp_path / "absent"), 100) == 0
+
+
+@pytest.mark.parametrize("printed", [b"x" * 1_000_000, "é".encode() * 500_000])
+def test_output_without_line_ends_is_kept_up_to_its_bound(tmp_path: Path, printed: bytes) -> None:
+    """A progress bar draws over itself: its end is not to go for the want of a line end."""
+    path, most = tmp_path / "stdout.0", 2 << 20
+    path.write_bytes(printed * 60 + b"\nTHE END\n")
+    assert bound(str(path), most) > 0
+    assert path.stat().st_size <= most
+    assert path.stat().st_size >= most * 3 // 4 - (1 << 16)
+    kept = path.read_text(encoding="utf-8")  # no letter is cut in two behind the gap
+    assert kept.endswith("\nTHE END\n")
+
+
+def test_what_is_printed_while_the_middle_goes_is_kept_in_order(tmp_path: Path) -> None:
+    path, most = tmp_path / "stdout.0", 1 << 20
+    with path.open("ab", buffering=0) as printing:
+        for number in range(200_000):
+            printing.write(b"line %d\n" % number)
+            if number % 1_000 == 0:
+                bound(str(path), most)
+    numbers = [
+        int(line.split()[1]) for line in path.read_text().splitlines() if line[:5] == "line "
+    ]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == 199_999

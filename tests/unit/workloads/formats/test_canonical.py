@@ -152,16 +152,39 @@ def test_missing_columns_are_named(write: Write) -> None:
         load_trace(write("t.csv", "submit_s,duration_s,gpu\n0,1,1\n"))
 
 
-def test_unknown_columns_are_named_and_marked_ones_ignored(write: Write) -> None:
+def test_unknown_columns_are_left_out_and_named_unless_they_are_marked(write: Write) -> None:
     path = write("t.csv", "submit_s,duration_s,gpus,colour,x_note\n0,1,1,red,?\n")
-    with pytest.raises(TraceError, match=r"line 1: unknown columns 'colour'; remove them, or"):
-        load_trace(path)
+    report = load_trace(path).report
+    assert (report.rows_selected, report.other_columns) == (1, ("colour",))
+    assert any("the columns 'colour' say" in said for said in report.sentences())
 
 
-def test_unknown_keys_are_named(write: Write) -> None:
-    text = '{"submit_s": 0, "duration_s": 1, "gpus": 1}\n{"submit_s": 0, "color": 1}\n'
-    with pytest.raises(TraceError, match=r"line 2: unknown keys 'color'"):
-        load_trace(write("t.jsonl", text))
+def test_unknown_keys_are_left_out_and_named(write: Write) -> None:
+    first = '{"submit_s": 0, "duration_s": 1, "gpus": 1, "x_a": 1}\n'
+    text = first + '{"submit_s": 0, "duration_s": 1, "gpus": 1, "color": 1}\n'
+    report = load_trace(write("t.jsonl", text)).report
+    assert (report.rows_selected, report.other_columns) == (2, ("color",))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "Submit,NGPU,duration_s,Note\n5,2,10,x\n"),
+        ("t.jsonl", '{"Submit": 5, "NGPU": 2, "duration_s": 10, "Note": "x"}\n'),
+    ],
+)
+def test_columns_of_theirs_are_ours_where_that_is_said(write: Write, name: str, text: str) -> None:
+    columns = {"Submit": "submit_s", "NGPU": "gpus"}
+    trace = load_trace(write(name, text), columns=columns)
+    (job,) = trace.jobs
+    assert (job.submit_us, job.spec.gpus, job.duration_us) == (5_000_000, 2, 10_000_000)
+    assert trace.report.other_columns == ("Note",)
+
+
+def test_column_that_is_not_there_cannot_be_ours(write: Write) -> None:
+    path = write("t.csv", "submit_s,duration_s,gpus\n0,1,1\n")
+    with pytest.raises(TraceError, match="no column 'NGPU' to be called gpus; found submit_s"):
+        load_trace(path, columns={"NGPU": "gpus"})
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,10 @@ def test_column_that_stands_twice_is_named(write: Write) -> None:
         load_trace(path)
 
 
-def test_unknown_column_is_named(write: Write) -> None:
-    path = write("t.csv", HEADER.strip() + ",colour\n")
-    with pytest.raises(TraceError, match="unknown columns 'colour'; remove them"):
-        load_trace(path)
+def test_unknown_column_is_left_out_and_named(write: Write) -> None:
+    head, first = HEADER.strip(), GOOD.strip()
+    found = load_trace(write("t.csv", f"{head},colour\n{first},red\n"))
+    assert found.report.other_columns == ("colour",)
 
 
 def test_quote_that_never_ends_is_an_error_with_its_line(write: Write) -> None:

@@ -125,7 +125,10 @@ class SubmitOptions:
     after: Annotated[
         list[str] | None,
         typer.Option(
-            "--after", metavar="JOB[:ok|any]", help="Starts when that has ended; may be repeated."
+            "--after",
+            metavar="JOB[:ok|any]",
+            help="Starts when that has ended; the first job of an array means all its tasks; "
+            "may be repeated.",
         ),
     ] = None
     array: Annotated[
@@ -139,7 +142,13 @@ class SubmitOptions:
         ),
     ] = None
     export: Annotated[
-        str, typer.Option("--export", metavar="none|all", help="Whether it gets all of yours.")
+        str,
+        typer.Option(
+            "--export",
+            metavar="all|none|NAME[,NAME…]",
+            help="Which of your variables it gets; all: but for those that tell another job its "
+            "ranks or devices (SLURM_*, PMI_*, …), which all,NAME adds.",
+        ),
     ] = "all"
     secret: Annotated[
         list[str] | None,

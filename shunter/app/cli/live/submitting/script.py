@@ -6,10 +6,12 @@
     python train.py
 
 Only lines before the first command count, as in other schedulers. A script of a shell is submitted
-as it is now: what is changed in the file later changes no job. A job without a name has that of the
-script it runs, however that is begun.
+as it is now: what is changed in the file later changes no job. A file of Python without a first
+line such as #!/usr/bin/env python3 is run by the submitter's Python. A job without a name has that
+of the script it runs, however that is begun.
 """
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ STRANGE_MARKS = frozenset({"#SBATCH", "#PBS", "#BSUB"})
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 NAME_MOST = 40
 SUFFIXES = frozenset((".py", ".sh", ".bash", ".zsh", ".jl", ".r", ".pl", ".rb", ".lua", ".js"))
+PYTHON_SUFFIXES = frozenset((".py", ".pyw"))
+ELF = b"\x7fELF"
 SCRIPT_BYTES_MOST = 131_000
 """What Linux takes for one argument, which the text of a script becomes."""
 
@@ -31,6 +35,7 @@ class Script:
     """A script: its options by the number of their line, its interpreter, its text.
 
     `strange` is the mark of another scheduler's lines in it, which count for nothing; often none.
+    `is_run_by_our_choice`: it is a file of Python whose first line names no interpreter.
     """
 
     path: Path
@@ -38,6 +43,7 @@ class Script:
     interpreter: tuple[str, ...]
     text: str
     strange: str = ""
+    is_run_by_our_choice: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -64,7 +70,8 @@ def read_script(path: Path) -> Script:
     """Read a script.
 
     Raises:
-        UsageError: it is no text, or one of its lines cannot be split into words.
+        UsageError: it is no text, has the line ends of DOS where these are no line ends, or one of
+            its lines cannot be split into words.
     """
     from shunter.workloads.files import read_file
 
@@ -72,9 +79,15 @@ def read_script(path: Path) -> Script:
         text = read_file(path, 64 << 20).decode("utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: it cannot be read as a script: {error}") from error
+    interpreter = _first_line(text)
+    is_run_by_our_choice = not interpreter and path.suffix.lower() in PYTHON_SUFFIXES
+    if is_run_by_our_choice:
+        interpreter = (_own_python(),)
+    else:
+        _refuse_dos(path, text)
     lines: list[tuple[int, tuple[str, ...]]] = []
     strange = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
             break
@@ -89,7 +102,27 @@ def read_script(path: Path) -> Script:
         if "--" in found:
             raise UsageError(f"{path}:{number}: expected options only; the script is the command")
         lines.append((number, tuple(found)))
-    return Script(path, tuple(lines), _interpreter(text), text, strange)
+    words = interpreter or ("/bin/sh",)
+    return Script(path, tuple(lines), words, text, strange, is_run_by_our_choice)
+
+
+def is_program(path: Path) -> bool:
+    """Say whether a file is a compiled program, as the kernel starts it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(ELF)) == ELF
+    except OSError:
+        return False
+
+
+def _refuse_dos(path: Path, text: str) -> None:
+    """Raise a UsageError that names the first line which ends as in DOS."""
+    before, mark, _ = text.partition("\r\n")
+    if mark:
+        raise UsageError(
+            f"{path}:{before.count(chr(10)) + 1}: the line ends with CR LF, as in DOS, and shells "
+            f"take the CR for a part of it: sed -i 's/\\r$//' {shlex.quote(str(path))}"
+        )
 
 
 def command_of(words: list[str]) -> tuple[list[str], Script | None]:
@@ -104,6 +137,8 @@ def command_of(words: list[str]) -> tuple[list[str], Script | None]:
     if not words:
         raise UsageError("nothing to run: shunter submit [OPTIONS] -- CMD…, or a script")
     path = Path(words[0])
+    if path.is_file() and is_program(path):
+        return [os.path.abspath(path), *words[1:]], None  # noqa: PTH100 a venv's python is a link
     if path.is_file():
         script = read_script(path)
         return script.command(words[1:]), script
@@ -112,11 +147,19 @@ def command_of(words: list[str]) -> tuple[list[str], Script | None]:
     return words, None
 
 
-def _interpreter(text: str) -> tuple[str, ...]:
-    """Return the words of a script's first line; without one it is for the shell."""
+def _first_line(text: str) -> tuple[str, ...]:
+    """Return the words of a script's first line; none: it names no interpreter."""
     first = text.partition("\n")[0]
-    words = tuple(first.removeprefix("#!").split()) if first.startswith("#!") else ()
-    return words or ("/bin/sh",)
+    return tuple(first.removeprefix("#!").split()) if first.startswith("#!") else ()
+
+
+def _own_python() -> str:
+    """Return the Python of the environment that the submitter has activated."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        python = Path(os.environ.get(variable) or os.devnull, "bin", "python")
+        if python.is_file():
+            return str(python)
+    return "python3"
 
 
 def name_of(command: Sequence[str]) -> str:

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,39 @@ def test_program_needs_no_script() -> None:
 def test_neither_script_nor_program_is_not_found() -> None:
     with pytest.raises(NotFoundError):
         command_of(["no-such-program-or-script"])
+
+
+def test_file_of_python_is_run_by_the_environment_that_is_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(b"#SHUNTER --gpus 2\r\nprint()\r\n")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    assert read_script(path).command(["x"]) == ["python3", str(path), "x"]
+    for variable in ("CONDA_PREFIX", "VIRTUAL_ENV"):
+        python = tmp_path / variable / "bin/python"
+        python.parent.mkdir(parents=True)
+        python.touch()
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+        assert read_script(path).interpreter == (str(python),)
+    assert read_script(path).words == ("--gpus", "2")
+
+
+@pytest.mark.parametrize("first", ["#!/usr/bin/env python3", "#!/bin/sh"])
+def test_dos_line_is_named_where_a_first_line_names_the_interpreter(
+    tmp_path: Path, first: str
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(f"{first}\nx\r\n".encode())
+    with pytest.raises(UsageError, match=r"train\.py:2: the line ends with CR LF"):
+        read_script(path)
+
+
+def test_lines_of_a_script_end_at_line_feeds_only(tmp_path: Path) -> None:
+    script = read_script(written(tmp_path, "#!/bin/sh\n# a\u2028#SHUNTER --gpus 2\x0c\necho\n"))
+    assert script.words == ()
+
+
+def test_compiled_program_is_run_as_it_is() -> None:
+    assert command_of([sys.executable, "train.py"]) == ([sys.executable, "train.py"], None)

@@ -1,0 +1,3 @@
+from tests.live.api.conftest import served, shared
+
+__all__ = ["served", "shared"]

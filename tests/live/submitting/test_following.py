@@ -1,0 +1,20 @@
+"""Output of a job that prints nothing for long."""
+
+import pytest
+
+from shunter.client import Client, daemon_calls
+from tests.live.api.serving import Served
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.parametrize("address", ["unix", "tcp"])
+def test_output_is_followed_over_a_silence(
+    shared: Served, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Method: what waits for an answer gives up after 0.3 s here, instead of 90 s."""
+    monkeypatch.setattr(daemon_calls, "WAIT_READ_S", 0.3)
+    where = shared.url if address == "unix" else shared.tcp
+    with Client(where, token=shared.token) as client:
+        job = client.submit(["sh", "-c", "echo first; sleep 2; echo last"])
+        assert b"".join(client.logs(job.id, follow=True)) == b"first\nlast\n"

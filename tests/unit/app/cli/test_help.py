@@ -1,0 +1,33 @@
+"""What somebody who looks for a way is told: commands, extras, options."""
+
+import tomllib
+from pathlib import Path
+
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from shunter.app.cli.application import app
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_every_command_and_group_has_a_line_of_help() -> None:
+    found = getattr(get_command(app), "commands", {})
+    assert [name for name, command in found.items() if not command.get_short_help_str(200)] == []
+
+
+def test_readme_names_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in project["optional-dependencies"] if f"`{name}`" not in readme] == []
+
+
+def test_log_that_is_there_names_the_option_that_replaces_it(tmp_path: Path) -> None:
+    config = tmp_path / "small.toml"
+    config.write_text(
+        '[[cluster.nodes]]\nname = "n"\ngpus = 1\n[workload.generate]\nkind = "philly-like"\n'
+        f'jobs = 2\n[log]\nurl = "{tmp_path}/run.db"\n'
+    )
+    assert CliRunner().invoke(app, ["simulate", str(config)]).exit_code == 0
+    again = CliRunner().invoke(app, ["simulate", str(config)])
+    assert (again.exit_code, "--overwrite" in again.stderr) == (2, True)
