@@ -74,7 +74,7 @@ def read_script(path: Path) -> Script:
         raise UsageError(f"{path}: it cannot be read as a script: {error}") from error
     lines: list[tuple[int, tuple[str, ...]]] = []
     strange = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
             break

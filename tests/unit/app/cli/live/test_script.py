@@ -59,3 +59,8 @@ def test_program_needs_no_script() -> None:
 def test_neither_script_nor_program_is_not_found() -> None:
     with pytest.raises(NotFoundError):
         command_of(["no-such-program-or-script"])
+
+
+def test_line_of_a_script_ends_at_a_line_feed_and_at_nothing_else(tmp_path: Path) -> None:
+    text = "# about\u2028#SHUNTER --gpus 64\n#SHUNTER --gpus 2\n"
+    assert read_script(written(tmp_path, text)).words == ("--gpus", "2")
