@@ -1,7 +1,7 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -354,6 +354,11 @@ class Site:
             out = backend.out_of_service(clock.wall_s())
         unknown = dict.fromkeys(self.state.cluster.servers, silence) if silence else {}
         return {**unknown, **(out or {}), **backend.causes}
+
+    @property
+    def unheld(self) -> Collection[NodeName]:
+        """The servers that are held as jobs need them, and are not held now."""
+        return self._backend.unheld if isinstance(self._backend, HoldsOnDemand) else ()
 
     @property
     def slurm_silence(self) -> str | None:
