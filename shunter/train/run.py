@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+_UNNAMED = "batches"
+
+
 def start(
     *,
     save: Whole | None = None,
@@ -165,8 +168,13 @@ class Run:
             for batches in self._batches.values():
                 batches.next_pass()
 
-    def batches(self, source: Iterable[T], name: str = "batches") -> Batches[T]:
-        """Return a loader whose position is saved; resumed, it goes on where it was."""
+    def batches(self, source: Iterable[T], name: str = _UNNAMED) -> Batches[T]:
+        """Return a loader whose position is saved; resumed, it goes on where it was.
+
+        Raises:
+            TypeError: it has begun already, as `enumerate(loader)` has, say.
+            ValueError: another one without a name is in use.
+        """
         known = self._batches.get(name)
         if known is None and name in self._pending and self._saved_world != self._world:
             check_loader(source, name, self._saved_world, self._world)
@@ -175,7 +183,7 @@ class Run:
             known.resumed_chance = self._chance
             if name in self._pending:
                 known.load_state_dict(self._pending.pop(name))
-        known.source = source
+        known.take(source, is_named=name != _UNNAMED)
         return known
 
     def shards(self, size: int, batch_size: int, *, seed: int = 0, shuffle: bool = True) -> Shards:

@@ -1,7 +1,8 @@
 """What makes two runs equal from here on: the parts of a training run, and all chance.
 
 A part is anything with `state_dict` and `load_state_dict` (models, optimizers, schedulers),
-`get_state` and `set_state` (generators of torch), or `getstate` and `setstate` (random.Random).
+`get_state` and `set_state` (generators of torch), or `getstate` and `setstate` (random.Random), or
+a generator of numpy (`numpy.random.default_rng()`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import random
 import sys
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -19,36 +20,33 @@ if TYPE_CHECKING:
     State = dict[str, Any]
     """What is written to a checkpoint and read again: each value is of the part that gave it."""
 
-    class Generator(Protocol):
-        """A generator of random numbers, as torch has them."""
-
-        def get_state(self) -> object: ...
-        def set_state(self, state: object) -> object: ...
-
 
 _PAIRS = (
     ("state_dict", "load_state_dict"),
     ("get_state", "set_state"),
     ("getstate", "setstate"),
 )
-_INNER = "base_dataloader"
-_HOLDERS = ("sampler", "batch_sampler", _INNER)
 
 
 def captured(part: object) -> object:
     """Return the state of a part."""
-    return _method(part, 0)()
+    bits = _bits_of(part)
+    return _method(part, 0)() if bits is None else bits.state
 
 
 def restore(part: object, state: object) -> None:
     """Put a part back into a state."""
-    _method(part, 1)(_as_random_state(state) if isinstance(part, random.Random) else state)
+    bits = _bits_of(part)
+    if bits is not None:
+        bits.state = state
+    else:
+        _method(part, 1)(_as_random_state(state) if isinstance(part, random.Random) else state)
 
 
 def check_parts(parts: Mapping[str, object]) -> None:
     """Refuse a part whose state cannot be had, before hours of training depend on it."""
     for name, part in parts.items():
-        if _pair_of(part) is None:
+        if _pair_of(part) is None and _bits_of(part) is None:
             raise TypeError(f"part {name!r}: {_lacking(part)}")
 
 
@@ -91,33 +89,9 @@ def seed(text: str) -> None:
         torch.manual_seed(number)
 
 
-def generators(source: object) -> list[Generator]:
-    """Return the generators a data loader shuffles with, besides the global ones."""
-    found: list[Generator] = []
-    for holder in _within(source):
-        generator = getattr(holder, "generator", None)
-        is_known = any(generator is each for each in found)
-        if generator is not None and hasattr(generator, "get_state") and not is_known:
-            found.append(generator)
-    return found
-
-
-def keeps_position(source: object) -> bool:
-    """Say whether a loader saves and loads by itself how far it is."""
-    # Accelerate's loaders have both methods, which work where the loader within has them.
-    return all(_pair_of(each) == _PAIRS[0] for each in (source, getattr(source, _INNER, source)))
-
-
-def _within(source: object) -> list[object]:
-    """Return a loader and what it is made of: loaders and samplers, in layers."""
-    found: list[object] = []
-    waiting = [source]
-    while waiting:
-        holder = waiting.pop(0)
-        if holder is not None and not any(holder is each for each in found):
-            found.append(holder)
-            waiting += [getattr(holder, name, None) for name in _HOLDERS]
-    return found
+def has_state_dict(part: object) -> bool:
+    """Say whether a part gives its state as models and optimizers do."""
+    return _pair_of(part) == _PAIRS[0]
 
 
 def _torch() -> Any:
@@ -142,10 +116,16 @@ def _pair_of(part: object) -> tuple[str, str] | None:
     return None
 
 
+def _bits_of(part: Any) -> Any:
+    """Return what holds the state of a generator of numpy (`default_rng`); else None."""
+    kind = getattr(getattr(sys.modules.get("numpy"), "random", None), "Generator", None)
+    return part.bit_generator if kind is not None and isinstance(part, kind) else None
+
+
 def _lacking(part: object) -> str:
     return (
         f"a {type(part).__name__} has neither state_dict/load_state_dict, nor get_state/set_state, "
-        "nor getstate/setstate"
+        "nor getstate/setstate, nor is it a generator of numpy"
     )
 
 

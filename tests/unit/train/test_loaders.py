@@ -1,0 +1,115 @@
+"""What `run.batches` takes, and where it finds what a loader draws from."""
+
+import functools
+import random
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shunter.train import loaders, state
+from shunter.train.run import Run
+from tests.unit.train.toy import Loader
+
+
+def begun() -> Iterator[int]:
+    numbers = (number for number in range(3))
+    next(numbers)
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("source", "instead"),
+    [
+        (enumerate(Loader()), r"as in `enumerate\(..., run.batches\(loader\)\)`"),
+        (map(str, Loader()), r"as in `map\(..., run.batches\(loader\)\)`"),
+        (zip(Loader(), Loader(), strict=True), r"as in `zip\(..., run.batches\(loader\)\)`"),
+        ((each for each in enumerate(Loader())), "as in `enumerate"),
+        (SimpleNamespace(iterable=enumerate(Loader())), "as in `enumerate"),  # tqdm is such
+        (begun(), r"iterate over run.batches\(loader\)"),
+    ],
+)
+def test_what_has_begun_is_refused_with_what_to_write(source: Iterable[Any], instead: str) -> None:
+    with pytest.raises(TypeError, match=instead):
+        Run(None).batches(source)
+
+
+def test_two_loaders_at_a_time_are_refused_unless_they_have_names() -> None:
+    run = Run(None)
+    with pytest.raises(ValueError, match="name each"):
+        zip(run.batches(Loader()), run.batches(Loader()), strict=True)
+    named = zip(run.batches([1, 2], "a"), run.batches([3, 4], "b"), strict=True)
+    assert list(named) == [(1, 3), (2, 4)]
+
+
+def test_loader_within_the_pass_over_another_is_refused() -> None:
+    run = Run(None)
+    passing = iter(run.batches([1, 2]))
+    next(passing)
+    with pytest.raises(ValueError, match="name each"):
+        run.batches([3, 4])
+
+
+def test_one_loader_is_not_passed_over_twice_at_a_time() -> None:
+    run, loader = Run(None), Loader()
+    with pytest.raises(ValueError, match="name each"):
+        zip(run.batches(loader), run.batches(loader), strict=True)
+
+
+def test_pass_that_was_broken_off_makes_room_for_another_loader() -> None:
+    run = Run(None)
+    for _ in run.epochs(2):
+        for batch in run.batches([1, 2]):
+            assert batch == 1
+            break
+        assert list(run.batches([3])) == [3]
+
+
+class Holding:
+    def __init__(self, what: object) -> None:
+        self.what = what
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def method(self) -> None:
+        return None
+
+
+def generator_over(what: object) -> Iterator[object]:
+    yield what
+
+
+CHANCE = np.random.default_rng(0)
+
+
+def drawing() -> float:
+    return CHANCE.random()
+
+
+@pytest.mark.parametrize(
+    "holding",
+    [
+        Holding,
+        lambda chance: Holding([{"noise": chance}]),
+        lambda chance: Holding(Holding(chance).method),
+        lambda chance: Holding(functools.partial(print, chance)),
+        lambda chance: SimpleNamespace(iterable=Holding(chance)),
+        generator_over,
+        lambda _: Holding(drawing),
+    ],
+)
+def test_generator_that_a_loader_holds_is_found(holding: Callable[[object], object]) -> None:
+    assert loaders.generators(holding(CHANCE)) == [CHANCE]
+
+
+def test_generators_of_numpy_and_python_go_on_where_they_were() -> None:
+    for part in (np.random.default_rng(3), np.random.RandomState(3), random.Random(3)):
+        part.random()
+        saved = state.captured(part)
+        expected = part.random()
+        state.restore(part, saved)
+        assert part.random() == expected
+        state.check_parts({"chance": part})
