@@ -245,7 +245,8 @@ def _sample(sample: "Answer", at: str, now: datetime) -> str:
 def _attempt(one: "Answer") -> tuple[str, ...]:
     modes = "".join(f", by {mode}" for mode in one["escalated_to"])
     leaves = one["suspend_asked_at"] is not None and one["ended_at"] is None
-    lost = f", {one['lost_s']:.3g} s of work lost" if one["lost_s"] else ""
+    most = "" if one["saved_at"] else "at most "  # it may have saved without telling
+    lost = f", {most}{one['lost_s']:.3g} s of work lost" if one["lost_s"] else ""
     return (
         str(one["attempt"]),
         one["where"],

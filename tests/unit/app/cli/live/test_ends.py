@@ -2,13 +2,14 @@
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.app.cli.application import app
 from shunter.app.cli.live.queue import _print
-from shunter.app.cli.live.show import _sample, _service
+from shunter.app.cli.live.show import _attempt, _sample, _service
 from shunter.app.cli.live.submitting.script import read_script
 from shunter.app.cli.live.tables import ended_by, local_time
 
@@ -88,3 +89,23 @@ def test_negative_priority_needs_no_mark() -> None:
     assert "ftp://nobody" in asked.stderr
     wrong = CliRunner().invoke(app, ["priority", "j1", "--high", "--url", "ftp://nobody"])
     assert "Invalid value for 'N'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("saved_at", "words"), [(None, "at most 33 s"), ("2026-11-22T10:00:00+00:00", "33 s")]
+)
+def test_lost_work_is_an_upper_bound_where_no_checkpoint_was_told(
+    saved_at: str | None, words: str
+) -> None:
+    one: Any = {
+        **dict.fromkeys(("suspend_asked_at", "started_at", "ended_at", "exit_code", "suspend_s")),
+        "attempt": 1,
+        "where": "n0",
+        "ended_by": "suspended",
+        "escalated_to": [],
+        "lost_s": 33.0,
+        "saved_at": saved_at,
+        "step": None,
+        "memory_kills": 0,
+    }
+    assert _attempt(one)[4] == f"suspended, {words} of work lost"
