@@ -273,7 +273,7 @@ def token_from(environ: Mapping[str, str]) -> str | None:
     if not path:
         return None
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise UsageError(f"SHUNTER_TOKEN_FILE: {path}: {os.strerror(error.errno or 0)}") from error
     words = [line.split("#", 1)[0].split() for line in lines]

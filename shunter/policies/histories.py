@@ -98,7 +98,7 @@ def parse_history(text: str, name: str) -> History:
     Raises:
         ConfigError: no number is there, or a line is no number above 0, or below the one before.
     """
-    lines = [(place, line.strip()) for place, line in enumerate(text.splitlines(), start=1)]
+    lines = [(place, line.strip()) for place, line in enumerate(text.split("\n"), start=1)]
     lines = [(place, line) for place, line in lines if line]
     if lines and _is_header(lines[0][1]):
         del lines[0]

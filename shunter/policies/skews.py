@@ -86,7 +86,7 @@ def parse_skews(text: str, name: str) -> Mapping[str, ModelSkew]:
 
 def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
     """Yield rows that are not blank, each with its line."""
-    reader = csv.reader(text.splitlines(), strict=True)
+    reader = csv.reader(text.removesuffix("\n").split("\n"), strict=True)
     try:
         for fields in reader:
             cells = [field.strip() for field in fields]

@@ -31,6 +31,9 @@ class Fault(StrEnum):
     never_ran = "never_ran"
     still_runs = "still_runs"
     requeued = "requeued"
+    resized = "resized"
+    component = "component"
+    numbered = "numbered"
     used_again = "used_again"
     zoneless = "zoneless"
 
@@ -78,6 +81,9 @@ class Finding:
             Fault.never_ran: "the job never ran",
             Fault.still_runs: "the job has not ended",
             Fault.requeued: "the job was requeued, and only its last run counts",
+            Fault.resized: "the job was resized, and this run counts with the GPUs it had first",
+            Fault.component: "it is a component of a heterogeneous job, which is one job",
+            Fault.numbered: "TRES are numbers, of which some may be GPUs: print them with names",
             Fault.used_again: f"{subject} was used again for another job",
             Fault.zoneless: f"{subject} names no time zone, and is read as UTC",
         }[self.fault]

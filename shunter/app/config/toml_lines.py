@@ -58,7 +58,7 @@ def _parts(text: str) -> tuple[str, ...]:
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines on which something begins, with their numbers."""
     depth, quote = 0, ""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not depth and not quote:
             yield number, line
         is_header = not depth and not quote and _HEADER.match(line)

@@ -83,7 +83,7 @@ def _groups(texts: dict[str, str], line: int) -> Iterator[SwitchGroup]:
 
 def _rows(path: str, text: str) -> Rows:
     """Return the rows that are not blank, each with its line."""
-    reader = csv.reader(text.splitlines(), strict=True)
+    reader = csv.reader(text.removesuffix("\n").split("\n"), strict=True)
     try:
         found = [(reader.line_num, [cell.strip() for cell in fields]) for fields in reader]
     except csv.Error as error:

@@ -68,7 +68,7 @@ def switches(text: str) -> tuple[Switch, ...]:
     Raises:
         SlurmUnknownError: it is no such answer.
     """
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text.split("\n")]
     found = _read("\n".join(line for line in lines if "SwitchName=" in line), "SwitchName", _switch)
     blocks = "\n".join(line for line in lines if line.startswith("BlockName="))
     return found + _read(blocks, "BlockName", _block)
@@ -90,7 +90,7 @@ def settings(text: str) -> dict[str, str]:
 
 def _read(text: str, first: str, make: Callable[[Mapping[str, str]], Told]) -> tuple[Told, ...]:
     made: list[Told] = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if not line.strip():
             continue
         told = _pairs(line)

@@ -1,9 +1,13 @@
 """A site's own history: what `sacct --parsable2` prints, by the names in its header.
 
 Rows of steps (1.batch, 1.0) are parts of a job, and are left out, as are jobs without GPUs and
-those that never ran or still run. A job that was requeued stands there once for each submission, if
-sacct was asked for --duplicates: it is submitted when it first was, and runs as long as its last
-run. An id that was used again for another job becomes 7#2.
+those that never ran or still run. A job that was requeued has a row for each submission, if sacct
+was asked for --duplicates: it is submitted when it first was, runs as long as the last run that
+began, and ends as its last row says. A job that was resized has a row for each size: they are one
+run, with the GPUs of the first. The components of a heterogeneous job (5+0, 5+1) are one job with
+the GPUs of all. An id that was used again for another job becomes 7#2.
+
+A line ends at a line feed and nowhere else: a name may hold what Unicode calls an end of a line.
 
 Durations are ElapsedRaw where there is such a column, so that no change of clocks touches them.
 Instants are seconds since 1970 (SLURM_TIME_FORMAT=%s), or local time, which is read as UTC. GPU
@@ -12,7 +16,7 @@ types are those that were asked for (ReqTRES), not those that were given.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from shunter.errors import TraceError
@@ -45,29 +49,51 @@ _ENDS: Final = {
     "BOOT_FAIL": JobEnd.failed,
     "DEADLINE": JobEnd.failed,
     "FAILED": JobEnd.failed,
+    "LAUNCH_FAILED": JobEnd.failed,
     "NODE_FAIL": JobEnd.failed,
     "OUT_OF_MEMORY": JobEnd.failed,
+    "RECONFIG_FAIL": JobEnd.failed,
     "REQUEUED": JobEnd.cancelled,
+    "REQUEUE_FED": JobEnd.cancelled,
+    "REQUEUE_HOLD": JobEnd.cancelled,
     "REVOKED": JobEnd.cancelled,
+    "SPECIAL_EXIT": JobEnd.failed,
     "TIMEOUT": JobEnd.failed,
 }
-_GONE_ON: Final = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED"})
-"""States after which Slurm may have submitted the same job again."""
+_RESIZING: Final = "RESIZING"
+"""The last state of a row after which the job ran on with more nodes, or with fewer."""
+_NOT_ENDED: Final = frozenset(
+    {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "PENDING", "RESV_DEL_HOLD"}
+    | {"SIGNALING", "STAGE_OUT", "STOPPED", _RESIZING}
+)
+_GONE_ON: Final = frozenset(
+    {"BOOT_FAIL", "LAUNCH_FAILED", "NODE_FAIL", "PREEMPTED", "RECONFIG_FAIL", "REQUEUED"}
+    | {"REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", _RESIZING}
+)
+"""States after which Slurm may have submitted the same job again, at once or later."""
+_AT_ONCE_US: Final = 2 * _SECOND
+"""What is submitted so soon after the end of a row, by the same id, is the same job."""
 
 _COUNT = re.compile(r"(?:^|,)(?P<what>cpu|mem|gres/gpu(?::(?P<type>[^=,]+))?)=(?P<amount>[^,]*)")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[nc]?")
 _MEGABYTES: Final = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
+_NUMBERED = re.compile(r"(?:^|,)[1-9]\d{3,}=")
+"""Up to 1000 Slurm has TRES of its own, such as 1 for CPUs; what a site names has more."""
+_COMPONENT = re.compile(r"(\d+)\+\d+")
 _MINUTES = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 @dataclass(slots=True)
 class _Row:
-    """A run of a job, and the line it stands on."""
+    """A row of a job: its line, its end, and why it is no run, if it is none."""
 
     number: str
     state: str
     line: int
     job: TraceJob
+    end_us: int
+    fault: Fault | None
+    is_component: bool
 
 
 class _Refused(Exception):  # noqa: N818 no error: a row that is left out, and why
@@ -76,7 +102,7 @@ class _Refused(Exception):  # noqa: N818 no error: a row that is left out, and w
 
 def parse_slurm_sacct(file: TraceText, inspection: Inspection) -> list[TraceJob]:
     """Return the usable jobs in file order, instants in microseconds since 1970."""
-    lines = file.text.splitlines()
+    lines = [line.removesuffix("\r") for line in file.text.removesuffix("\n").split("\n")]
     header = _header(lines[0], file.path)
     queue_column = file.options["queue"]
     specs: dict[JobSpec, JobSpec] = {}
@@ -92,7 +118,8 @@ def parse_slurm_sacct(file: TraceText, inspection: Inspection) -> list[TraceJob]
             fault, column, found = refused.args
             inspection.drop(fault, column, found, line)
             continue
-        _note_oddities(told, row.job, inspection, line)
+        if row.fault is None:
+            _note_oddities(told, row.job, inspection, line)
         row.job.spec = specs.setdefault(row.job.spec, row.job.spec)
         rows.append(row)
     inspection.see_blanks(
@@ -139,16 +166,19 @@ def _row(told: Mapping[str, str], line: int, queue_column: str) -> _Row:
     granted, asked = _counts(told.get("alloctres", "")), _counts(told.get("reqtres", ""))
     gpus = _gpus(granted or asked)
     if not gpus:
-        raise _Refused(Fault.no_gpus, "", told.get("alloctres") or told.get("reqtres", ""))
+        shown = told.get("alloctres") or told.get("reqtres", "")
+        raise _Refused(Fault.numbered if _NUMBERED.search(shown) else Fault.no_gpus, "", shown)
     state = told["state"].partition(" ")[0]
+    fault: Fault | None = None
     if told["start"] in _NOTHING or state == "PENDING":
-        raise _Refused(Fault.never_ran, "", told["state"])
-    ends = _ENDS.get(state)
-    if told["end"] in _NOTHING or state in {"RUNNING", "SUSPENDED", "COMPLETING"}:
-        raise _Refused(Fault.still_runs, "", told["state"])
-    if ends is None:
+        fault = Fault.never_ran
+    elif told["end"] in _NOTHING or state in _NOT_ENDED - {_RESIZING}:
+        fault = Fault.still_runs
+    elif state not in _ENDS and state != _RESIZING:
         raise _Refused(Fault.unparsable, "State", told["state"])
-    submit_us, duration_us = _instant(told, "submit"), _duration_us(told)
+    submit_us = _instant(told, "submit")
+    end_us = submit_us if fault else _instant(told, "end")
+    duration_us = 0 if fault else _duration_us(told)
     counts = granted or asked
     spec = JobSpec(
         gpus=gpus,
@@ -161,29 +191,83 @@ def _row(told: Mapping[str, str], line: int, queue_column: str) -> _Row:
         name=told.get("jobname", ""),
         group=told.get("jobid", "").partition("_")[0] if "_" in told.get("jobid", "") else "",
     )
-    return _Row(number, state, line, TraceJob(JobId(number), submit_us, spec, duration_us, ends))
+    component = _COMPONENT.fullmatch(told.get("jobid", ""))
+    number = number if component is None else component[1]
+    ends = _ENDS.get(state, JobEnd.cancelled)  # of a row that is no last one nobody asks
+    job = TraceJob(JobId(number), submit_us, spec, duration_us, ends)
+    return _Row(number, state, line, job, end_us, fault, component is not None)
 
 
 def _joined(rows: Sequence[_Row], inspection: Inspection) -> list[TraceJob]:
-    """Make the runs of a requeued job one job, and rename an id that is used again."""
+    """Make the rows of a job one job, and rename an id that is used again."""
     jobs: list[TraceJob] = []
     used: dict[str, int] = {}
-    for runs in _chains(rows):
-        first, last = runs[0], runs[-1]
-        for run in runs[:-1]:
-            # What was lost at a requeue is no work of the job: it began again.
-            inspection.drop(Fault.requeued, "", run.number, run.line)
-        if not last.job.duration_us:
-            inspection.drop(Fault.impossible, "the duration", "0", last.line)
+    for chain in _chains(_whole_jobs(rows, inspection)):
+        last, run = chain[-1], _last_run(chain)
+        if last.state in _NOT_ENDED or last.fault is Fault.still_runs or not run:
+            for row in chain[:-1]:
+                inspection.drop(Fault.requeued, "", row.number, row.line)
+            _drop_whole(last, inspection)
             continue
-        used[last.number] = used.get(last.number, 0) + 1
-        if used[last.number] > 1:
-            last.job.job_id = JobId(f"{last.number}#{used[last.number]}")
-            inspection.note(Fault.used_again, "JobID", last.number, last.line)
-        last.job.submit_us = first.job.submit_us
-        jobs.append(last.job)
-        inspection.places.append(last.line)
+        for row in chain:
+            # What was lost at a requeue is no work of the job: it began again.
+            if row not in run:
+                inspection.drop(Fault.requeued, "", row.number, row.line)
+            elif row is not run[0]:
+                inspection.drop(Fault.resized, "", row.number, row.line)
+        job, number = run[0].job, last.number
+        used[number] = used.get(number, 0) + 1
+        if used[number] > 1:
+            job.job_id = JobId(f"{number}#{used[number]}")
+            inspection.note(Fault.used_again, "JobID", number, run[0].line)
+        job.submit_us = chain[0].job.submit_us
+        job.duration_us = sum(row.job.duration_us for row in run)
+        job.ends = last.job.ends
+        jobs.append(job)
+        inspection.places.append(run[0].line)
     return jobs
+
+
+def _whole_jobs(rows: Sequence[_Row], inspection: Inspection) -> list[_Row]:
+    """Make the components of a heterogeneous job one row, the first of them."""
+    whole: dict[tuple[str, int, int], _Row] = {}
+    for row in rows:
+        key = (row.number, row.job.submit_us, 0 if row.is_component else row.line)
+        leader = whole.setdefault(key, row)
+        if leader is row:
+            continue
+        inspection.drop(Fault.component, "", row.number, row.line)
+        job, spec, more = leader.job, leader.job.spec, row.job.spec
+        job.spec = replace(
+            spec,
+            gpus=spec.gpus + more.gpus,
+            cpus_milli=spec.cpus_milli + more.cpus_milli,
+            memory_mb=spec.memory_mb + more.memory_mb,
+            gpu_types=tuple(sorted({*spec.gpu_types, *more.gpu_types})),
+        )
+        job.duration_us = max(job.duration_us, row.job.duration_us)
+        leader.end_us = max(leader.end_us, row.end_us)
+        leader.fault = leader.fault or row.fault
+    return list(whole.values())
+
+
+def _last_run(chain: Sequence[_Row]) -> list[_Row]:
+    """Return the rows of the last run that lasted: several if it was resized."""
+    run: list[_Row] = []
+    for row in reversed(chain):
+        if run and row.state != _RESIZING:
+            break
+        if run or row.job.duration_us:
+            run.insert(0, row)
+    return run
+
+
+def _drop_whole(last: _Row, inspection: Inspection) -> None:
+    """Record why a job is left out whose rows end with this one."""
+    if last.state in _NOT_ENDED or last.fault is not None:
+        inspection.drop(last.fault or Fault.still_runs, "", last.state, last.line)
+    else:
+        inspection.drop(Fault.impossible, "the duration", "0", last.line)
 
 
 def _chains(rows: Sequence[_Row]) -> Sequence[Sequence[_Row]]:
@@ -202,7 +286,9 @@ def _chains(rows: Sequence[_Row]) -> Sequence[Sequence[_Row]]:
 
 def _is_same(before: _Row, row: _Row) -> bool:
     one, other = before.job.spec, row.job.spec
-    return before.state in _GONE_ON and (one.name, one.user) == (other.name, other.user)
+    at_once = before.fault is None and 0 <= row.job.submit_us - before.end_us <= _AT_ONCE_US
+    is_alike = (one.name, one.user) == (other.name, other.user)
+    return is_alike and (at_once or before.state in _GONE_ON)
 
 
 def _note_oddities(

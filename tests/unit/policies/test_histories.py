@@ -75,6 +75,7 @@ def test_file_has_one_number_a_line_with_or_without_header(tmp_path: Path, text:
         ("nan\n1\n", "h.csv, line 1: expected one number .* not 'nan'"),
         ("1\ninf\n", "h.csv, line 2: expected one number .* not 'inf'"),
         ("1\n1e300\n", "h.csv, line 2: expected one number .* not '1e300'"),
+        ("x\u2028y\n2\n1\n", "h.csv, line 3: 1 stands behind 2"),
         ("1\nlong\n", "h.csv, line 2: expected one number .* not 'long'"),
         ("12o\n130\n", "h.csv, line 1: expected one number .* not '12o'"),
         ("job,duration\n1,5\n", "h.csv, line 1: expected one number .* not 'job,duration'"),

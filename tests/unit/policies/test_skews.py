@@ -53,6 +53,11 @@ def test_file_has_the_same_columns_in_any_order(tmp_path: Path) -> None:
     assert load_skews(str(path), read_text) == {"mine": ModelSkew("mine", 20, 10, 0.5)}
 
 
+def test_row_of_skews_ends_at_a_line_feed_and_at_nothing_else() -> None:
+    (skew,) = parse_skews(HEADER + "m\u2028b,20,10,0.5\n", "s.csv").values()
+    assert skew.model == "m\u2028b"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

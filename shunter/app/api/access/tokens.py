@@ -51,7 +51,7 @@ def read_tokens(path: str) -> Tokens:
     try:
         with Path(path).open(encoding="utf-8") as file:
             found = os.fstat(file.fileno())
-            lines = file.read().splitlines()
+            lines = file.read().split("\n")
     except FileNotFoundError as error:
         raise NotFoundError(
             f"there is no token file {path}; `shunter serve --make-token` makes one"

@@ -143,7 +143,7 @@ def _address(node: str, here: str) -> str:
 def _shares(told: str) -> dict[str, list[int]]:
     """Return the GPUs of a job by node, from what scontrol shows of it in detail."""
     shares: dict[str, list[int]] = {}
-    for job in told.splitlines():  # one for each component
+    for job in told.split("\n"):  # one for each component
         for nodes, about in _NODE_SHARE.findall(job):
             gpus = [gpu for found in _INDICES.findall(about) for gpu in indices_in(found)]
             for node in _hostnames(nodes):

@@ -127,7 +127,7 @@ class Readings:
 
 def _by_program() -> tuple[list[GpuReading], str]:
     said, fault = said_by(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"])
-    lines = [[part.strip() for part in line.split(",")] for line in said.splitlines()]
+    lines = [[part.strip() for part in line.split(",")] for line in said.split("\n")]
     return [_reading(parts) for parts in lines if len(parts) == 7 and parts[0].isdigit()], fault
 
 

@@ -43,3 +43,9 @@ def test_every_key_has_its_line() -> None:
         ("a", "items", 1, "inner"): 17,
         ("a", "items", 1, "inner", "quoted key"): 18,
     }
+
+
+def test_line_of_toml_ends_at_a_line_feed_and_at_nothing_else() -> None:
+    text = 'a = "x\u2028b = 1\u0085"\nc = 2\n'
+    assert tomllib.loads(text)
+    assert lines_of_keys(text) == {("a",): 1, ("c",): 2}

@@ -80,6 +80,11 @@ def test_wrong_number_names_file_line_and_column(
     assert message == f"cluster.csv, line 3, column {column}: expected {what}"
 
 
+def test_row_of_a_cluster_ends_at_a_line_feed_and_at_nothing_else(write: Write) -> None:
+    message = _message(write(HEADER + "1,4\u2028,4,64,256\n1,4,x,64,256\n"))
+    assert message.startswith("cluster.csv, line 3: a second row")
+
+
 def test_every_wrong_number_gets_a_line(write: Write) -> None:
     message = _message(write(HEADER + "1,x,4,y,z\n"))
     assert [line.split()[4] for line in message.splitlines()] == [

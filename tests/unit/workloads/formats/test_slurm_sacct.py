@@ -172,3 +172,109 @@ def test_sign_at_the_end_of_each_line_is_no_column(tmp_path: Path) -> None:
 def test_header_without_what_is_needed_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="missing columns end, AllocTRES; print it with: SLURM_T"):
         read(tmp_path, "", header="JobID|Submit|Start|State")
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e"])
+def test_row_ends_at_a_line_feed_and_at_nothing_else(end: str, tmp_path: Path) -> None:
+    forged = f"a{end}99|99|rival|1000|1010|9999|8989|5|COMPLETED|gres/gpu=64|gres/gpu=64|x"
+    trace = read(tmp_path, row("1", name=forged), row("2", name=f"b{end}"))
+    assert {str(job.job_id): job.spec.name for job in trace.jobs} == {"1": forged, "2": f"b{end}"}
+    assert trace.report.rows_read == 2
+
+
+def test_carriage_returns_at_the_end_of_lines_are_no_part_of_names(tmp_path: Path) -> None:
+    path = tmp_path / "history.txt"
+    path.write_bytes(f"{HEADER}\r\n{row()}\r\n".encode())
+    (job,) = load_trace(path).jobs
+    assert job.spec.name == "train"
+
+
+def test_components_of_a_heterogeneous_job_are_one_job(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        row("500", shown="500+0", tres="|cpu=8,mem=64G,gres/gpu=4"),
+        row("501", shown="500+1", tres="|cpu=4,mem=32G,gres/gpu=2", end="1050", elapsed="40"),
+        row("502", shown="500+2", tres="|cpu=2,mem=1G"),
+    )
+    (job,) = trace.jobs
+    assert (job.job_id, job.spec.gpus, job.duration_us) == ("500", 6, 50_000_000)
+    assert (job.spec.cpus_milli, job.spec.memory_mb) == (12_000, 98_304)
+    assert dropped(trace) == {Fault.no_gpus: (4,), Fault.component: (3,)}
+
+
+def test_components_that_were_requeued_are_one_job_again(tmp_path: Path) -> None:
+    again = {"submit": "1060", "start": "1070", "end": "1100", "elapsed": "30"}
+    trace = read(
+        tmp_path,
+        row("500", shown="500+0", state="PREEMPTED"),
+        row("501", shown="500+1", state="PREEMPTED"),
+        row("500", shown="500+0", **again),
+        row("501", shown="500+1", **again),
+    )
+    (job,) = trace.jobs
+    assert (job.spec.gpus, job.submit_us, job.duration_us) == (4, 0, 30_000_000)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"start": "1070", "end": "1070", "elapsed": "0"},
+        {"start": "Unknown", "end": "1070", "elapsed": "0"},
+    ],
+)
+def test_job_that_was_cancelled_before_it_ran_again_ran_as_long_as_before(
+    last: dict[str, str], tmp_path: Path
+) -> None:
+    trace = read(
+        tmp_path,
+        row("5", state="NODE_FAIL"),
+        row("5", submit="1060", state="CANCELLED by 5", **last),
+    )
+    (job,) = trace.jobs
+    assert (job.job_id, job.duration_us, job.ends) == ("5", 50_000_000, JobEnd.cancelled)
+    assert dropped(trace) == {Fault.requeued: (3,)}
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "RESIZING"])
+def test_job_that_was_requeued_and_has_not_ended_is_left_out(state: str, tmp_path: Path) -> None:
+    times = {"start": "Unknown", "end": "Unknown"} if state == "PENDING" else {"end": "Unknown"}
+    times = {"submit": "1060", "start": "1070", "end": "1090", "elapsed": "20"} | times
+    rows = [row("5", state="NODE_FAIL"), row("5", state=state, **times), row("6")]
+    trace = read(tmp_path, *rows)
+    assert [job.job_id for job in trace.jobs] == ["6"]
+    fault = Fault.never_ran if state == "PENDING" else Fault.still_runs
+    assert dropped(trace) == {Fault.requeued: (2,), fault: (3,)}
+
+
+@pytest.mark.parametrize(
+    "state", ["BOOT_FAIL", "REQUEUE_HOLD", "SPECIAL_EXIT", "LAUNCH_FAILED", "FAILED", "TIMEOUT"]
+)
+def test_row_at_once_after_another_of_the_same_job_is_its_next_run(
+    state: str, tmp_path: Path
+) -> None:
+    again = row("2", submit="1060", start="1070", end="1100", elapsed="30")
+    trace = read(tmp_path, row("2", state=state), again)
+    (job,) = trace.jobs
+    assert (job.job_id, job.submit_us, job.duration_us) == ("2", 0, 30_000_000)
+    assert dropped(trace) == {Fault.requeued: (2,)}
+
+
+def test_job_that_was_resized_ran_through_all_its_sizes(tmp_path: Path) -> None:
+    half = "cpu=2,gres/gpu=1|cpu=2,gres/gpu=1"
+    trace = read(
+        tmp_path,
+        row("7", state="PREEMPTED", end="1020", elapsed="10"),
+        row("7", submit="1020", start="1030", end="1060", elapsed="30", state="RESIZING"),
+        row("7", submit="1060", start="1060", end="1080", elapsed="20", tres=half),
+    )
+    (job,) = trace.jobs
+    assert (job.job_id, job.spec.gpus, job.submit_us, job.duration_us) == ("7", 2, 0, 50_000_000)
+    assert dropped(trace) == {Fault.requeued: (2,), Fault.resized: (4,)}
+
+
+def test_row_whose_tres_are_numbers_says_to_print_them_with_names(tmp_path: Path) -> None:
+    numbers = "1=8,2=64000,4=1,1001=2"
+    rows = [row("1"), row("3", tres=f"{numbers}|{numbers}"), row("4", tres="|1=8,2=64000,4=1")]
+    trace = read(tmp_path, *rows)
+    assert dropped(trace) == {Fault.numbered: (3,), Fault.no_gpus: (4,)}
+    assert "TRES are numbers" in " ".join(trace.report.sentences())
