@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from shunter import __version__
-from shunter.app.live.commands import DEFAULT_QUEUE
+from shunter.app.api.documents.cluster_state import STATES as NODE_STATES
+from shunter.app.api.documents.cluster_state import server_state
 from shunter.app.live.site import Site
 from shunter.app.replaying.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health
@@ -138,6 +139,12 @@ class _Cluster(Collector):
             labels=("node", "what"),
         )
         ups = GaugeMetricFamily("shunter_node_up", "Whether a server takes jobs.", labels=("node",))
+        states = GaugeMetricFamily(
+            "shunter_node_state",
+            "1 for the state of a server, 0 for the others; 'not held': Slurm has not given it.",
+            labels=("node", "state"),
+        )
+        unheld = self._site.unheld
         for server in self._site.state.cluster.servers.values():
             if server.health is Health.removed:
                 continue
@@ -154,14 +161,18 @@ class _Cluster(Collector):
                 cpus.add_metric((server.name, what), max(0, part.cpus_milli) / 1000)
                 memory.add_metric((server.name, what), max(0, part.memory_mb) * 1_000_000)
             ups.add_metric((server.name,), int(server.is_up))
+            now = server_state(server, unheld)
+            for state in NODE_STATES:
+                states.add_metric((server.name, state), int(state == now))
         yield gpus
         yield cpus
         yield memory
         yield ups
+        yield states
 
     def _queues(self) -> Iterator[Metric]:
         """Yield what configured queues hold; others are one, since anybody may name one."""
-        state, known = self._site.state, tuple(self._site.config.queues) or (DEFAULT_QUEUE,)
+        state, known = self._site.state, self._site.config.queue_names
         yield _labelled(
             "shunter_queue_gpus",
             "GPUs given to a queue's jobs; one that several of them share counts once.",

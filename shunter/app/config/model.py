@@ -1,6 +1,6 @@
 """The whole of a config file as one strict model; docs/reference/config.md is made from it."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,8 +18,16 @@ from shunter.policies.sizing import why_unusable
 __all__ = ["Config", "LogSection", "QueueSection", "unsized"]
 
 
+DEFAULT_QUEUE: Final = "default"
+"""Where a job goes that names no queue."""
+
+
 class QueueSection(Section):
-    """A queue: who may use it, and how many GPUs it may hold."""
+    """A queue: who may use it, and how many GPUs it may hold.
+
+    The queue `default` takes the jobs that name none. It is there also where the config does not
+    name it; `[queues.default]` with `quota_gpus = 0` turns it off.
+    """
 
     users: tuple[str, ...] = Field(default=(), description="who may submit to it; empty: everybody")
     quota_gpus: Count | None = Field(
@@ -76,7 +84,10 @@ class Config(Section):
         default=NO_WORKLOAD, description="the jobs of a simulation, which needs this table"
     )
     policy: PolicySection = Field(default=PolicySection.usual(), description="who decides")
-    queues: dict[str, QueueSection] = Field(default={}, description="queues by name")
+    queues: dict[str, QueueSection] = Field(
+        default={},
+        description="queues by name; 'default' is there unnamed, unless its quota_gpus is 0",
+    )
     simulation: SimulationSection = Field(
         default=SimulationSection.usual(), description="the simulated world"
     )
@@ -86,6 +97,15 @@ class Config(Section):
         description="who may talk to a live cluster, and where",
     )
     log: LogSection = Field(default=LogSection.usual(), description="where events go")
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """The queues that take live jobs; a `default` that is closed is none."""
+        usual = self.queues.get(DEFAULT_QUEUE, QueueSection())
+        named = tuple(self.queues)
+        if usual.quota_gpus == 0:
+            return tuple(name for name in named if name != DEFAULT_QUEUE)
+        return named if DEFAULT_QUEUE in named else (*named, DEFAULT_QUEUE)
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:

@@ -44,8 +44,6 @@ from shunter.events.values.ids import JobId, NodeName, UserName
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 
 Stamped = Callable[[int], Command]
-DEFAULT_QUEUE = "default"
-"""The only queue where a config names none."""
 
 
 class Commands:
@@ -374,7 +372,7 @@ class Commands:
 
     def _spec(self, job_id: JobId, request: Submission, by: Caller) -> JobSpec:
         """Return the specification of a job, once all it names is known to exist."""
-        state, queues = self._state, tuple(self._config.queues) or (DEFAULT_QUEUE,)
+        state, queues = self._state, self._config.queue_names
         spec = request.spec
         if spec.queue not in queues:
             raise RefusedError(f"there is no queue {spec.queue!r}: use {', '.join(queues)}")
@@ -383,6 +381,11 @@ class Commands:
             if other not in state.jobs and self._past.outcome(other) is None:
                 raise NotFoundError(no_such_job(other))
         first = spec.array or JobId("" if spec.array_index is None else job_id)
+        if instances := self._types.mig_alone(spec):
+            raise RefusedError(
+                f"{', '.join(instances)} are MIG instances, of which a program can use one: "
+                "ask for one GPU, or name a type of whole GPUs"
+            )
         return replace(self._types.of(spec), user=UserName(by.user), array=first)
 
 

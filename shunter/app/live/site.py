@@ -1,7 +1,7 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -307,9 +307,7 @@ class Site:
         if self._log.warning:
             tell(f"warning: {self._log.warning}; it is kept with a new anchor from here on")
         for job, attempt in self.strays:
-            tell(
-                f"warning: attempt {attempt} of {job} runs, and the log never gave it: it is ended"
-            )
+            tell(f"warning: attempt {attempt} of {job} runs, which the log never gave: it is ended")
         for name, told in self.maps.items():
             for note in told.notes if told.by else ():  # servers that tell nothing are many
                 tell(f"warning: {name}: {note}")
@@ -349,11 +347,15 @@ class Site:
     @property
     def node_causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, or take no jobs in Slurm, of those that do not."""
-        backend, out, silence = self._backend, None, self.slurm_silence or ""
-        if isinstance(backend, SeesNodes):
-            out = backend.out_of_service(clock.wall_s())
-        unknown = dict.fromkeys(self.state.cluster.servers, silence) if silence else {}
+        backend, silence = self._backend, self.slurm_silence or ""
+        out = backend.out_of_service(clock.wall_s()) if isinstance(backend, SeesNodes) else None
+        unknown = dict.fromkeys(self.state.cluster.servers if silence else (), silence)
         return {**unknown, **(out or {}), **backend.causes}
+
+    @property
+    def unheld(self) -> Collection[NodeName]:
+        """The servers that are held as jobs need them, and are not held now."""
+        return self._backend.unheld if isinstance(self._backend, HoldsOnDemand) else ()
 
     @property
     def slurm_silence(self) -> str | None:

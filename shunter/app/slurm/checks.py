@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from shunter import clock
 from shunter.app.counting import counted
 from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.slurm.serving import check_served
+from shunter.core.intake.accepted_types import is_mig
 from shunter.errors import ConfigError, SlurmRefusedError, SlurmUnknownError
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _cluster(section: "SlurmSection", cluster: "ClusterSection") -> Iterator[Fin
         return
     yield from _partition(section, partition)
     yield from _servers(found, partition, cluster)
+    yield from reserved(found, cluster, section.options, clock.wall_s())
     yield from _submission(section, port)
 
 
@@ -176,9 +178,39 @@ def _servers(
     for why, names in out.items():
         mend = "its administrator resumes it: scontrol update NodeName=… State=RESUME"
         yield Finding("slurm", "poor", f"no job starts on {', '.join(names)}: {why}", mend)
+    mig = [name for name, where in cluster.servers() if where.gpus and is_mig(where.gpu_type)]
+    if mig:
+        what = f"the GPUs of {', '.join(mig)} are MIG instances, of which a program can use one"
+        yield Finding("slurm", "poor", what, "jobs of several GPUs go to other servers, or nowhere")
     yield from _racks(found, cluster)
     gpus, nodes = counted(seen, "GPU"), counted(len(known), "node")
     yield Finding("slurm", "good", f"{gpus} in {nodes}, by GRES")
+
+
+def reserved(
+    found: "SlurmInventory", cluster: "ClusterSection", options: Sequence[str], now_s: float
+) -> Iterator[Finding]:
+    """Tell which nodes Slurm keeps from this user, now or later.
+
+    Args:
+        found: what Slurm has.
+        cluster: the nodes of the config.
+        options: of sbatch; a reservation that they name is ours.
+        now_s: seconds since 1970.
+    """
+    from shunter.backends.slurm.node_reservations import node_reservation, reservation_in
+
+    names = [str(name) for name, _ in cluster.servers()]
+    for each in sorted(found.reservations, key=lambda each: (each.start_s or 0, each.name)):
+        nodes = [name for name in names if name in each.nodes]
+        kept = node_reservation(each)
+        if not nodes or kept.end_s <= now_s or each.name == reservation_in(options):
+            continue
+        starts = "nothing starts there before it is over"
+        if kept.start_s > now_s:
+            starts = "what starts there must end before it begins"
+        use = f'to use it, name it: options = ["--reservation={each.name}"]'
+        yield Finding("slurm", "poor", kept.in_words(", ".join(nodes)), f"{starts}; {use}")
 
 
 def _racks(found: "SlurmInventory", cluster: "ClusterSection") -> Iterator[Finding]:

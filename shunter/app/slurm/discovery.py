@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from shunter.app.config.cluster_section import GPUS_MAX
 from shunter.app.gpu_maps.network_places import Place
 from shunter.app.slurm.places import places_in
-from shunter.backends.slurm import Partition, Slurm, SlurmNode, Switch
+from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, Switch
+from shunter.core.intake.accepted_types import is_mig
 from shunter.errors import UsageError
 from shunter.events.values.ids import NodeName
 
@@ -26,6 +27,7 @@ class SlurmInventory:
     partitions: tuple[Partition, ...]
     nodes: tuple[SlurmNode, ...]
     switches: tuple[Switch, ...]
+    reservations: tuple[Reservation, ...]
 
     def partition(self, name: str) -> Partition:
         """Return a partition.
@@ -79,6 +81,7 @@ async def inventory(slurm: Slurm) -> SlurmInventory:
         partitions=await slurm.partitions(),
         nodes=await slurm.nodes(),
         switches=await slurm.switches(),
+        reservations=await slurm.reservations(),
     )
 
 
@@ -112,6 +115,11 @@ def discovered(found: SlurmInventory, partition: Partition) -> Discovered:
         f"{node.name} takes no jobs now ({_trouble(node)}); it is in the config all the same"
         for node in found.nodes_of(partition)
         if node.name in placed and not node.is_in_service
+    ]
+    notes += [
+        f"{', '.join(names)}: {kind.gpu_type} are MIG instances, on which jobs of one GPU run alone"
+        for kind, names in kinds.items()
+        if is_mig(kind.gpu_type)
     ]
     return Discovered(kinds, features, notes)
 

@@ -1,9 +1,12 @@
 """Listings of `scontrol show … --oneliner`: nodes, partitions, reservations, switches, settings.
 
 One line a thing, Key=Value with spaces between; values may have spaces too. What looks like a key
-that stood before belongs to the value: free text, such as the reason of a drained node, comes last
-and may say anything. Keys that are new are ignored, and most that are missing are, since versions
-differ.
+that came before belongs to the value. Keys that are new are ignored, and most that are missing are,
+since versions differ.
+
+Free text comes last in the line of a node, and may say anything: the reason why it is drained, a
+comment and what a site calls extra, in this order. Only what comes after a text by that order ends
+it, and Slurm ends a reason by who said so and when: `[root@2026-11-28T05:22:55]`.
 """
 
 import re
@@ -25,7 +28,9 @@ __all__ = ["nodes", "partitions", "reservations", "settings", "switches"]
 
 Told = TypeVar("Told")
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
-_REASON = re.compile(r"(?P<what>.*?) ?\[(?P<who>[^\]@]*)@(?P<since>[^\]]*)\]", re.DOTALL)
+_SAID_BY = re.compile(r" ?\[[^\]@\s]*@(?P<since>[^\]\s]*)\]")
+_TEXTS: Final = ("Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName")
+"""What is last in the line of a node, in the order of all versions from 22.05 on."""
 _SETTING = re.compile(r"^([A-Za-z]\w*)\s+= (.*)$", re.MULTILINE)
 _MARKS: Final = "*~#!%$@^-+"
 """What Slurm puts behind a state: not answering, powered down, in maintenance and so on."""
@@ -37,7 +42,7 @@ def nodes(text: str) -> tuple[SlurmNode, ...]:
     Raises:
         SlurmUnknownError: it is no such answer.
     """
-    return _read(text, "NodeName", _node)
+    return _read(text, "NodeName", _node, _TEXTS)
 
 
 def partitions(text: str) -> tuple[Partition, ...]:
@@ -88,12 +93,17 @@ def settings(text: str) -> dict[str, str]:
     return found
 
 
-def _read(text: str, first: str, make: Callable[[Mapping[str, str]], Told]) -> tuple[Told, ...]:
+def _read(
+    text: str,
+    first: str,
+    make: Callable[[Mapping[str, str]], Told],
+    texts: Sequence[str] = (),
+) -> tuple[Told, ...]:
     made: list[Told] = []
     for line in text.split("\n"):
         if not line.strip():
             continue
-        told = _pairs(line)
+        told = _pairs(line, texts)
         if not told.get(first):
             raise SlurmUnknownError(
                 f"scontrol shows {line[:60]!r}, expected {first}=", "run it by hand and compare"
@@ -108,13 +118,26 @@ def _read(text: str, first: str, make: Callable[[Mapping[str, str]], Told]) -> t
     return tuple(made)
 
 
-def _pairs(line: str) -> dict[str, str]:
+def _pairs(line: str, texts: Sequence[str]) -> dict[str, str]:
+    """Return what is told by key; `texts` are the last ones, which may say anything."""
     found: dict[str, re.Match[str]] = {}
+    last = None
     for match in _KEY.finditer(line):
-        found.setdefault(match[1], match)
+        if match[1] not in found and (last is None or _ends(last, match, texts)):
+            found[match[1]] = match
+            last = match if match[1] in texts else None
     ends = [*(match.start() for match in found.values()), len(line)][1:]
     values = zip(found.items(), ends, strict=False)
     return {key: line[match.end() : end].strip() for (key, match), end in values}
+
+
+def _ends(text: re.Match[str], key: re.Match[str], texts: Sequence[str]) -> bool:
+    """Say whether a key comes after a free text, not in it."""
+    if key[1] not in texts or texts.index(key[1]) < texts.index(text[1]):
+        return False
+    line = text.string
+    is_signed = _SAID_BY.search(line, text.end(), key.start()) is not None
+    return text[1] != "Reason" or is_signed or _SAID_BY.search(line, key.end()) is None
 
 
 def _node(told: Mapping[str, str]) -> SlurmNode:
@@ -123,7 +146,7 @@ def _node(told: Mapping[str, str]) -> SlurmNode:
         flags.append("NOT_RESPONDING")
     used = told.get("GresUsed")
     reason = told.get("Reason", "")
-    dated = _REASON.fullmatch(reason)
+    dated = _SAID_BY.search(reason)
     return SlurmNode(
         name=told["NodeName"],
         state=state.rstrip(_MARKS),
@@ -138,11 +161,17 @@ def _node(told: Mapping[str, str]) -> SlurmNode:
         sockets=whole(told.get("Sockets", "")),
         features=_listed(told.get("AvailableFeatures", "")),
         partitions=_listed(told.get("Partitions", "")),
-        reason=reason if dated is None else dated["what"],
+        reason=reason if dated is None else _without(reason, dated),
         reason_s=None if dated is None else instant_s(dated["since"]),
         version=told.get("Version", ""),
         reservation=told.get("ReservationName", ""),
     )
+
+
+def _without(reason: str, dated: re.Match[str]) -> str:
+    """Return a reason without who said so: Slurm tells that after its first line."""
+    lines = (reason[: dated.start()], *reason[dated.end() :].split(8 * " "))
+    return "; ".join(line.strip() for line in lines if line.strip())
 
 
 def _partition(told: Mapping[str, str]) -> Partition:

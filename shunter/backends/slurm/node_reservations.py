@@ -14,7 +14,13 @@ from shunter import clock
 from shunter.backends.slurm.records import Reservation
 from shunter.events.values.ids import NodeName
 
-__all__ = ["NodeReservation", "least_s", "reservation_in", "reservations_by_node"]
+__all__ = [
+    "NodeReservation",
+    "least_s",
+    "node_reservation",
+    "reservation_in",
+    "reservations_by_node",
+]
 
 LEAST_S: Final = 600.0
 """What has less time than this spends a good part of it on starts and saves of its jobs."""
@@ -34,7 +40,8 @@ class NodeReservation:
     def in_words(self, node: str) -> str:
         """Return a sentence for people, in the local time of this machine."""
         what = "for maintenance" if self.is_maintenance else f"for reservation {self.name}"
-        return f"Slurm keeps node {node} {what} from {_time_of_day(self.start_s)}"
+        until = "" if self.end_s == float("inf") else f" to {_time_of_day(self.end_s)}"
+        return f"Slurm keeps node {node} {what} from {_time_of_day(self.start_s)}{until}"
 
     def limit_s(self, now_s: float) -> float:
         """Return the longest time limit with which a job ends before, in whole minutes.
@@ -56,14 +63,19 @@ def reservations_by_node(
     """Return the reservation of each node that begins first and is not over."""
     found: dict[NodeName, NodeReservation] = {}
     for each in sorted(reservations, key=lambda each: (each.start_s or 0, each.name)):
-        end_s = float("inf") if each.end_s is None else float(each.end_s)
-        if end_s <= now_s:
+        if each.end_s is not None and each.end_s <= now_s:
             continue
-        kept = NodeReservation(float(each.start_s or 0), end_s, each.is_maintenance, each.name)
+        kept = node_reservation(each)
         for node in nodes:
             if node in each.nodes:
                 found.setdefault(node, kept)
     return found
+
+
+def node_reservation(found: Reservation) -> NodeReservation:
+    """Return what a reservation means for each of its nodes."""
+    end_s = float("inf") if found.end_s is None else float(found.end_s)
+    return NodeReservation(float(found.start_s or 0), end_s, found.is_maintenance, found.name)
 
 
 def reservation_in(options: Sequence[str]) -> str:

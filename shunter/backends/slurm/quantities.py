@@ -33,6 +33,8 @@ _GRES = re.compile(
     r"(?:[:=](?P<count>\d+)(?P<suffix>[KMG]?))?(?:\((?P<note>[^)]*)\))?"
 )
 _TRES = re.compile(r"gres/gpu(?::(?P<type>[^=,]+))?=(?P<count>\d+)")
+_NUMBERED = re.compile(r"(?:^|,)[1-9]\d{3,}=")
+"""Up to 1000 Slurm has TRES of its own, such as 1 for CPUs; what a site counts has more."""
 _INDEX = re.compile(r"(\d+)(?:-(\d+))?")
 _LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -63,8 +65,11 @@ def gpu_indices(text: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def gpus_in_tres(text: str) -> dict[str, int]:
-    """Return GPUs by type in TRES; under "gpu" those without a type."""
+def gpus_in_tres(text: str) -> dict[str, int] | None:
+    """Return GPUs by type in TRES; under "gpu" those without a type.
+
+    None: some are told by number, of which nothing says whether they are GPUs.
+    """
     total, typed = 0, dict[str, int]()
     for one in _TRES.finditer(text):
         if one["type"] is None:
@@ -72,6 +77,8 @@ def gpus_in_tres(text: str) -> dict[str, int]:
         else:
             typed[one["type"]] = typed.get(one["type"], 0) + int(one["count"])
     rest = total - sum(typed.values())
+    if not total and not typed and _NUMBERED.search(text):
+        return None
     return {**typed, UNTYPED: rest} if rest > 0 else typed
 
 

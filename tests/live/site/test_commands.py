@@ -252,6 +252,7 @@ async def test_memory_that_can_never_fit_is_not_told_as_too_few_gpus(tmp_path: P
 
 async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
     queues = {"small": {"quota_gpus": 1}, "closed": {"users": ["ann"]}}
+    queues["default"] = {"quota_gpus": 0}  # it is there unless it is turned off
     async with machine(tmp_path, queues=queues) as site:
         first = await runs(site, program(SLEEPS, queue="small"))
         second = await site.submit(program("pass", queue="small"), NOBODY)
@@ -264,6 +265,15 @@ async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
         assert site.state.jobs[second].attempt == 0
         await site.tell(site.commands.cancel(first, NOBODY))
         assert await outcome(site, second) == "finished"
+
+
+async def test_job_that_names_no_queue_runs_beside_queues_that_the_config_names(
+    tmp_path: Path,
+) -> None:
+    async with machine(tmp_path, queues={"research": {"quota_gpus": 2}}) as site:
+        assert await outcome(site, await site.submit(program("pass"), NOBODY)) == "finished"
+        with pytest.raises(RefusedError, match="no queue 'fast': use research, default"):
+            await site.submit(program("pass", queue="fast"), NOBODY)
 
 
 async def test_job_that_outlasts_its_limit_is_ended_even_if_it_ignores_it(tmp_path: Path) -> None:

@@ -86,10 +86,31 @@ def test_doctor_finds_nothing_that_keeps_jobs_from_running(config: Path) -> None
 
 
 def test_doctor_tells_why_a_node_takes_no_jobs(slurm: SlurmBench, config: Path) -> None:
-    slurm.drain("n4", "a fan is broken")
+    slurm.drain("n4", "prolog instance=i-0123 job=42: a fan is broken")
     result = doctor(config)
     assert result.exit_code == 0
-    assert "no job starts on n4: idle+drain, a fan is broken" in result.output
+    said = " ".join(result.output.split())
+    assert "n4: idle+drain, prolog instance=i-0123 job=42: a fan is broken" in said
+
+
+def test_doctor_tells_which_nodes_are_reserved_now_and_which_later(
+    slurm: SlurmBench, config: Path
+) -> None:
+    for name, start, node in (("busy", "now", "n4"), ("soon", "now+2hours", "n[1-2]")):
+        create = ("scontrol", "create", "reservation", f"ReservationName={name}", "Users=root")
+        slurm.command(*create, f"StartTime={start}", "Duration=60", f"Nodes={node}")
+    try:
+        said = " ".join(doctor(config).output.split())
+        named = doctor(config, 'backend.slurm.options=["--reservation=soon"]')
+    finally:
+        for name in ("busy", "soon"):
+            slurm.command("scontrol", "delete", f"ReservationName={name}")
+    now, later = said.index("Slurm keeps node n4 for"), said.index("Slurm keeps node n1, n2 for")
+    assert now < later
+    assert "for reservation busy from" in said[now:later]
+    assert "nothing starts there before it is over" in said[now:later]
+    assert "what starts there must end before it begins" in said[later:]
+    assert "reservation soon from" not in named.output
 
 
 @pytest.mark.parametrize(

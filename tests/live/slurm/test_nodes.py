@@ -1,5 +1,6 @@
 """Nodes that Slurm has out of service, and maintenance, as a daemon on a real cluster sees them."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
 )
+from shunter.events.facts.jobs import Outcome
 from shunter.events.log import read_log
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId, NodeName
@@ -117,6 +119,33 @@ async def test_metrics_tell_whether_slurm_answers(
         await until(site, lambda: told(0), "the silence")
         bench.slurm.start_slurmctld()
         await until(site, lambda: told(1), "an answer again")
+
+
+async def test_node_that_nobody_needs_is_not_held_and_neither_lost_nor_unreachable(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(bench, monkeypatch, "n1", "n2") as site:
+        metrics = Metrics(site)
+
+        def states() -> dict[str, str]:
+            lines = metrics.page(0).decode().splitlines()
+            pattern = re.compile(r'shunter_node_state\{node="(\w+)",state="([a-z ]+)"\} 1.0')
+            found = [one for line in lines if (one := pattern.fullmatch(line))]
+            return {one[1]: one[2] for one in found}
+
+        await until(site, lambda: site.node_causes.keys() >= {"n1", "n2"}, "why they are away")
+        nobody = {"n1": "not held", "n2": "not held"}
+        await until(site, lambda: states() == nobody, "both are not held")
+        one = await site.submit(worker(bench, "one", 0.1, code=-1, gpus=3), NOBODY)
+        await until(site, lambda: job_of(site, one).phase is JobPhase.running, "it runs")
+        held = job_of(site, one).held.shares[0].node
+        other = next(name for name in (N1, N2) if name != held)
+        assert states() == {held: "up", other: "not held"}
+        await site.tell(site.commands.drain(held, ANA))
+        await until(site, lambda: states()[held] == "drained", "it is drained")
+        await site.tell(site.commands.cancel(one, NOBODY))
+        await until(site, lambda: not site.state.jobs, "the end of the job")
+    await assert_all_well(bench, Outcome.cancelled)
 
 
 async def test_pilot_that_is_about_to_end_takes_no_job_that_waits(

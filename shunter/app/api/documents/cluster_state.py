@@ -1,6 +1,7 @@
 """The cluster as documents: servers with who is on each GPU, and the whole state at a point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Final
 
 from shunter.app.api.documents.queue import Dated, in_order, job_row
 from shunter.app.api.documents.turn_shares import TurnShares
@@ -13,6 +14,17 @@ Places = dict[NodeName, dict[int, list[JobId]]]
 """By server and GPU, the jobs there; a job without GPUs stands at -1."""
 
 NO_GPU = -1
+
+
+STATES: Final = ("up", "drained", "not held", "unreachable", "lost")
+"""The states of a server; only what is lost or unreachable should answer and does not."""
+
+
+def server_state(server: Server, unheld: Collection[NodeName] = ()) -> str:
+    """Return the state of a server; of those unheld nobody expects an answer."""
+    if server.health is not Health.up:
+        return "not held" if server.name in unheld else server.health.value
+    return "drained" if server.drained else "up"
 
 
 def nodes_of(state: State) -> list[dict[str, object]]:
@@ -74,13 +86,12 @@ def _node(
     server: Server, decided: dict[int, list[JobId]], held: dict[int, list[JobId]]
 ) -> dict[str, object]:
     what = server.configuration
-    is_drained = server.drained and server.health is Health.up
     jobs = dict.fromkeys(
         job_id for there in (held, decided) for on in there.values() for job_id in on
     )
     return {
         "name": server.name,
-        "state": "drained" if is_drained else server.health.value,
+        "state": server_state(server),
         "gpu_type": what.gpu_type,
         "device": what.device,
         "gpus": [

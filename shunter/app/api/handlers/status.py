@@ -6,7 +6,7 @@ import orjson
 from starlette.responses import Response
 
 from shunter import __version__
-from shunter.app.api.documents.cluster_state import nodes_of, state_document
+from shunter.app.api.documents.cluster_state import nodes_of, server_state, state_document
 from shunter.app.api.handlers.queries import AtQuery
 from shunter.app.api.metrics import METRICS_MEDIA
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
@@ -49,9 +49,14 @@ async def nodes(call: Call[NoQuery, NoBody]) -> Response:
     """Answer with all servers."""
     site, state = call.services.site, call.services.site.state
     document: dict[str, object] = {"schema_version": 1, "seq": state.seq, "now": call.services.now}
-    causes = site.node_causes
+    causes, unheld, servers = site.node_causes, site.unheld, state.cluster.servers
     document["nodes"] = [
-        {**node, "cause": causes.get(name, ""), **_map_of(site.maps.get(name))}
+        {
+            **node,
+            "state": server_state(servers[name], unheld),
+            "cause": causes.get(name, ""),
+            **_map_of(site.maps.get(name)),
+        }
         for node in nodes_of(state)
         for name in [NodeName(str(node["name"]))]
     ]

@@ -55,6 +55,10 @@ class SocketPart(Model):
 class ListedNode(NodePart):
     """One server, as it is now."""
 
+    state: str = Field(
+        description="up, drained, unreachable, lost; 'not held': a node of Slurm that no pilot "
+        "holds now, which is none of these"
+    )
     cause: str = Field(
         description="why it does not answer now, or takes no jobs in Slurm; empty if it does"
     )

@@ -25,6 +25,10 @@ class HoldsOnDemand(Protocol):
     def want(self, waiting: Sequence[GpuRequest]) -> None:
         """Take in what jobs wait for."""
 
+    @property
+    def unheld(self) -> Collection[NodeName]:
+        """The servers that are not held now, and on which nothing of ours runs."""
+
 
 async def tell_demand(
     feed: Feed, state: State, backend: HoldsOnDemand, by: Mapping[NodeName, str]

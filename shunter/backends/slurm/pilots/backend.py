@@ -81,6 +81,11 @@ class PilotBackend(SupervisedBackend):
         """Take in what jobs wait for."""
         self._fleet.want(waiting)
 
+    @property
+    def unheld(self) -> frozenset[NodeName]:
+        """The nodes of which nothing is expected, as Slurm has not given them."""
+        return self._fleet.unheld
+
     def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
         """Return the nodes that take no new jobs, with why; None: not known yet.
 

@@ -12,7 +12,6 @@ import pwd
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -31,7 +30,6 @@ from shunter.backends.slurm.pilots.allocation_view import (
     GpuRequest,
     Pilot,
     PilotNode,
-    PilotState,
     SubmitRefusals,
 )
 from shunter.backends.slurm.pilots.allocations import decide
@@ -43,6 +41,7 @@ from shunter.backends.slurm.pilots.certificates import (
 )
 from shunter.backends.slurm.pilots.channel import PilotListener, PilotStream
 from shunter.backends.slurm.pilots.drains import NodeDrains
+from shunter.backends.slurm.pilots.known_pilot import KnownPilot
 from shunter.backends.slurm.pilots.script import pilot_options, pilot_script
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.records import QueuedJob
@@ -55,19 +54,6 @@ __all__ = ["PilotFleet"]
 QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue
 SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not there
 JobsOn = Callable[[NodeName], tuple[int, int]]
-
-
-@dataclass(slots=True)
-class _Known:
-    """A pilot of ours, what squeue said of it last, and why it is about to end."""
-
-    node: NodeName
-    certificate: PilotCertificate
-    asked_at_s: float
-    limit_s: float
-    seen: QueuedJob | None = None
-    drain: str = ""
-    unheard_at_s: float = 0.0
 
 
 class PilotFleet:
@@ -102,16 +88,27 @@ class PilotFleet:
         )
         self._folder = Path(settings.root) / "pilots"
         self._user = pwd.getpwuid(os.geteuid()).pw_name
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, KnownPilot] = {}
         self._refusals: dict[str, SubmitRefusals] = {}
         self._spare_since_s: Mapping[str, float] = {}
         self._waiting: tuple[GpuRequest, ...] = ()
         self._wake = anyio.Event()
+        self._look_at_s, self._is_seen = 0.0, False  # when the queue is due; whether it answered
         self.drains = NodeDrains()
         self._listener: PilotListener | None = None
         self._authority: ClusterAuthority | None = None
         self._port = 0
         self._agent = ""
+
+    @property
+    def unheld(self) -> frozenset[NodeName]:
+        """The nodes that no pilot holds, and on which nothing of ours runs."""
+        begun = {known.node for known in self._known.values() if known.has_begun}
+        return frozenset(
+            node
+            for node, transport in self._transports.items()
+            if not transport.pilot and node not in begun and not self._jobs_on(node)[0]
+        )
 
     def want(self, waiting: Sequence[GpuRequest]) -> None:
         """Take in what jobs wait for; a change is acted upon at once."""
@@ -133,7 +130,7 @@ class PilotFleet:
                 node = NodeName(found.name.rpartition(".")[0])
                 if node in self._transports:
                     listener.admit(found)
-                    self._known[found.name] = _Known(
+                    self._known[found.name] = KnownPilot(
                         node, found, clock.wall_s(), self._limits.limit_s
                     )
 
@@ -148,14 +145,16 @@ class PilotFleet:
             self._admit(name, known.node, known.asked_at_s, known.limit_s)
 
     async def run(self) -> None:
-        """Look at the queue, decide and act, for ever."""
+        """Look at the queue once a poll; act then and at each change, for ever."""
         while True:
-            with anyio.move_on_after(self._settings.poll_s):
+            with anyio.move_on_after(self._look_at_s - clock.monotonic_s()):
                 await self._wake.wait()
             self._wake = anyio.Event()
             try:
-                await self._take_in_queue()
-                await self._act()
+                if clock.monotonic_s() >= self._look_at_s:
+                    await self._take_in_queue()
+                if self._is_seen:
+                    await self._act()
             except BackendError as error:  # no answer, or no room for the file of a pilot
                 self._explain({node: str(error) for node in self._transports})
 
@@ -165,8 +164,10 @@ class PilotFleet:
             await self._take_in_queue()
 
     async def _take_in_queue(self) -> None:
-        began_s = clock.wall_s()
+        began_s, self._is_seen = clock.wall_s(), False
+        self._look_at_s = clock.monotonic_s() + self._settings.poll_s
         await self._take_in(await self._slurm.queue(), began_s)
+        self._is_seen = True
 
     async def connected(self, stream: PilotStream) -> None:
         """Serve a pilot that has dialled in."""
@@ -272,26 +273,9 @@ class PilotFleet:
             if not transport.pilot and self._jobs_on(node)[0]
         ]
 
-    def _pilot(self, name: str, known: _Known) -> Pilot:
-        job, state = known.seen, PilotState.ASKED
-        jobs, busy_gpus = 0, 0
-        if job is not None and job.state != "PENDING":
-            state = PilotState.DRAINING if known.drain else PilotState.HELD
-            jobs, busy_gpus = self._jobs_on(known.node)
-        started_s = job.start_s if job is not None and state is not PilotState.ASKED else None
-        limit_s = (job.time_limit_s if job is not None else None) or known.limit_s
-        reason = job.reason if job is not None and state is PilotState.ASKED else ""
-        return Pilot(
-            name,
-            str(known.node),
-            state,
-            float((job.submit_s if job is not None else None) or known.asked_at_s),
-            float(limit_s),
-            None if started_s is None else float(started_s),
-            jobs,
-            busy_gpus,
-            "" if reason == "None" else reason,
-        )
+    def _pilot(self, name: str, known: KnownPilot) -> Pilot:
+        is_connected = self._transports[known.node].pilot == name
+        return known.as_pilot(name, self._jobs_on(known.node), is_connected=is_connected)
 
     def _explain(self, reasons: Mapping[NodeName, str] | Mapping[str, str]) -> None:
         for node, transport in self._transports.items():
@@ -347,6 +331,7 @@ class PilotFleet:
                 return
             if not known.drain:
                 self._begin_drain(name, why)
+                self._look_at_s = 0.0
                 self._wake.set()
                 return
         assert self._listener is not None, "it is open"
@@ -378,7 +363,7 @@ class PilotFleet:
             wall_s=clock.wall_s(),
         )
         self._listener.admit(certificate)
-        self._known[name] = _Known(node, certificate, asked_at_s, limit_s)
+        self._known[name] = KnownPilot(node, certificate, asked_at_s, limit_s)
         return certificate
 
     async def _forget(self, name: str) -> None:

@@ -1,5 +1,6 @@
 """`shunter init --slurm` and `[backend.slurm]`: what is written of what Slurm has told."""
 
+import dataclasses
 import json
 import tomllib
 from dataclasses import replace
@@ -38,6 +39,7 @@ def found(switches: str = "", version: str = "22.05") -> SlurmInventory:
         partitions=listings.partitions(recorded("22.05", "partitions.txt")),
         nodes=listings.nodes(recorded(version, "nodes.txt")),
         switches=listings.switches(switches),
+        reservations=(),
     )
 
 
@@ -343,3 +345,18 @@ def test_doctor_names_a_scheduler_of_slurm_that_starts_no_job_of_several_parts(
 ) -> None:
     told = replace(found(), settings={"SchedulerType": kind})
     assert [finding.what for finding in scheduling(told)] == said
+
+
+def test_nodes_with_instances_of_mig_alone_are_kept_and_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = found()
+    first, *others = told.nodes
+    instances = dataclasses.replace(first, gpus={"1g.10gb": 7})
+    config, notes = written(monkeypatch, dataclasses.replace(told, nodes=(instances, *others)))
+    assert next((each["type"], each["gpus"]) for each in config["cluster"]["nodes"]) == (
+        "1g.10gb",
+        7,
+    )
+    said = "n1: 1g.10gb are MIG instances, on which jobs of one GPU run alone"
+    assert said in notes

@@ -32,7 +32,7 @@ from shunter.backends.slurm.pilots.channel import (
     PilotListener,
     PilotStream,
 )
-from shunter.backends.slurm.pilots.fleet import SETTLED_S, PilotFleet
+from shunter.backends.slurm.pilots.fleet import SETTLED_S, JobsOn, PilotFleet
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
@@ -100,9 +100,11 @@ class MemorySlurm(Slurm):
         self.wait_s, self.fails = wait_s, fails
         self.jobs: list[MemoryJob] = []
         self.told: list[tuple[float, str]] = []
+        self.looks = 0
         self.begun_s = clock.wall_s()
 
     async def queue(self) -> tuple[QueuedJob, ...]:
+        self.looks += 1
         await anyio.sleep(CALL_S)
         return tuple(job.queued() for job in self.jobs)
 
@@ -150,6 +152,28 @@ class MemorySlurm(Slurm):
         self.told.append((clock.wall_s() - self.begun_s, what))
 
 
+def fleet_of(root: Path, slurm: Slurm, jobs_on: JobsOn) -> PilotFleet:
+    """Return a fleet of one node, before it runs."""
+    server = SlurmServer(N0, ("0", "1", "2", "3"), (0,), "v100", "gpu:4", 0)
+    settings = SlurmSettings(
+        root=str(root),
+        nodes=(server,),
+        cluster_id="c1",
+        term=1,
+        holder="h",
+        partition="gpu",
+        addresses=("127.0.0.1",),
+        poll_s=POLL_S,
+    )
+    transports = {N0: PilotTransport(server, str(root))}
+    service = NodeService(slurm, transports, least_s=600.0)
+    fleet = PilotFleet(settings, slurm, transports, service, jobs_on)
+    authority = ClusterAuthority.load(root, clock.wall_s())
+    fleet.recall(authority, PilotListener(authority, fleet, ListenerSettings()))
+    fleet.open(7000)
+    return fleet
+
+
 def days(
     root: Path,
     until_s: float,
@@ -166,29 +190,13 @@ def days(
     """
 
     async def main() -> list[tuple[float, str]]:
-        server = SlurmServer(N0, ("0", "1", "2", "3"), (0,), "v100", "gpu:4", 0)
-        settings = SlurmSettings(
-            root=str(root),
-            nodes=(server,),
-            cluster_id="c1",
-            term=1,
-            holder="h",
-            partition="gpu",
-            addresses=("127.0.0.1",),
-            poll_s=POLL_S,
-        )
         slurm = MemorySlurm(wait_s, fails)
 
         def jobs_on(node: NodeName) -> tuple[int, int]:
             is_busy = busy_s[0] <= clock.wall_s() - slurm.begun_s < busy_s[1]
             return (1, 4) if is_busy else (0, 0)
 
-        transports = {N0: PilotTransport(server, str(root))}
-        service = NodeService(slurm, transports, least_s=600.0)
-        fleet = PilotFleet(settings, slurm, transports, service, jobs_on)
-        authority = ClusterAuthority.load(root, clock.wall_s())
-        fleet.recall(authority, PilotListener(authority, fleet, ListenerSettings()))
-        fleet.open(7000)
+        fleet = fleet_of(root, slurm, jobs_on)
         fleet.want(ONE_JOB)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(fleet.run)
@@ -245,6 +253,40 @@ def test_connected_pilot_drains_before_it_is_told_to_suspend_or_given_back(tmp_p
         "cancel 0",
     ]
     assert told[1][0] < told[2][0] <= told[1][0] + 2 * CALL_S, "at the next look"
+
+
+def test_queue_is_asked_for_once_a_poll_however_often_the_demand_changes(tmp_path: Path) -> None:
+    async def main() -> tuple[int, list[tuple[float, str]]]:
+        slurm = MemorySlurm(0.0)
+        fleet = fleet_of(tmp_path, slurm, lambda _: (0, 0))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fleet.run)
+            for turn in range(400):
+                fleet.want(ONE_JOB * (1 + turn % 2))
+                await anyio.sleep(3 * CALL_S)
+            tasks.cancel_scope.cancel()
+        return slurm.looks, slurm.told
+
+    looks, told = VirtualClock().run(main)
+    assert told == [(CALL_S, "submit")]
+    assert 1200 * CALL_S / LATE_S <= looks <= 1 + 1200 * CALL_S / POLL_S
+
+
+def test_change_of_the_demand_is_acted_upon_before_the_next_poll(tmp_path: Path) -> None:
+    async def main() -> list[tuple[float, str]]:
+        slurm = MemorySlurm(0.0)
+        fleet = fleet_of(tmp_path, slurm, lambda _: (0, 0))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fleet.run)
+            await anyio.sleep(POLL_S / 2)
+            assert fleet.unheld == {N0}
+            fleet.want(ONE_JOB)
+            await anyio.sleep(POLL_S)
+            assert fleet.unheld == set()
+            tasks.cancel_scope.cancel()
+        return slurm.told
+
+    assert VirtualClock().run(main) == [(POLL_S / 2, "submit")]
 
 
 def test_refusals_are_met_with_longer_and_longer_pauses(tmp_path: Path) -> None:

@@ -78,3 +78,34 @@ def test_settings_without_the_name_of_the_cluster_are_none() -> None:
     assert listings.settings("ClusterName             = lab\n")["ClusterName"] == "lab"
     with pytest.raises(SlurmUnknownError):
         listings.settings("")
+
+
+PLAIN = "NodeName=n1 CPUAlloc=0 CPUTot=16 RealMemory=64000 State=IDLE+DRAIN ExtSensorsTemp=n/s "
+"""The line of a node by Slurm 22.05, without keys that are not read."""
+SAID = "[root@2026-11-28T05:22:55]"
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        (
+            f"Reason=prolog instance=i-0123 job=42: down {SAID}",
+            "prolog instance=i-0123 job=42: down",
+        ),
+        (f"Reason=gpu: Xid=79 {SAID} Comment=a Reason=b State=IDLE", "gpu: Xid=79"),
+        (f"Reason=gpu: Xid=79 Comment=c: lost {SAID} Comment=d", "gpu: Xid=79 Comment=c: lost"),
+        (f"Reason=a Extra=b {SAID} Extra=c [x@y] ReservationName=r", "a Extra=b"),
+        ("Comment=ticket Reason=later State=IDLE", ""),
+        ("Comment=ticket Reason=later [root@2026-11-28T05:22:55]", ""),
+        ("Extra=owner=lab Reason=none ReservationName=r", ""),
+        (f"Reason=a=1 {SAID}        second b=2 State=DOWN Comment=c", "a=1; second b=2 State=DOWN"),
+        ("Reason=Not responding Comment=c", "Not responding"),
+        (f"Reason=a\u2028NodeName=n9 State=IDLE {SAID}", "a\u2028NodeName=n9 State=IDLE"),
+        (f"Reason={SAID}", ""),
+    ],
+)
+def test_reason_of_a_node_is_the_whole_text_and_that_of_no_comment(texts: str, reason: str) -> None:
+    (node,) = listings.nodes(f"{PLAIN}{texts}\n")
+    assert (node.name, node.state, node.reason) == ("n1", "IDLE", reason)
+    assert (node.reason_s is not None) == (SAID in texts and texts.startswith("Reason="))
+    assert node.reservation == ("r" if "ReservationName" in texts else "")

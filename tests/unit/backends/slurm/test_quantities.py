@@ -86,9 +86,11 @@ def test_devices_in_use() -> None:
         ("cpu=4,gres/gpu=4,gres/gpu:a=3", {"a": 3, "gpu": 1}),
         ("gres/gpu:h100=8", {"h100": 8}),
         ("cpu=4,gres/gpumem=8G", {}),
+        ("1=8,2=64000,4=1,1001=2", None),
+        ("1=8,2=64000,4=1", {}),
     ],
 )
-def test_gpus_in_tres(text: str, gpus: dict[str, int]) -> None:
+def test_gpus_in_tres(text: str, gpus: dict[str, int] | None) -> None:
     assert gpus_in_tres(text) == gpus
 
 
