@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DROPPED = ("digest", "p50 JCT", "p95 JCT", "makespan", "mean wait", "preemptions", "GPU use")
 """What a narrow terminal does without, first the least important."""
+INTERRUPTED = 130
 
 
 def compare(
@@ -33,7 +34,8 @@ def compare(
 ) -> None:
     """Run several policies on the same jobs, and compare them.
 
-    No log is kept; the digest of each run's log is shown.
+    No log is kept; the digest of each run's log is shown. Where it is cut off, by Ctrl-C or
+    SIGTERM, what has finished is shown.
     """
     from shunter.app.runs.comparison import compare as run
 
@@ -43,7 +45,7 @@ def compare(
     loaded = load(config, settings)
     if seeds > 1 and loaded.config.workload.trace is not None:
         output.note("the jobs come from a trace: every seed runs the same ones")
-    with output.progress("runs done") as report:
+    with output.ended_like_an_interrupt(), output.progress("runs done", as_lines=True) as report:
         document = run(
             loaded, names, seeds=seeds, workers=workers or os.cpu_count() or 1, report=report
         )
@@ -51,6 +53,9 @@ def compare(
         output.print_json(document)
     else:
         print_comparison(document)
+    if unfinished := document.get("unfinished"):
+        output.note(f"cut off: {unfinished} of {len(names) * seeds} runs had not finished")
+        raise typer.Exit(INTERRUPTED)
 
 
 def demo(

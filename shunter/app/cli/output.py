@@ -5,10 +5,12 @@
 
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from shunter.errors import ShunterError
@@ -137,13 +139,14 @@ def print_error(error: ShunterError) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Advance | None]:
+def progress(what: str, *, as_lines: bool = False) -> Iterator[Advance | None]:
     """Show a bar on stderr while the block runs; None where nobody would see it.
 
-    The yielded function takes how much is done so far, and of how much.
+    The yielded function takes how much is done so far, and of how much. With `as_lines` it writes a
+    line for each step where stderr is no terminal, such as in a file or in CI.
     """
     if not sys.stderr.isatty():
-        yield None
+        yield (lambda done, total: note(f"{what}: {done} of {total}")) if as_lines else None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -155,6 +158,28 @@ def progress(what: str) -> Iterator[Advance | None]:
     with shown as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def ended_like_an_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does, while the block runs."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted = signal.getsignal(signal.SIGINT)  # asyncio has one of its own while it runs
+        if not callable(interrupted):
+            raise KeyboardInterrupt
+        interrupted(signal.SIGINT, frame)
+
+    # What is ignored stays so: under nohup, a terminal that is closed ends nothing.
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    ending = [each for each in numbers if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ending:
+        signal.signal(each, interrupt)
+    try:
+        yield
+    finally:
+        for each in ending:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def _spelled_out(found: re.Match[str]) -> str:

@@ -1,11 +1,9 @@
 """`shunter profile`: how sensitive a job is to CPUs and memory, from a few measurements."""
 
 import json
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,7 +65,7 @@ def profile(
     check_target(out, log or "", read)
     machine = _machine(file, simulated, on, node)
     with _claimed(log) as claim:
-        with _ended_like_an_interrupt():
+        with output.ended_like_an_interrupt():
             found = profiled(file, machine, lambda what: output.note(f"measuring {what}"))
         unwritten = _write(found, out, log, claim)
     if as_json or unwritten:
@@ -77,31 +75,6 @@ def profile(
     if unwritten:
         causes = "\n".join(map(str, unwritten))
         raise ShunterError(f"{causes}\nwhat was measured is printed on stdout, as by --json")
-
-
-@contextmanager
-def _ended_like_an_interrupt() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does: end the job first.
-
-    Nobody else would: its supervisor outlives whoever launched it.
-    """
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupted = signal.getsignal(signal.SIGINT)  # asyncio has one of its own while it runs
-        if not callable(interrupted):
-            raise KeyboardInterrupt
-        interrupted(signal.SIGINT, frame)
-
-    # What is ignored stays so: under nohup, a terminal that is closed ends nothing.
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    ending = [each for each in numbers if signal.getsignal(each) is signal.SIG_DFL]
-    for each in ending:
-        signal.signal(each, interrupt)
-    try:
-        yield
-    finally:
-        for each in ending:
-            signal.signal(each, signal.SIG_DFL)
 
 
 def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | None) -> "Machine":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.runs.parallel import Report, run_all
@@ -55,7 +55,11 @@ class PolicyRuns(TypedDict):
 
 
 class Comparison(TypedDict):
-    """All runs of all policies; the first policy is the reference."""
+    """All runs of all policies; the first policy is the reference.
+
+    `unfinished` is how many runs were cut off by an interrupt, where it was one; of a policy there
+    is then what has finished, and none without a run that has.
+    """
 
     schema: int
     evidence: str
@@ -63,6 +67,7 @@ class Comparison(TypedDict):
     cluster: dict[str, int]
     policies: list[PolicyRuns]
     runs: list[RunDocument]
+    unfinished: NotRequired[int]
 
 
 def compare(
@@ -86,6 +91,7 @@ def compare(
     Raises:
         ConfigError: a policy is unknown, or there are no jobs.
         TraceError: the trace is wrong.
+        KeyboardInterrupt: it was cut off before any run had finished.
     """
     refuse_no_jobs(loaded)
     first = loaded.config.seed
@@ -97,15 +103,29 @@ def compare(
         for policy in policies
         for seed in range(first, first + seeds)
     ]
-    runs = run_all(_run, configs, workers, report)
+    finished: dict[int, RunDocument] = {}
+    try:
+        run_all(_run, configs, workers, report, finished)
+    except KeyboardInterrupt:
+        if not finished:
+            raise
+    document = _document([finished.get(place) for place in range(len(configs))], first, seeds)
+    if len(finished) < len(configs):
+        document["unfinished"] = len(configs) - len(finished)
+    return document
+
+
+def _document(runs: Sequence[RunDocument | None], first: int, seeds: int) -> Comparison:
+    """Return what came of runs, of each policy `seeds` in a row; None: unfinished."""
     rows = [runs[i : i + seeds] for i in range(0, len(runs), seeds)]
+    done = [run for run in runs if run is not None]
     return {
         "schema": SCHEMA,
         "evidence": "simulated",
-        "seeds": [run["seed"] for run in rows[0]],
-        "cluster": runs[0]["cluster"],
-        "policies": [_summed(row, rows[0]) for row in rows],
-        "runs": runs,
+        "seeds": list(range(first, first + seeds)),
+        "cluster": done[0]["cluster"],
+        "policies": [_summed(row, rows[0]) for row in rows if any(row)],
+        "runs": done,
     }
 
 
@@ -129,8 +149,11 @@ def _run(config: LoadedConfig) -> RunDocument:
     return simulate(config, overwrite=True).document
 
 
-def _summed(runs: Sequence[RunDocument], reference: Sequence[RunDocument]) -> PolicyRuns:
+def _summed(
+    row: Sequence[RunDocument | None], reference: Sequence[RunDocument | None]
+) -> PolicyRuns:
     """Return what one policy did in all its runs, beside the first policy's."""
+    runs = [run for run in row if run is not None]
     return {
         "policy": runs[0]["policy"],
         "oracle": runs[0]["oracle"],
@@ -139,17 +162,17 @@ def _summed(runs: Sequence[RunDocument], reference: Sequence[RunDocument]) -> Po
             measure: _interval([value_of(run, measure) for run in runs]) for measure in MEASURES
         },
         "differences": {
-            measure: _interval(_differences(runs, reference, measure)) for measure in MEASURES
+            measure: _interval(_differences(row, reference, measure)) for measure in MEASURES
         },
         "log_digests": [run["log"]["digest"] for run in runs],
     }
 
 
 def _differences(
-    runs: Sequence[RunDocument], reference: Sequence[RunDocument], measure: str
+    row: Sequence[RunDocument | None], reference: Sequence[RunDocument | None], measure: str
 ) -> list[float | None]:
-    pairs = zip(runs, reference, strict=True)
-    values = ((value_of(run, measure), value_of(other, measure)) for run, other in pairs)
+    both = [(a, b) for a, b in zip(row, reference, strict=True) if a is not None and b is not None]
+    values = ((value_of(run, measure), value_of(other, measure)) for run, other in both)
     return [None if a is None or b is None else a - b for a, b in values]
 
 

@@ -1,10 +1,7 @@
 """The same task on many items, each run in a process of its own where there are several."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 Report = Callable[[int, int], None]
 """Receives now and then how many jobs, or runs, are done, and of how many."""
@@ -18,6 +15,7 @@ def run_all(
     items: Sequence[Item],
     workers: int,
     report: Report | None = None,
+    finished: dict[int, Result] | None = None,
 ) -> list[Result]:
     """Return what a task gives for each item, in the order of the items.
 
@@ -26,38 +24,43 @@ def run_all(
         items: what it is called with; goes to other processes and so can be pickled.
         workers: how many processes; 1 runs everything in this one.
         report: told how many items are done.
+        finished: where each result is put as it comes, by its place: what there is of an interrupt.
     Raises:
         ShunterError: what the task raised.
     """
     told = report or (lambda done, total: None)
+    results: dict[int, Result] = {} if finished is None else finished
     if workers == 1 or len(items) <= 1:
-        return list(_run_here(task, items, told))
+        for place, item in enumerate(items):
+            results[place] = task(item)
+            told(len(results), len(items))
+        return list(results.values())
     import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor, as_completed
 
     # Forking a process with threads is not safe everywhere, and a fresh one is as quick to start.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(items)), mp_context=context) as pool:
-        futures = [pool.submit(task, item) for item in items]
+    before = multiprocessing.active_children()
+    with ProcessPoolExecutor(
+        min(workers, len(items)), mp_context=context, initializer=_leave_interrupts
+    ) as pool:
+        places = {pool.submit(task, item): place for place, item in enumerate(items)}
         try:
-            _await(futures, told)
-        finally:
-            # After an error or an interrupt, the runs not yet begun are not worth waiting for.
+            for future in as_completed(places):
+                results[places[future]] = future.result()
+                told(len(results), len(items))
+        except (Exception, KeyboardInterrupt):
+            # The others are not worth waiting for, neither those that run nor those that wait.
             pool.shutdown(wait=False, cancel_futures=True)
-        return [future.result() for future in futures]
+            for child in multiprocessing.active_children():
+                if child not in before:
+                    child.terminate()
+            raise
+    return [results[place] for place in range(len(items))]
 
 
-def _await(futures: Sequence["Future[Result]"], report: Report) -> None:
-    from concurrent.futures import as_completed
+def _leave_interrupts() -> None:
+    """Ignore Ctrl-C, which a terminal sends to all: the parent ends the others."""
+    import signal
 
-    for done, future in enumerate(as_completed(futures), start=1):
-        future.result()
-        report(done, len(futures))
-
-
-def _run_here(
-    task: Callable[[Item], Result], items: Sequence[Item], report: Report
-) -> Iterator[Result]:
-    for done, item in enumerate(items, start=1):
-        yield task(item)
-        report(done, len(items))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
