@@ -58,7 +58,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "simulation": {"costs": COSTS, "failures": FAILURES},
     },
     "two_level-srtf": {
-        "policy": {"name": "two_level", "params": {"two_level": {"inside": "srtf"}}},
+        "policy": {"name": "two_level", "params": {"two_level": {"inside": "srtf", "turn": "6m"}}},
         "simulation": {"failures": FAILURES},
     },
     **{

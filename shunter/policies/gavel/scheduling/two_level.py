@@ -355,8 +355,9 @@ class TwoLevelParams(PolicyParams):
         default={}, description="its parameters, as in its own table"
     )
     turn: Annotated[Duration, Field(gt=0)] = Field(
-        default=360_000_000,
-        description="how often GPUs that do not divide evenly go round (as the turns of gavel)",
+        default=1_800_000_000,
+        description="how often GPUs that do not divide evenly go round; each time a job is saved, "
+        "and another one launched",
     )
 
 

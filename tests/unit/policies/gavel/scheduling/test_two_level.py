@@ -8,7 +8,7 @@ from shunter.app.config.policies import completed
 from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import PlanRejected, WaitReasonChanged
+from shunter.events.facts.decisions import AllocationChanged, PlanRejected, WaitReasonChanged
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
 from shunter.policies.gavel.scheduling.two_level import TwoLevel
@@ -53,6 +53,19 @@ def test_gpus_go_by_weight() -> None:
     outcome = played(4, *jobs, weights={"a": 3.0})
 
     assert ends(outcome) == {"j0": 4, "j1": 4, "j2": 4, "j3": 7, "j9": 3}
+
+
+def test_equal_jobs_that_cannot_all_run_are_seldom_preempted_by_default() -> None:
+    day = 24 * 60
+    jobs = [job(number, user, day * 2 // 3) for number, user in enumerate("abc")]
+    world = World(servers=(node_added(gpus=2),), jobs=tuple(jobs), round_us=TURN_US)
+    usual = completed(TwoLevel.build(TwoLevel.Params(), PLACEMENT), PLACEMENT)
+
+    outcome = run(world, usual)
+
+    assert max(ends(outcome).values()) <= day + 1
+    taken = [each for each in outcome.of(AllocationChanged) if not each.allocation.shares]
+    assert 0 < len(taken) <= 48
 
 
 def test_gpu_that_does_not_divide_goes_round() -> None:
