@@ -49,13 +49,12 @@ def run_all(
             for future in as_completed(places):
                 results[places[future]] = future.result()
                 told(len(results), len(items))
-        except (Exception, KeyboardInterrupt):
-            # The others are not worth waiting for, neither those that run nor those that wait.
+        finally:
+            # After an error or an interrupt no other run is worth waiting for.
             pool.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():
+            for child in multiprocessing.active_children() if len(results) < len(items) else ():
                 if child not in before:
                     child.terminate()
-            raise
     return [results[place] for place in range(len(items))]
 
 
