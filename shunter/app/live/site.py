@@ -307,9 +307,7 @@ class Site:
         if self._log.warning:
             tell(f"warning: {self._log.warning}; it is kept with a new anchor from here on")
         for job, attempt in self.strays:
-            tell(
-                f"warning: attempt {attempt} of {job} runs, and the log never gave it: it is ended"
-            )
+            tell(f"warning: attempt {attempt} of {job} runs, which the log never gave: it is ended")
         for name, told in self.maps.items():
             for note in told.notes if told.by else ():  # servers that tell nothing are many
                 tell(f"warning: {name}: {note}")
@@ -349,10 +347,9 @@ class Site:
     @property
     def node_causes(self) -> Mapping[NodeName, str]:
         """Why servers do not answer, or take no jobs in Slurm, of those that do not."""
-        backend, out, silence = self._backend, None, self.slurm_silence or ""
-        if isinstance(backend, SeesNodes):
-            out = backend.out_of_service(clock.wall_s())
-        unknown = dict.fromkeys(self.state.cluster.servers, silence) if silence else {}
+        backend, silence = self._backend, self.slurm_silence or ""
+        out = backend.out_of_service(clock.wall_s()) if isinstance(backend, SeesNodes) else None
+        unknown = dict.fromkeys(self.state.cluster.servers if silence else (), silence)
         return {**unknown, **(out or {}), **backend.causes}
 
     @property
