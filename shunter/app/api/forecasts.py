@@ -112,9 +112,9 @@ class Forecasts:
             )
             found = await _made(question)
         assert isinstance(found, Found), "the answer to that question"
-        for each in found.answer.held:
-            if not each.open:  # of others it is not known yet how they held
-                self._held[each.seq] = each
+        for each in found.answer.held[-KEPT_MOST:]:
+            self._held.pop(each.seq, None)  # so that the order is that of the last trials
+            self._held[each.seq] = each
         for seq in [*self._held][:-KEPT_MOST]:
             del self._held[seq]
         return found.answer.document

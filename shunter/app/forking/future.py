@@ -164,7 +164,10 @@ class Future:
         has_failed = isinstance(event, JobFailed)
         exit_code = EXIT_CODES["failed"] if has_failed else 0
         spec = job.spec
-        self.ended[job_id] = Worked(spec.user, spec.gpus, job.work_us, spec.model)
+        limit_us = spec.time_limit_us
+        self.ended[job_id] = Worked(
+            spec.user, spec.gpus, job.work_us, spec.model, limit_us=limit_us
+        )
         if known is not None:
             self.work[job_id] = TotalWork(known.total_us, exit_code)
         else:

@@ -17,7 +17,7 @@ from shunter.app.forking.measured import measured_parts
 from shunter.app.predictions.accuracy import held_at, past_moments
 from shunter.app.predictions.forecast import Forecast, Forecasting, Quantiles
 from shunter.app.predictions.history import History, read_history
-from shunter.app.predictions.messages import Answer, Held, Question
+from shunter.app.predictions.messages import Answer, Held, Kept, Question
 from shunter.app.replaying.instants import clock
 from shunter.app.replaying.lookup import first_start
 from shunter.app.replaying.recorded_terms import origin_of
@@ -107,13 +107,17 @@ async def _held(
     more: int,
     point_at: Callable[[int], Awaitable[ForkPoint]],
 ) -> tuple[Held, ...]:
-    """Return how past forecasts held, those known and some more."""
+    """Return how past forecasts held, those known and some more.
+
+    Of those that were open it is found out again, in turns: the ones tried last come last.
+    """
+    again = [each.seq for each in known if each.is_open][: (more + 1) // 2]
     tried = {each.seq for each in known}
-    done = [job_id for each in known for job_id in each.jobs]
     moments = past_moments(forecasting.history, more + len(tried))
-    fresh = [seq for seq in moments if seq not in tried][:more]
-    found = await held_at(forecasting, fresh[::-1], point_at, done)
-    return (*known, *found)
+    fresh = [seq for seq in moments if seq not in tried][: more - len(again)]
+    kept = [each for each in known if each.seq not in again]
+    found = await held_at(forecasting, sorted((*again, *fresh)), point_at, kept)
+    return (*kept, *found)
 
 
 def _submitted(question: Question, now_us: int) -> JobSubmitted | None:
@@ -165,10 +169,14 @@ def _dated(at_us: int, origin: str | None) -> str:
 
 
 def _accuracy(held: Sequence[Held]) -> dict[str, Any]:
-    jobs = sum(len(each.jobs) - each.open for each in held)
-    by_p50, by_p90 = sum(each.by_p50 for each in held), sum(each.by_p90 for each in held)
+    starts, ends = [each.starts for each in held], [each.ends for each in held]
+    return {"moments": len(held), **_shares(starts), "ends": _shares(ends)}
+
+
+def _shares(kept: Sequence[Kept]) -> dict[str, Any]:
+    jobs = sum(len(each.jobs) - each.open for each in kept)
+    by_p50, by_p90 = sum(each.by_p50 for each in kept), sum(each.by_p90 for each in kept)
     return {
-        "moments": len(held),
         "jobs": jobs,
         "by_p50": by_p50,
         "by_p90": by_p90,

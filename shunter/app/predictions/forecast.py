@@ -34,13 +34,14 @@ from shunter.events.values.ids import JobId
 
 __all__ = ["HORIZON_US", "Forecast", "Forecasting", "Quantiles", "quantile"]
 
-HORIZON_US = 28 * 86_400 * 1_000_000
+HORIZON_US = 366 * 86_400 * 1_000_000
+"""What is later than this is told as not known: a year; ours."""
+
 FACTS_MOST, FACTS_OF_A_JOB = 6_000, 40
 """So many facts a simulation goes on for at most, and so many more for each job that is there.
 
-Where jobs take turns a job that never starts would be waited for through all turns of four weeks.
+Where jobs take turns a job that never starts would be waited for through all turns of a year.
 """
-"""What is later than this is told as not known: four weeks; ours."""
 
 ARRIVALS_LEAST = 200
 """So many jobs may come in a run at least, and else as many as there are; ours."""
@@ -81,7 +82,6 @@ class _Watch:
     """What became of jobs in one run; ends when nothing of it is `pending` any more."""
 
     pending: set[JobId]
-    only_starts: bool
     starts: dict[JobId, int] = field(default_factory=dict)
     ends: dict[JobId, int] = field(default_factory=dict)
 
@@ -94,8 +94,6 @@ class _Watch:
     def _launched(self, event: Event, view: View) -> None:
         for job in view.result.launched:
             self.starts.setdefault(job.job_id, event.at_us)
-            if self.only_starts:
-                self.pending.discard(job.job_id)
 
     def _ended(self, event: Event, view: View) -> None:
         self._launched(event, view)
@@ -125,7 +123,6 @@ class Forecasting:
         asked: Collection[JobId],
         *,
         submitted: JobSubmitted | None = None,
-        only_starts: bool = False,
         now_us: int | None = None,
     ) -> Forecast:
         """Return when jobs start and end.
@@ -134,7 +131,6 @@ class Forecasting:
             point: the moment.
             asked: jobs of that moment.
             submitted: a job that comes right then, and is asked about too.
-            only_starts: whether a run may stop once all have started.
             now_us: the instant it is, up to which nothing more has happened; None: the moment.
         """
         state = point.state()
@@ -149,7 +145,7 @@ class Forecasting:
             coming = drawn_arrivals(past, now_us, most, seed, state.jobs)
             if submitted is not None:
                 coming.insert(0, submitted)
-            watch = _Watch(set(ids), only_starts)
+            watch = _Watch(set(ids))
             drawn = resampled(worked, seed)
             slowed = self.history.slowed
             estimates = WorkEstimates(drawn, seed, start_us=self.start_us, slowed=slowed)

@@ -13,7 +13,15 @@ from shunter.app.forking.remaining import Worked
 from shunter.app.gc_control import collector_off
 from shunter.app.replaying.folding import fold_events, restored
 from shunter.core.state import Job, State
-from shunter.events.facts.jobs import JOB_ENDS, JobFailed, JobFinished, JobRejected, JobSubmitted
+from shunter.events.facts.jobs import (
+    JOB_ENDS,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    JobSubmitted,
+    end_us_of,
+)
 from shunter.events.facts.jobs import Outcome as JobOutcome
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
@@ -30,7 +38,7 @@ class History:
     """The past of a log's jobs, up to `state`, its end; instants in microseconds.
 
     `submissions` come with the numbers of their events, in order; those that were rejected are
-    left out. `launches` are when a job was given GPUs. `worked` is, in the order of their ends,
+    left out. `launches` are when a job was given GPUs, `ends` when it ended. `worked` is, in the order of their ends,
     when jobs ended and what they had worked, `outcomes` is how. `slowed` are those that were slower
     by their contracts; what that took counts in `worked` as the state counts it, as work.
     """
@@ -40,6 +48,7 @@ class History:
     launches: dict[JobId, list[int]] = field(default_factory=dict)
     worked: list[tuple[int, JobId, Worked]] = field(default_factory=list)
     outcomes: dict[JobId, JobOutcome] = field(default_factory=dict)
+    ends: dict[JobId, int] = field(default_factory=dict)
     slowed: Slowed = NOT_SLOWED
 
     def take(self, event: Event, launched: tuple[Job, ...], departed: Job | None) -> None:
@@ -82,7 +91,8 @@ class History:
         slowed_us = self.slowed.by_us(job_id, at_us)
         return worked._replace(work_us=max(1, worked.work_us - slowed_us)) if slowed_us else worked
 
-    def _ended(self, event: Event, job: Job) -> None:
+    def _ended(self, event: JobFinished | JobFailed | JobCancelled | JobRejected, job: Job) -> None:
+        self.ends[job.job_id] = end_us_of(event)
         if job.outcome is not None:
             self.outcomes[job.job_id] = job.outcome
         if isinstance(event, JobRejected):
@@ -115,7 +125,9 @@ async def read_history(reader: LogReader, events_most: int = EVENTS_MOST) -> His
 
 def _worked(job: Job, work_us: int, *, is_whole: bool) -> Worked:
     spec = job.spec
-    return Worked(spec.user, spec.gpus, work_us, spec.model, is_whole, job.attempt)
+    return Worked(
+        spec.user, spec.gpus, work_us, spec.model, is_whole, job.attempt, spec.time_limit_us
+    )
 
 
 def _without_start(worked: Worked, start_us: int) -> Worked:

@@ -13,6 +13,7 @@ __all__ = [
     "Answer",
     "Found",
     "Held",
+    "Kept",
     "Problem",
     "Question",
     "StartsIf",
@@ -33,18 +34,31 @@ BOOT = (
 """What the process is started with: how many seconds it may take, its parent, and its paths."""
 
 
-class Held(msgspec.Struct, frozen=True):
-    """How forecasts of jobs held that waited at a moment.
+class Kept(msgspec.Struct, frozen=True):
+    """How forecasts of starts held, or those of ends.
 
-    `by_p50` and `by_p90` are how many started by then. `open` could not be told yet: the job still
-    waits, and P90 has not come.
+    `by_p50` and `by_p90` are for how many it had come by then. `open` are those whose P90 has not
+    come yet, or was not foretold: they do not count, not even those that were early, or the others
+    would seem to have been foretold too late.
     """
 
-    seq: int
-    jobs: tuple[JobId, ...]
-    by_p50: int
-    by_p90: int
+    jobs: tuple[JobId, ...] = ()
+    by_p50: int = 0
+    by_p90: int = 0
     open: int = 0
+
+
+class Held(msgspec.Struct, frozen=True):
+    """How forecasts held that were made at a moment: of who waited, and of the ends of all."""
+
+    seq: int
+    starts: Kept
+    ends: Kept
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some of them do not count yet."""
+        return bool(self.starts.open or self.ends.open)
 
 
 class Question(msgspec.Struct, frozen=True, tag=True):

@@ -28,14 +28,24 @@ class ForecastRow(Model):
     end: BandPart
 
 
+class EndsAccuracyPart(Model):
+    """How forecasts of ends held that are made again from what was known then."""
+
+    jobs: int = Field(description="that were there and whose P90 has come since, each counted once")
+    by_p50: int = Field(description="how many of them ended by their P50")
+    by_p90: int
+    share_by_p90: float | None = Field(description="null: no job counts")
+
+
 class AccuracyPart(Model):
     """How forecasts held that are made again from what was known then."""
 
     moments: int
-    jobs: int = Field(description="that waited there, each counted once")
+    jobs: int = Field(description="that waited there and whose P90 has come, each counted once")
     by_p50: int = Field(description="how many of them started by their P50")
     by_p90: int
-    share_by_p90: float | None = Field(description="null: no job waited")
+    share_by_p90: float | None = Field(description="null: no job counts")
+    ends: EndsAccuracyPart
 
 
 class ForecastDocument(Document):

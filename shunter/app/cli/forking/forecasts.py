@@ -63,17 +63,25 @@ def trust(found: "Answer") -> list[str]:
     """Return how past forecasts held, and what this one takes for granted."""
     from shunter.app.cli.units import number, percent
 
-    accuracy, jobs = found["accuracy"], found["accuracy"]["jobs"]
+    accuracy = found["accuracy"]
     lines = [f"simulated {found['samples']} times from e{found['seq']} on, {found['now']}"]
-    if jobs:
+    for what, came, counts in (
+        ("starts", "past jobs that waited started", accuracy),
+        ("ends", "past jobs ended", accuracy["ends"]),
+    ):
+        if not (jobs := counts["jobs"]):
+            lines.append(f"accuracy of {what}: not known yet, as no past forecast has come due")
+            continue
         few = ", which are few" if jobs < FEW else ""
         lines.append(
-            f"accuracy: {percent(accuracy['share_by_p90'])} of {number(jobs)} past jobs that "
-            f"waited started within their P90{few} (foretold again at {accuracy['moments']} past "
-            "moments, from what was known then)"
+            f"accuracy of {what}: {percent(counts['share_by_p90'])} of {number(jobs)} {came} within "
+            f"their P90, {percent(counts['by_p50'] / jobs)} within their P50{few}"
         )
-    else:
-        lines.append("accuracy: not known, as no past job had to wait")
+    if accuracy["moments"]:
+        lines.append(
+            f"accuracy: foretold again at {accuracy['moments']} past moments, from what was known "
+            "then"
+        )
     return [*lines, *(f"assumed: {each}" for each in found["assumptions"])]
 
 

@@ -1,5 +1,7 @@
 """What is taken for the work of a job that nobody knows: drawn, bounded, and the same again."""
 
+from collections.abc import Collection
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,35 +46,125 @@ def total_us(estimates: WorkEstimates, job: Job | None = None) -> int:
             st.integers(0, 99),
             st.sampled_from(["", "bert"]),
             st.booleans(),
+            st.just(1),
+            st.sampled_from([None, 1, 50, 200]),
         )
     ),
     done_us=st.integers(0, 120),
     seed=st.integers(0, 9),
 )
-def test_work_is_one_that_a_job_had_which_did_more_or_twice_the_longest(
+def test_work_is_more_than_was_done_and_one_that_a_job_had_or_more_than_all_had(
     worked: list[Worked], done_us: int, seed: int
 ) -> None:
     found = total_us(WorkEstimates(worked, seed), begun(done_us))
 
-    whole = {each.work_us for each in worked if each.is_whole and each.work_us > done_us}
-    longer = {2 * max(done_us, each.work_us) for each in worked} | {2 * done_us or UNSEEN_US}
-    assert found in whole | longer | {UNSEEN_US}
+    whole = {each.work_us for each in worked if each.is_whole}
+    longest_us = max((done_us, *(each.work_us for each in worked)))
+    assert found > done_us
+    assert found in whole or found >= min(longest_us, UNSEEN_US)
     assert found == total_us(WorkEstimates(worked, seed), begun(done_us))
 
 
+def share_of(works: Collection[int], found: list[int]) -> float:
+    return sum(each in works for each in found) / len(found)
+
+
 def test_jobs_of_the_same_user_and_size_come_first() -> None:
+    """Five of six gaps between five known jobs of a kind end at one of them."""
     mine = [Worked(ANA, 1, 10 + number) for number in range(5)]
     others = [Worked(BO, 1, 500)] * 50
 
     found = [total_us(WorkEstimates([*mine, *others], seed)) for seed in range(300)]
 
-    assert set(found) == {10, 11, 12, 13, 14}
+    assert set(found) <= {10, 11, 12, 13, 14} | {each for each in found if each >= 500}
+    assert 0.76 < share_of({10, 11, 12, 13, 14}, found) < 0.9
 
 
 def test_job_that_did_more_than_all_of_its_kind_is_like_one_of_a_wider_kind() -> None:
     mine = [Worked(ANA, 1, 10 + number) for number in range(5)]
+    others = [Worked(BO, 1, 500)] * 50
 
-    assert total_us(WorkEstimates([*mine, Worked(BO, 1, 500)], 3), begun(20)) == 500
+    found = [total_us(WorkEstimates([*mine, *others], seed), begun(20)) for seed in range(300)]
+
+    assert min(found) == 500
+    assert share_of({500}, found) > 0.9
+
+
+def test_job_that_did_more_than_all_may_have_a_lot_left() -> None:
+    """It was taken to have as much again: then nine of ten do not end within P90."""
+    worked = [Worked(BO, 1, 2**number) for number in range(12)]
+
+    found = sorted(total_us(WorkEstimates(worked, seed), begun(3_000)) for seed in range(200))
+
+    assert len({*found}) > 100
+    assert found[100] < 9_000 < 15_000 < found[180]
+
+
+def test_some_job_is_longer_than_all_that_are_known() -> None:
+    """One of n + 1 is, where all are alike; so nobody's P90 is the longest of a few."""
+    worked = [Worked(ANA, 1, 10 + number) for number in range(4)]
+
+    found = [total_us(WorkEstimates(worked, seed)) for seed in range(300)]
+
+    assert 0.1 < share_of({each for each in found if each > 13}, found) < 0.32
+
+
+def test_jobs_that_are_all_alike_tell_that_none_is_far_longer() -> None:
+    alike = [Worked(ANA, 1, 600)] * 40
+    unlike = [Worked(ANA, 1, 2**number) for number in range(40)]
+
+    found = [
+        sorted(
+            total_us(WorkEstimates(worked, seed), begun(worked[-1].work_us)) / worked[-1].work_us
+            for seed in range(100)
+        )
+        for worked in (alike, unlike)
+    ]
+
+    assert found[0][90] < 2 < 4 < found[1][90]
+
+
+def test_time_limits_tell_the_work_where_works_are_parts_of_them() -> None:
+    """All work half of their limits; nobody had so long a limit as this job."""
+    worked = [
+        Worked(BO, 1, limit_us // 2 + number, limit_us=limit_us)
+        for number, limit_us in enumerate((1_000, 4_000, 9_000, 30_000) * 5)
+    ]
+
+    found = [
+        total_us(WorkEstimates(worked, seed), begun(0, time_limit_us=1_000_000))
+        for seed in range(100)
+    ]
+
+    assert sorted(found)[50] in range(500_000, 520_000)
+    assert max(found) <= 1_000_000
+
+
+def test_time_limits_tell_nothing_where_works_are_no_parts_of_them() -> None:
+    worked = [
+        Worked(BO, 1, 500 + number, limit_us=limit_us)
+        for number, limit_us in enumerate((1_000, 4_000, 9_000, 30_000) * 5)
+    ]
+
+    found = [
+        total_us(WorkEstimates(worked, seed), begun(0, time_limit_us=1_000_000))
+        for seed in range(100)
+    ]
+
+    assert sorted(found)[50] in range(500, 520)
+
+
+def test_jobs_of_the_same_limit_come_before_those_of_others() -> None:
+    """Short limits are used less than long ones, and that is told by those of the same limit."""
+    short = [Worked(BO, 1, 10 + number, limit_us=1_000) for number in range(40)]
+    long = [Worked(BO, 1, 80_000 + number, limit_us=100_000) for number in range(40)]
+
+    found = [
+        total_us(WorkEstimates([*short, *long], seed), begun(0, time_limit_us=100_000))
+        for seed in range(300)
+    ]
+
+    assert sum(each >= 80_000 for each in found) > 280
 
 
 def test_jobs_of_the_same_model_come_before_those_of_the_same_user() -> None:
@@ -81,15 +173,15 @@ def test_jobs_of_the_same_model_come_before_those_of_the_same_user() -> None:
     spec = job_spec(1, user="ana", model="bert")
     found = [
         WorkEstimates([*same, *others], seed).work_of(JobId("j1"), spec, None, 0).total_us
-        for seed in range(200)
+        for seed in range(300)
     ]
 
-    assert set(found) == {10}
+    assert 0.84 < share_of({10}, found) < 0.95
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=5, max_size=12))
 def test_work_that_was_cut_off_weighs_as_kaplan_and_meier_say(cut: list[tuple[int, bool]]) -> None:
-    """The share of draws above a work is the product-limit estimate.
+    """The share of draws above a work is the product-limit estimate, with one job more at risk.
 
     Method: the estimate is computed by its own formula, and compared with the exact probability of
     the redistribution, found by following every branch of the draw.
@@ -99,7 +191,7 @@ def test_work_that_was_cut_off_weighs_as_kaplan_and_meier_say(cut: list[tuple[in
     expected: dict[int, float] = {}
     for work_us, is_whole in ordered:
         if is_whole:
-            survival *= 1 - 1 / left
+            survival *= 1 - 1 / (left + 1)
         left -= 1
         expected[work_us] = survival
 
@@ -116,18 +208,15 @@ def test_work_that_was_cut_off_weighs_as_kaplan_and_meier_say(cut: list[tuple[in
 def _probability_above(ordered: list[tuple[int, bool]], first: int, above_us: int) -> float:
     """Return with which probability a draw among the rest is above; beyond all it is."""
     rest = ordered[first:]
-    if not rest:
-        return 1.0
-    return sum(
-        1
-        / len(rest)
-        * (
+    return (
+        1.0
+        + sum(
             float(work_us > above_us)
             if is_whole
             else _probability_above(ordered, first + place + 1, above_us)
+            for place, (work_us, is_whole) in enumerate(rest)
         )
-        for place, (work_us, is_whole) in enumerate(rest)
-    )
+    ) / (len(rest) + 1)
 
 
 def test_as_many_are_drawn_anew_and_the_same_again() -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from shunter.app.api.models.forecast_documents import ForecastDocument
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.app.predictions.accuracy import held_at, past_moments
+from shunter.app.predictions.accuracy import held_at, kept_of, past_moments
 from shunter.app.predictions.answer import answer
-from shunter.app.predictions.forecast import Forecasting
+from shunter.app.predictions.forecast import Forecasting, Quantiles
 from shunter.app.predictions.history import History, read_history
-from shunter.app.predictions.messages import Held, Question
+from shunter.app.predictions.messages import Held, Kept, Question
 from shunter.app.replaying.folding import fold_events
 from shunter.app.runs.setup import rebuild
 from shunter.app.simulated_world import recorded_parts
@@ -110,9 +111,10 @@ def test_start_is_foreseen_exactly_where_all_jobs_need_the_same(regular: str) ->
         return await held_at(forecasting, past_moments(history, 4), at)
 
     held = read(regular, compared)
-    jobs = [job_id for each in held for job_id in each.jobs]
-    assert len(jobs) == len({*jobs}) > 3
-    assert sum(each.by_p90 for each in held) == len(jobs)
+    for kept in ([each.starts for each in held], [each.ends for each in held]):
+        jobs = [job_id for each in kept for job_id in each.jobs]
+        assert len(jobs) == len({*jobs}) > 3
+        assert sum(each.by_p90 for each in kept) == len(jobs) - sum(each.open for each in kept) > 3
 
 
 def test_document_is_what_the_api_says_and_the_same_again(busy: str, tmp_path: Path) -> None:
@@ -124,9 +126,45 @@ def test_document_is_what_the_api_says_and_the_same_again(busy: str, tmp_path: P
     assert found == asyncio.run(answer(question))
     assert len(found.held) == 2
     # What came of the past is not found out again, and does not change.
-    further = asyncio.run(answer(Question(busy, known=found.held, moments=1, samples=9)))
-    assert further.held[:2] == found.held
+    known = tuple(
+        Held(each.seq, replace(each.starts, open=0), replace(each.ends, open=0))
+        for each in found.held
+    )
+    further = asyncio.run(answer(Question(busy, known=known, moments=1, samples=9)))
+    assert further.held[:2] == known
     assert len({each.seq for each in further.held}) == 3
+
+
+def test_what_was_open_is_found_out_again_in_turns(busy: str) -> None:
+    closed = asyncio.run(answer(Question(busy, moments=1, samples=9))).held
+    first, second = (Held(seq, Kept((), open=1), Kept()) for seq in (30, 60))
+
+    found = asyncio.run(answer(Question(busy, known=(first, *closed, second), moments=2)))
+
+    again = {each.seq: each for each in found.held}
+    assert [*again][:2] == [closed[0].seq, second.seq]
+    assert again[30].starts.jobs or again[30].ends.jobs
+    assert len(again) == 4
+
+
+def test_forecast_counts_when_its_p90_has_come_and_not_before() -> None:
+    """Those that were early would count at once, and all that are late would not yet."""
+    came = {JobId("early"): 10, JobId("late"): None, JobId("soon"): 20, JobId("never"): None}
+    told = {
+        JobId("early"): Quantiles(15, 200),
+        JobId("late"): Quantiles(40, 90),
+        JobId("soon"): Quantiles(15, 100),
+        JobId("never"): Quantiles(50, None),
+    }
+
+    assert kept_of(came, told, 100) == Kept((*came,), by_p50=0, by_p90=1, open=2)
+
+
+def test_accuracy_counts_ends(regular: str) -> None:
+    accuracy = asyncio.run(answer(Question(regular, moments=4, samples=9))).document["accuracy"]
+
+    assert accuracy["ends"]["jobs"] > accuracy["jobs"] > 0
+    assert accuracy["ends"]["share_by_p90"] == 1.0
 
 
 def test_imagined_job_alone_is_foreseen(busy: str) -> None:
