@@ -71,21 +71,23 @@ class NodeRemoved:
 
 @event
 class GpuQuarantined:
-    """One GPU takes no new jobs, because it misbehaved."""
+    """One GPU takes no new jobs, because it misbehaved, or somebody says so (`by`)."""
 
     at_us: int
     node: NodeName
     gpu: int
     cause: str = ""
+    by: str = ""
 
 
 @event
 class GpuRestored:
-    """A quarantined GPU takes jobs again."""
+    """A quarantined GPU takes jobs again; somebody says so (`by`)."""
 
     at_us: int
     node: NodeName
     gpu: int
+    by: str = ""
 
 
 @event
