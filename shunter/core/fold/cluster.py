@@ -76,7 +76,7 @@ def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
     """Offer one GPU no more."""
     server = _server_with(state, event.node, event.gpu)
     server.quarantined |= 1 << event.gpu
-    server.quarantine_causes[event.gpu] = event.cause or (f"by {event.by}" if event.by else "")
+    server.quarantine_causes[event.gpu] = event.cause
     state.cluster.changed(server)
 
 

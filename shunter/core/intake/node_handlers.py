@@ -46,13 +46,13 @@ def restore_node(core: Core, order: RestoreNode) -> None:
 
 def quarantine_gpu(core: Core, order: QuarantineGpu) -> None:
     """Offer one GPU of a server no more."""
-    gpu_quarantined(core, GpuQuarantined(order.at_us, order.node, order.gpu, by=order.by))
+    gpu_quarantined(core, GpuQuarantined(order.at_us, order.node, order.gpu, f"by {order.by}"))
 
 
 def release_gpu(core: Core, order: ReleaseGpu) -> None:
     """Offer a quarantined GPU again."""
     if core.state.cluster.server(order.node).quarantined >> order.gpu & 1:
-        core.emit(GpuRestored(order.at_us, order.node, order.gpu, order.by))
+        core.emit(GpuRestored(order.at_us, order.node, order.gpu))
 
 
 def gpu_quarantined(core: Core, seen: GpuQuarantined) -> None:

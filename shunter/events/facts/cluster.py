@@ -71,23 +71,21 @@ class NodeRemoved:
 
 @event
 class GpuQuarantined:
-    """One GPU takes no new jobs, because it misbehaved, or somebody says so (`by`)."""
+    """One GPU takes no new jobs, because it misbehaved, or somebody says so (the cause)."""
 
     at_us: int
     node: NodeName
     gpu: int
     cause: str = ""
-    by: str = ""
 
 
 @event
 class GpuRestored:
-    """A quarantined GPU takes jobs again; somebody says so (`by`)."""
+    """A quarantined GPU takes jobs again."""
 
     at_us: int
     node: NodeName
     gpu: int
-    by: str = ""
 
 
 @event

@@ -41,8 +41,8 @@ async def test_quarantined_gpu_takes_no_job_until_it_is_released(tmp_path: Path)
         await site.tell(site.commands.release(N0, 1, ADMIN))
         assert await outcome(site, waiting) == "finished"
         seen = await events_until(site, lambda seen: bool(of(seen, GpuRestored)))
-    assert [(fact.gpu, fact.by) for fact in of(seen, GpuQuarantined)] == [(1, "root")]
-    assert [(fact.gpu, fact.by) for fact in of(seen, GpuRestored)] == [(1, "root")]
+    assert [(fact.gpu, fact.cause) for fact in of(seen, GpuQuarantined)] == [(1, "by root")]
+    assert [fact.gpu for fact in of(seen, GpuRestored)] == [1]
     await verified(tmp_path)
 
 
