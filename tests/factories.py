@@ -237,6 +237,7 @@ class World:
     decentralised: Decentralised | None = None
     full_waits: bool = True
     bounds_departures: bool = False
+    retries_elsewhere: bool = False
 
     def backend(self) -> SimulatedBackend:
         """Return the world behind the port."""
@@ -269,6 +270,7 @@ class World:
             decentralised=self.decentralised,
             full_waits=self.full_waits,
             bounds_departures=self.bounds_departures,
+            retries_elsewhere=self.retries_elsewhere,
         )
 
     def scheduler(

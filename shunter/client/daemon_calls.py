@@ -171,6 +171,14 @@ class Calls(ABC, Generic[Answered, Events, Output]):
         """Put a drained server back to work."""
         return self._ask(requests.act("/nodes/{}/restore", node))
 
+    def quarantine_gpu(self, node: str, gpu: int) -> Answered:
+        """Start nothing new on one GPU of a server."""
+        return self._ask(requests.act("/nodes/{}/gpus/{}/quarantine", node, str(gpu)))
+
+    def release_gpu(self, node: str, gpu: int) -> Answered:
+        """Put a quarantined GPU back to work."""
+        return self._ask(requests.act("/nodes/{}/gpus/{}/release", node, str(gpu)))
+
     def state(self, at: str | None = None) -> Answered:
         """Return what is true, or was at an event or instant."""
         return self._ask(requests.read("/state", at=at))

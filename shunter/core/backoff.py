@@ -19,6 +19,8 @@ from shunter.events.values.ids import JobId
 
 __all__ = [
     "BACKING_OFF",
+    "EARLY_KEPT",
+    "EARLY_US",
     "LAUNCHES_MOST",
     "LONG_US",
     "Losses",
@@ -32,6 +34,12 @@ LAUNCHES_MOST = 5
 
 LONG_US = 600_000_000
 """An attempt that lived so long was well: its loss counts as the first."""
+
+EARLY_US = 30_000_000
+"""What fails so soon after its attempt began failed in its first seconds: imports take some."""
+
+EARLY_KEPT = 8
+"""On so many shares early failures of a job are remembered, the last ones."""
 
 _FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
 _DOUBLINGS_MOST = 62

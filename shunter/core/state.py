@@ -27,7 +27,7 @@ from shunter.core.queue import Queue
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.jobs import Outcome
 from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
@@ -39,7 +39,6 @@ _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 TURN_PRIORITY_MOST = 10
 """More priorities above or below 0 than these change no turns: 1,024 times as many, or as few."""
 TURN_WEIGHT_LEAST, TURN_WEIGHT_MOST = 1e-6, 1e6  # as supervisors take them
-
 _demanding = attrgetter(
     *("gpus", "cpus_milli", "memory_mb", "gpu_types", "shapes", "max_level", "min_speed"),
     *("tolerance", "shape_tolerance", "interference"),
@@ -73,8 +72,8 @@ class Job:
     work done up to `working_since_us`, in microseconds at base speed.
 
     `launches_failed` counts those in a row, `failures` the attempts that failed by themselves, if
-    it has retries. `held_by` is who put the job on hold; if it only backs
-    off, until `back_at_us`. `notes` counts facts that its attempt's journals told, and
+    it has retries, `failed_on` where the last ones did in their first seconds. `held_by` put it on
+    hold; if it only backs off, until `back_at_us`. `notes` counts facts of its attempt's journals,
     `notes_on` those of a gang that name the servers whose journal it was, by the first of them;
     `set_aside` is the attempt of which nothing is believed any more.
 
@@ -150,6 +149,7 @@ class Job:
     first_spec: JobSpec | None = None
     attempt_since_us: int | None = None
     off_turn_gpu_us: int = 0
+    failed_on: tuple[Share, ...] = field(default=(), compare=False, metadata=DERIVED)
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""

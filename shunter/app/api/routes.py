@@ -56,6 +56,7 @@ from shunter.app.api.routing import BYTES, SSE, Route
 V1 = "/api/v1"
 _JOB = V1 + "/jobs/{job_id}"
 _NODE = V1 + "/nodes/{node}"
+_GPU = _NODE + "/gpus/{gpu}"
 _KEY = (("Idempotency-Key", "submits once, however often it is sent"),)
 _SEEN = (("Last-Event-ID", "the last event seen; the stream goes on after it"),)
 _TAG = (("If-None-Match", "the ETag of an answer; 304 if nothing has changed"),)
@@ -151,6 +152,11 @@ ROUTES = (
     Route("GET", V1 + "/nodes", status.nodes, "The servers", NodesDocument),
     Route("POST", _NODE + "/drain", commands.drain, "Start nothing new there", ToldDocument),
     Route("POST", _NODE + "/restore", commands.restore, "Put it back to work", ToldDocument),
+    Route(
+        *("POST", _GPU + "/quarantine", commands.quarantine),
+        *("Start nothing new on this GPU", ToldDocument),
+    ),
+    Route("POST", _GPU + "/release", commands.release_gpu, "Put it back to work", ToldDocument),
     Route(
         "GET", V1 + "/openapi.json", status.openapi, "This table, for programs", None, is_open=True
     ),

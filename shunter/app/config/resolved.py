@@ -46,6 +46,7 @@ LAUNCHES_FIRST = "launches_first"
 """The key that says it in the record, where it is so."""
 
 FULL_WAITS = "full_waits"
+RETRIES_ELSEWHERE = "retries_elsewhere"
 """The key that says that plans without classes tell it of those that lose their GPUs, too.
 
 Logs of earlier versions do not say it, and are decided again as they were.
@@ -95,6 +96,7 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: Mapping[str, obj
         document["backend"] = {
             "kind": loaded.config.backend.kind,
             "checkpoints_stay": loaded.config.backend.checkpoints_stay,
+            RETRIES_ELSEWHERE: True,
         }
         if loaded.config.backend.launches_wait:
             document["backend"]["launches_wait"] = True
@@ -238,6 +240,7 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         decentralised=section.scheme,
         full_waits=loaded.chosen_params.full_waits,
         bounds_departures=config.backend.is_live,
+        retries_elsewhere=config.backend.is_live,
     )
     return PolicyRuntime(policy, rules)
 
@@ -322,6 +325,7 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             decentralised=section.scheme,
             full_waits=document.get(FULL_WAITS, False),
             bounds_departures=document.get(REACTOR, 0) >= _BOUND_DEPARTURES,
+            retries_elsewhere=document.get("backend", {}).get(RETRIES_ELSEWHERE, False),
         )
     except (ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error

@@ -11,7 +11,7 @@ from shunter.app.config.model import Config
 from shunter.app.config.resolved import learns_tolerance
 from shunter.app.live.digests import Digests
 from shunter.app.live.past_jobs import LivePastJobs
-from shunter.app.live.requests import Caller, Receipt, Submission, no_such_job
+from shunter.app.live.requests import Caller, Receipt, Submission, no_such_job, server_for
 from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
 from shunter.app.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.core.cluster import Health
@@ -26,6 +26,8 @@ from shunter.core.intake.inputs import (
     DiscardCheckpoint,
     DrainNode,
     ProposeGang,
+    QuarantineGpu,
+    ReleaseGpu,
     ReleaseJob,
     ResizeJob,
     RestoreNode,
@@ -294,15 +296,24 @@ class Commands:
 
     def drain(self, node: NodeName, by: Caller) -> Stamped:
         """Return the order to start nothing on a server any more."""
-        self._check_node(node, by)
+        server_for(self._state, node, by)
         return lambda at_us: DrainNode(at_us, node, by.user)
 
     def restore(self, node: NodeName, by: Caller) -> Stamped:
         """Return the order to put a drained server back to work."""
-        self._check_node(node, by)
-        if not self._state.cluster.server(node).drained:
+        if not server_for(self._state, node, by).drained:
             raise RefusedError(f"node {node} is not drained")
         return lambda at_us: RestoreNode(at_us, node, by.user)
+
+    def quarantine(self, node: NodeName, gpu: int, by: Caller) -> Stamped:
+        """Return the order to start nothing on one GPU of a server."""
+        server_for(self._state, node, by, gpu, is_quarantined=False)
+        return lambda at_us: QuarantineGpu(at_us, node, gpu, by.user)
+
+    def release(self, node: NodeName, gpu: int, by: Caller) -> Stamped:
+        """Return the order to put a quarantined GPU back to work."""
+        server_for(self._state, node, by, gpu, is_quarantined=True)
+        return lambda at_us: ReleaseGpu(at_us, node, gpu, by.user)
 
     def _own_job(self, job_id: JobId, by: Caller) -> Job:
         """Return a job which the caller may change."""
@@ -346,14 +357,6 @@ class Commands:
     def _own_members(self, members: Sequence[JobId], by: Caller) -> list[JobId]:
         """Return the jobs of a group that have not ended; the caller may change them."""
         return [self._own_job(one, by).job_id for one in members if one in self._state.jobs]
-
-    def _check_node(self, node: NodeName, by: Caller) -> None:
-        """Refuse servers that do not exist, and callers who may not touch any."""
-        server = self._state.cluster.servers.get(node)
-        if server is None or server.health is Health.removed:
-            raise NotFoundError(f"there is no node {node}; `shunter nodes` lists them")
-        if not by.is_admin:
-            raise RefusedError(f"only admins may drain or restore nodes, and {by.user} is none")
 
     def _check_identity(self, by: Caller) -> None:
         """Refuse to run somebody's job as somebody else."""

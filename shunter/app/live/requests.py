@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shunter.core.cluster import Health, Server
 from shunter.core.performance.contract import unfit_contract
 from shunter.core.planning.resizing import unfit_for_sizes
 from shunter.core.ranking.keys import PRIORITY_MOST
-from shunter.errors import UsageError
+from shunter.core.state import State
+from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.kinds import Event
+from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import Dependency, JobSpec
 
 
@@ -118,3 +121,41 @@ class Receipt:
     seq: int
     at_us: int
     events: tuple[Event, ...]
+
+
+def server_for(
+    state: State,
+    node: NodeName,
+    by: Caller,
+    gpu: int | None = None,
+    *,
+    is_quarantined: bool = False,
+) -> Server:
+    """Return a server that a caller takes out of service, or puts back.
+
+    Args:
+        state: of the cluster.
+        node: the server.
+        by: the caller.
+        gpu: the GPU of it that is meant; None: the whole server.
+        is_quarantined: whether that GPU must be quarantined now, or must not be.
+    Raises:
+        NotFoundError: there is no such server, or GPU.
+        RefusedError: the caller may not, or it is so already.
+    """
+    server = state.cluster.servers.get(node)
+    if server is None or server.health is Health.removed:
+        raise NotFoundError(f"there is no node {node}; `shunter nodes` lists them")
+    if not by.is_admin:
+        raise RefusedError(
+            f"only admins may drain or restore nodes and their GPUs, and {by.user} is none"
+        )
+    if gpu is None:
+        return server
+    gpus = server.configuration.gpus
+    if not 0 <= gpu < gpus:
+        raise NotFoundError(f"node {node} has no GPU {gpu}: it has {gpus}, counted from 0")
+    if bool(server.quarantined >> gpu & 1) != is_quarantined:
+        how = "is not quarantined" if is_quarantined else "is quarantined already"
+        raise RefusedError(f"GPU {gpu} of node {node} {how}")
+    return server

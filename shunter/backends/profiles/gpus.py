@@ -50,8 +50,8 @@ EXPLANATIONS: Mapping[GpuFault, str] = {
     GpuFault.no_library: "libnvidia-ml.so.1 is not found: no NVIDIA driver is installed here",
     GpuFault.no_driver: "the NVIDIA driver is installed but not loaded, or no GPU is attached",
     GpuFault.version_mismatch: "driver and library differ: reload the driver, or restart the node",
-    GpuFault.lost: "the GPU fell off the bus: drain the node and restart it",
-    GpuFault.reset_required: "the GPU needs a reset: drain the node and reset it",
+    GpuFault.lost: "the GPU fell off the bus: drain the node, restart it, and release the GPU",
+    GpuFault.reset_required: "the GPU needs a reset: drain the node, reset the GPU, and release it",
     GpuFault.not_supported: "this GPU does not offer the reading",
     GpuFault.old_driver: "the driver is too old for the reading",
     GpuFault.no_permission: "the reading is not allowed for this user",
@@ -114,10 +114,15 @@ class GpuUse:
     faults: Mapping[str, GpuFault] | None = None
 
     @property
+    def loss(self) -> GpuFault | None:
+        """How the GPU itself is gone, and not only a reading; None: it is there."""
+        gone = (GpuFault.lost, GpuFault.reset_required)
+        return next((fault for fault in (self.faults or {}).values() if fault in gone), None)
+
+    @property
     def is_lost(self) -> bool:
         """Whether the GPU itself is gone, and not only a reading."""
-        gone = (GpuFault.lost, GpuFault.reset_required)
-        return any(fault in gone for fault in (self.faults or {}).values())
+        return self.loss is not None
 
 
 class GpuReader:

@@ -293,7 +293,7 @@ class SupervisedBackend:
         self, agent: NodeAgent, samples: Sequence[Sample], gpus: Sequence[GpuReading] | None
     ) -> None:
         """Receive samples of a node; orders that nobody took are given again."""
-        self._samples.take(agent.name, samples, gpus)
+        self._samples.take(agent.name, samples, gpus, agent.transport.servers)
         self._gangs.give_again(agent)
 
     async def _obey(self, effect: Effect) -> None:

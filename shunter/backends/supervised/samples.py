@@ -11,9 +11,11 @@ from msgspec import structs
 
 from shunter.backends.agents.attempt_records import GpuReading, Sample
 from shunter.backends.agents.settings import Limits
+from shunter.backends.agents.transport import Server
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
 from shunter.backends.supervised.gangs.gang import Gang
+from shunter.backends.supervised.lost_gpus import LostGpus
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
@@ -41,13 +43,20 @@ class Samples:
             )
         else:
             self._downsampler = Downsampler(every_us=0, at_least_us=0, batch_us=0)
+        self._lost_gpus = LostGpus()
         self._gpus: dict[NodeName, list[GpuUse]] = {}
         self._latest: dict[tuple[JobId, int], dict[NodeName, Sample]] = {}
 
     def take(
-        self, node: NodeName, samples: Sequence[Sample], gpus: Sequence[GpuReading] | None
+        self,
+        node: NodeName,
+        samples: Sequence[Sample],
+        gpus: Sequence[GpuReading] | None,
+        servers: Sequence[Server] = (),
     ) -> None:
-        """Take in what a host has told, and hand on what is due."""
+        """Take in what a host has told, of its servers too; hand on what is due."""
+        for quarantined in self._lost_gpus.take(node, servers, gpus or ()):
+            self._inbox.put(quarantined)
         if gpus is not None:
             self._gpus[node] = [use_told(reading) for reading in gpus]
         for sample in samples:

@@ -28,9 +28,10 @@ class Server:
 
     Bit i of a mask is GPU i. `decided` are the GPUs given to somebody by the last decisions,
     `held` those on which somebody still runs; the two differ while a job is being suspended.
-    `quarantined` are the GPUs that misbehaved, `taken` those that others than this scheduler hold,
-    with so many CPUs and so much memory. `beside_free` are the CPUs and memory that neither they
-    hold nor anybody was given; below 0 where they have taken what was given away.
+    `quarantined` are the GPUs that misbehaved (why: `quarantine_causes`), `taken` those that others
+    than this scheduler hold, with so many CPUs and so much memory. `beside_free` are the CPUs and
+    memory that neither they hold nor anybody was given; below 0 where they have taken what was
+    given away.
     """
 
     name: NodeName
@@ -45,6 +46,7 @@ class Server:
     decided: int = field(default=0, metadata=DERIVED)
     held: int = field(default=0, metadata=DERIVED)
     beside_free: Resources = field(default_factory=Resources, metadata=DERIVED)
+    quarantine_causes: dict[int, str] = field(default_factory=dict, compare=False, metadata=DERIVED)
 
     def __post_init__(self) -> None:
         self.beside_free = self.configuration.beside - self.taken_beside

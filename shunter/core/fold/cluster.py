@@ -76,6 +76,7 @@ def gpu_quarantined(state: State, event: GpuQuarantined) -> None:
     """Offer one GPU no more."""
     server = _server_with(state, event.node, event.gpu)
     server.quarantined |= 1 << event.gpu
+    server.quarantine_causes[event.gpu] = event.cause
     state.cluster.changed(server)
 
 
@@ -85,6 +86,7 @@ def gpu_restored(state: State, event: GpuRestored) -> None:
     if not server.quarantined >> event.gpu & 1:
         raise IllegalEventError(f"GPU {event.gpu} of node {event.node} was not quarantined")
     server.quarantined &= ~(1 << event.gpu)
+    server.quarantine_causes.pop(event.gpu, None)
     state.cluster.changed(server)
 
 

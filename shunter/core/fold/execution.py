@@ -1,5 +1,6 @@
 """Rules for the facts that backends observe."""
 
+from shunter.core.backoff import EARLY_KEPT, EARLY_US
 from shunter.core.fold import checkpoints, displacement
 from shunter.core.fold.attempt_transitions import (
     attempt_of,
@@ -243,8 +244,20 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     # What fails while it has to leave may do so because of that.
     if job.spec.retries and event.exit_code != 0 and job.phase is not SUSPENDING:
         job.failures += 1
+    _note_early_failure(job, event)
     job.phase = ENDING
     job.exit_code = event.exit_code
+
+
+def _note_early_failure(job: Job, event: AttemptEnded) -> None:
+    """Note where a job failed in its first seconds, or that it did not."""
+    began_us = job.attempt_began_us
+    is_early = began_us is not None and event.at_us - began_us <= EARLY_US
+    has_failed = event.exit_code != 0 and job.phase is RUNNING and not job.end_cause
+    if job.spec.retries and has_failed and is_early:
+        job.failed_on = (*job.failed_on, *job.held.shares)[-EARLY_KEPT:]
+    else:
+        job.failed_on = ()
 
 
 def attempt_lost(state: State, event: AttemptLost) -> FoldResult:

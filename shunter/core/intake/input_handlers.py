@@ -18,6 +18,8 @@ from shunter.core.intake.inputs import (
     Input,
     NothingComes,
     ProposeGang,
+    QuarantineGpu,
+    ReleaseGpu,
     ReleaseJob,
     ResizeJob,
     RestoreNode,
@@ -27,17 +29,24 @@ from shunter.core.intake.inputs import (
     SuspendJob,
     WorldEnded,
 )
+from shunter.core.intake.node_handlers import (
+    drain_node,
+    gpu_quarantined,
+    gpus_taken,
+    quarantine_gpu,
+    release_gpu,
+    restore_node,
+)
 from shunter.core.planning.planner import RoundRules
 from shunter.core.proposals.intake import propose_gang
 from shunter.core.reactor import Reactor
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import (
+    GpuQuarantined,
     GpusTaken,
-    NodeDrained,
     NodeLost,
     NodeReachable,
-    NodeRestored,
     NodeUnreachable,
 )
 from shunter.events.facts.decisions import AllocationChanged
@@ -221,17 +230,6 @@ def set_attempt_aside(core: Core, order: SetAttemptAside) -> None:
     core.order(SetAside(job.job_id, job.attempt))
 
 
-def drain_node(core: Core, order: DrainNode) -> None:
-    """Offer nothing of a server any more."""
-    core.emit(NodeDrained(order.at_us, order.node, order.by))
-
-
-def restore_node(core: Core, order: RestoreNode) -> None:
-    """Offer a server again."""
-    if core.state.cluster.server(order.node).drained:
-        core.emit(NodeRestored(order.at_us, order.node, order.by))
-
-
 def discard_checkpoint(core: Core, order: DiscardCheckpoint) -> None:
     """Let a job wait no more for the servers that do not answer."""
     job, cluster = core.state.jobs.get(order.job_id), core.state.cluster
@@ -302,16 +300,6 @@ def as_is(core: Core, seen: Any) -> None:
     core.emit(seen)
 
 
-def gpus_taken(core: Core, seen: GpusTaken) -> None:
-    """Note what of a server others hold, if that is news of one that is there."""
-    server = core.state.cluster.servers.get(seen.node)
-    if server is None or server.health is Health.removed:
-        return
-    known = server.taken, server.taken_cpus_milli, server.taken_memory_mb
-    if known != (seen.gpu_mask, seen.cpus_milli, seen.memory_mb):
-        core.emit(seen)
-
-
 def of_attempt(core: Core, seen: AllocationLearned | ReshapeRefused | ProfileSampled) -> None:
     """Record what was seen of an attempt, unless it is gone: such news comes late."""
     job = core.state.jobs.get(seen.job_id)
@@ -360,6 +348,8 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     ProposeGang: propose_gang,
     DrainNode: drain_node,
     RestoreNode: restore_node,
+    QuarantineGpu: quarantine_gpu,
+    ReleaseGpu: release_gpu,
     AttemptExited: attempt_exited,
     GpusReleased: as_is,
     NodeLost: as_is,
@@ -382,6 +372,7 @@ HANDLERS: dict[type[Input], Callable[[Core, Any], None]] = {
     AttemptLost: as_is,
     NodeUnreachable: node_unreachable,
     NodeReachable: as_is,
+    GpuQuarantined: gpu_quarantined,
     GpusTaken: gpus_taken,
     AllocationLearned: of_attempt,
     ReshapeRefused: of_attempt,

@@ -6,7 +6,13 @@ such; the records here are those from which the core must make a fact, or more t
 
 from typing import TypeAlias
 
-from shunter.events.facts.cluster import GpusTaken, NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    GpusTaken,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptLost,
@@ -155,6 +161,26 @@ class RestoreNode:
 
 
 @fact
+class QuarantineGpu:
+    """Somebody wants no new jobs on one GPU of a server."""
+
+    at_us: int
+    node: NodeName
+    gpu: int
+    by: str = ""
+
+
+@fact
+class ReleaseGpu:
+    """Somebody puts a quarantined GPU back to work."""
+
+    at_us: int
+    node: NodeName
+    gpu: int
+    by: str = ""
+
+
+@fact
 class AttemptExited:
     """The processes of an attempt are gone; `released` says that its GPUs are too.
 
@@ -205,6 +231,8 @@ Command: TypeAlias = (
     | ProposeGang
     | DrainNode
     | RestoreNode
+    | QuarantineGpu
+    | ReleaseGpu
 )
 Observation: TypeAlias = (
     AttemptExited
@@ -231,6 +259,7 @@ Observation: TypeAlias = (
     | NodeReachable
     | AllocationLearned
     | ReshapeRefused
+    | GpuQuarantined
     | GpusTaken
     | ProfileSampled
     | ClockStepped

@@ -11,6 +11,7 @@ from typing import Any
 from shunter.core.interfaces import Policy
 from shunter.core.performance.correction import TableCheck
 from shunter.core.planning.approver import Check, approve, no_such_job
+from shunter.core.planning.elsewhere import elsewhere
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.plan import Change, Plan, Rehome, Reshape, Resize
@@ -54,7 +55,8 @@ class RoundRules:
     `decentralised`: job schedulers propose where gangs go. `keeps_homes`: jobs of a simulation that
     take turns keep their GPUs as live ones do. `full_waits`: a plan without classes also says why
     those wait that lose their GPUs by it. `bounds_departures`: a job whose attempts leave unasked
-    and without progress waits longer each time, and fails in the end.
+    and without progress waits longer each time, and fails in the end. `retries_elsewhere`: a job
+    that failed in its first seconds starts on other GPUs, if any are left.
     """
 
     round_us: int
@@ -75,6 +77,7 @@ class RoundRules:
     keeps_homes: bool = False
     full_waits: bool = False
     bounds_departures: bool = False
+    retries_elsewhere: bool = False
 
     @property
     def reacts_as_live(self) -> bool:
@@ -135,6 +138,8 @@ class Planner:
         """Return the facts of one round: the round, its changes, refusals and promises."""
         state = self.state
         number, plan = self.plan(now_us)
+        if self.rules.retries_elsewhere:
+            plan = elsewhere(plan, state)
         skipped = number - state.round_number - 1
         facts: list[Event] = [
             RoundPlanned(

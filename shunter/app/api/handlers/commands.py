@@ -13,11 +13,12 @@ from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.submissions import after_whole_arrays, array_of, dry_run, submission_of
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.requests import Caller, Submission
-from shunter.errors import UsageError
+from shunter.errors import NotFoundError, UsageError
 from shunter.events.values.ids import JobId, NodeName
 
 KEY_MOST = 200
 TOGETHER = 100
+GPU_DIGITS_MOST = 6
 """Tasks of an array that are told to the scheduler in one go; a step takes them together."""
 
 
@@ -86,6 +87,16 @@ async def restore(call: Call[NoQuery, NoBody]) -> Response:
     return await _about_node(call, Commands.restore)
 
 
+async def quarantine(call: Call[NoQuery, NoBody]) -> Response:
+    """Start nothing new on one GPU of a server."""
+    return await _about_gpu(call, Commands.quarantine)
+
+
+async def release_gpu(call: Call[NoQuery, NoBody]) -> Response:
+    """Put a quarantined GPU back to work."""
+    return await _about_gpu(call, Commands.release)
+
+
 def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId]) -> Response:
     document = {"schema_version": 1, "id": ids[0], "ids": ids, "seq": call.services.site.committed}
     return json_answer({**document, "is_dry_run": False, "would": "", "plan": None}, 201)
@@ -103,6 +114,16 @@ async def _about_node(
 ) -> Response:
     node = NodeName(call.path["node"])
     return await _told(call, node, order(call.services.site.commands, node, call.caller))
+
+
+async def _about_gpu(
+    call: Call[NoQuery, NoBody], order: Callable[[Commands, NodeName, int, Caller], Stamped]
+) -> Response:
+    node, gpu = NodeName(call.path["node"]), call.path["gpu"]
+    if not (gpu.isascii() and gpu.isdecimal()) or len(gpu) > GPU_DIGITS_MOST:
+        raise NotFoundError(f"GPU {gpu!r} of node {node}: expected a number, such as 0")
+    stamped = order(call.services.site.commands, node, int(gpu), call.caller)
+    return await _told(call, f"{node}[{gpu}]", stamped)
 
 
 async def _told(

@@ -14,6 +14,7 @@ from shunter.app.gpu_maps import ServerMap
 from shunter.app.live.site import Planning
 from shunter.app.replaying.folding import state_at
 from shunter.app.replaying.lookup import place_of
+from shunter.core.cluster import Server
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
 from shunter.events.values.allocation import gpu_numbers
@@ -55,6 +56,7 @@ async def nodes(call: Call[NoQuery, NoBody]) -> Response:
             **node,
             "state": server_state(servers[name], unheld),
             "cause": causes.get(name, ""),
+            "quarantined": _quarantined(servers[name]),
             **_map_of(site.maps.get(name)),
         }
         for node in nodes_of(state)
@@ -62,6 +64,12 @@ async def nodes(call: Call[NoQuery, NoBody]) -> Response:
     ]
     await call.services.durable(state.seq)
     return json_answer(document)
+
+
+def _quarantined(server: Server) -> list[dict[str, object]]:
+    """Return the GPUs of a server that take no jobs, each with why."""
+    causes = server.quarantine_causes
+    return [{"gpu": gpu, "cause": causes.get(gpu, "")} for gpu in gpu_numbers(server.quarantined)]
 
 
 def _map_of(told: ServerMap | None) -> dict[str, object]:

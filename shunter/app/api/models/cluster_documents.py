@@ -52,6 +52,13 @@ class SocketPart(Model):
     cpus: tuple[int, ...]
 
 
+class QuarantinedGpu(Model):
+    """A GPU that takes no jobs."""
+
+    gpu: int
+    cause: str = Field(description="what was read of it, or who said so; empty: unknown")
+
+
 class ListedNode(NodePart):
     """One server, as it is now."""
 
@@ -61,6 +68,9 @@ class ListedNode(NodePart):
     )
     cause: str = Field(
         description="why it does not answer now, or takes no jobs in Slurm; empty if it does"
+    )
+    quarantined: tuple[QuarantinedGpu, ...] = Field(
+        description="its GPUs that take no jobs, until they are released"
     )
     map_by: str = Field(
         description="who told the map of its GPUs: config, sources of the server (sysfs, hwloc, "

@@ -1,5 +1,6 @@
 """`shunter nodes`: the servers with who is on them, and taking them out and putting them back."""
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from shunter.app.cli.live.tables import print_rows
 from shunter.app.cli.live.topology import picture_of
 from shunter.app.cli.options import Json
 from shunter.app.counting import counted
+from shunter.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,13 @@ Topology = Annotated[
     ),
 ]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="The server's name.")]
+Gpu = Annotated[
+    str,
+    typer.Argument(
+        metavar="NODE[GPU]", help="The server's name and the GPU's number in it, as in gpu01[2]."
+    ),
+]
+_GPU = re.compile(r"(.+)\[([0-9]{1,6})\]")
 COLUMNS = (
     *("NODE", "STATE", "TYPE", output.Column("GPUS", is_number=True)),
     *(output.Column("FREE", is_number=True), output.Column("CPUS", is_number=True)),
@@ -55,6 +64,12 @@ def nodes(
     for node in found["nodes"]:
         if node.get("cause"):
             output.print_line(f"{node['name']}: {node['cause']}")
+        # A daemon of an earlier version does not say it.
+        for each in node.get("quarantined", ()):
+            output.print_line(
+                f"{node['name']}: GPU {each['gpu']} is quarantined"
+                + (f": {each['cause']}" if each["cause"] else "")
+            )
         if held := _held_by_others(node):
             output.print_line(f"{node['name']}: others hold {held}")
 
@@ -73,6 +88,37 @@ def restore(node: Node, as_json: Json = False, url: Url = None) -> None:
     with connect(url) as client:
         answer = client.restore(node)
     output.print_json(answer) if as_json else output.print_line(f"{node} takes jobs again")
+
+
+@group.command()
+def quarantine(gpu: Gpu, as_json: Json = False, url: Url = None) -> None:
+    """Start nothing new on one GPU; what runs there may end.
+
+    A GPU that its driver says is lost is quarantined by itself.
+    """
+    node, number = _gpu(gpu)
+    with connect(url) as client:
+        answer = client.quarantine_gpu(node, number)
+    output.print_json(answer) if as_json else output.print_line(f"{gpu} takes no new jobs")
+
+
+@group.command()
+def release(gpu: Gpu, as_json: Json = False, url: Url = None) -> None:
+    """Put a quarantined GPU back to work."""
+    node, number = _gpu(gpu)
+    with connect(url) as client:
+        answer = client.release_gpu(node, number)
+    output.print_json(answer) if as_json else output.print_line(f"{gpu} takes jobs again")
+
+
+def _gpu(words: str) -> tuple[str, int]:
+    found = _GPU.fullmatch(words)
+    if found is None:
+        raise UsageError(
+            f"{words}: expected a server and one of its GPUs, such as gpu01[2]; "
+            "`shunter nodes drain` is for a whole server"
+        )
+    return found[1], int(found[2])
 
 
 def _row(node: "Answer") -> tuple[str, ...]:

@@ -206,7 +206,7 @@ class Session:
 
         Of each that is watched the question says up to which note its journal was read, and up to
         which what was noted is durable. With `is_all`, no others are watched, and what is told once
-        only is told: samples and readings.
+        only is told: samples, and readings, also of GPUs that nobody has: they may be lost.
         """
         self.beat(question)
         for job, attempt in question["anew"]:
@@ -223,7 +223,7 @@ class Session:
         return {
             "changed": self.reports.news(keys),
             "samples": self.reports.samples(keys) if is_all else [],
-            "gpus": self.readings.poll() if is_all and keys else None,
+            "gpus": self.readings.poll() if is_all else None,
         }
 
     def start(self, question: Question) -> Answer | None:
