@@ -307,11 +307,8 @@ class Site:
             LogError: the log cannot be written; nothing was done that is not in it.
             BackendError: the backend failed for good.
         """
-        for notice in start_notices(self._log, self.strays):
+        for notice in start_notices(self._log, self.strays, self.maps):
             tell(notice)
-        for name, told in self.maps.items():
-            for note in told.notes if told.by else ():  # servers that tell nothing are many
-                tell(f"warning: {name}: {note}")
         cause = "it was asked to"
         try:
             async with anyio.create_task_group() as tasks:

@@ -5,7 +5,11 @@ import pytest
 from tests.live.api.serving import Served
 from tests.live.log.kills import run
 
-pytestmark = pytest.mark.live
+pytestmark = [
+    pytest.mark.live,
+    # httpcore leaves the socket open on which nobody listens any more, once the daemon is killed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 KILLS = 2
 

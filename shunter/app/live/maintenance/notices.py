@@ -5,11 +5,12 @@ mends it. A job that must leave after its turn, and takes longer than that to st
 its time preparing than training.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import anyio
 
+from shunter.app.gpu_maps import ServerMap
 from shunter.app.live.feed import Feed
 from shunter.app.live.policy import AskedPolicy
 from shunter.core.interfaces import AnyPolicy
@@ -19,6 +20,7 @@ from shunter.core.scheduler import Scheduler
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned
 from shunter.events.facts.execution import TrainingStarted
 from shunter.events.log import LogWriter
+from shunter.events.values.ids import NodeName
 
 Tell = Callable[[str], None]
 """Told what has happened, in one or more lines."""
@@ -36,8 +38,10 @@ DELAY_S = 5.0
 LOOK_S = 1.0
 
 
-def start_notices(log: LogWriter, strays: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Yield warnings of a start: about its log, and attempts that the log lacks."""
+def start_notices(
+    log: LogWriter, strays: Iterable[tuple[str, int]], maps: Mapping[NodeName, ServerMap]
+) -> Iterator[str]:
+    """Yield warnings of a start: of its log, of attempts that it lacks, of maps."""
     if log.warning:
         yield f"warning: {log.warning}; it is kept with a new anchor from here on"
     if log.lost is not None:
@@ -47,6 +51,9 @@ def start_notices(log: LogWriter, strays: Iterable[tuple[str, int]]) -> Iterator
         )
     for job, attempt in strays:
         yield f"warning: attempt {attempt} of {job} runs, and the log never gave it: it is ended"
+    for name, told in maps.items():
+        for note in told.notes if told.by else ():  # servers that tell nothing are many
+            yield f"warning: {name}: {note}"
 
 
 async def tell_faults(feed: Feed, core: Scheduler, asked: AskedPolicy, tell: Tell) -> None:
