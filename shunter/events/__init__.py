@@ -84,6 +84,7 @@ from shunter.events.facts.profiles import (
 from shunter.events.facts.run import (
     ClockStepped,
     ConfigChanged,
+    EventsLost,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
@@ -153,6 +154,7 @@ __all__ = [
     "Dependency",
     "DependsWhen",
     "Event",
+    "EventsLost",
     "GangApproved",
     "GangProposed",
     "GangRejected",

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from shunter.errors import IllegalEventError
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, Outcome, outcome_of
+from shunter.events.facts.run import EventsLost
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId, UserName
 from shunter.events.values.job_spec import Dependency
@@ -27,7 +28,7 @@ __all__ = [
     "number_of",
 ]
 
-PAST_KINDS = (JobSubmitted, *JOB_ENDS)
+PAST_KINDS = (JobSubmitted, *JOB_ENDS, EventsLost)
 """The kinds of events that change what is known of past jobs."""
 
 _NUMBERED = re.compile(r"j(\d{1,18})")
@@ -57,14 +58,23 @@ class EndedJob:
 
 @dataclass(slots=True)
 class PastRows:
-    """What some events say of past jobs, as it is stored: rows of two tables."""
+    """What some events say of past jobs: rows of two tables, and a number.
+
+    `lost_number` is the highest number of an id that a lost job may have had.
+    """
 
     ended: list[EndedJob] = field(default_factory=list)
     keys: list[tuple[int, str, JobId]] = field(default_factory=list)
+    lost_number: int = field(default=0, compare=False)  # in no row of its own
 
     def __bool__(self) -> bool:
         """Whether there is anything to store."""
-        return bool(self.ended or self.keys)
+        return bool(self.ended or self.keys or self.lost_number)
+
+    @property
+    def last_number(self) -> int:
+        """The highest number of an id that is taken by jobs that have ended, or are lost."""
+        return max([self.lost_number, *(number_of(each.job_id) for each in self.ended)])
 
     def add(self, seq: int, event: Event) -> None:
         """Add what an event says."""
@@ -72,11 +82,14 @@ class PastRows:
             self.ended.append(EndedJob(seq, event.job_id, outcome_of(event)))
         elif isinstance(event, JobSubmitted) and event.dedupe_key:
             self.keys.append((seq, key_of(event.spec.user, event.dedupe_key), event.job_id))
+        elif isinstance(event, EventsLost):
+            self.lost_number = max(self.lost_number, event.last_number)
 
     def extend(self, more: "PastRows") -> None:
         """Add what later events say."""
         self.ended += more.ended
         self.keys += more.keys
+        self.lost_number = max(self.lost_number, more.lost_number)
 
 
 class MemoryPastJobs:

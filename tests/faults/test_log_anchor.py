@@ -9,13 +9,23 @@ import os
 import random
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from shunter.errors import LogDamagedError, LogError
-from shunter.events.log import VerifyReport, import_jsonl, open_log, read_log
+from shunter.events import EventsLost
+from shunter.events.log import (
+    VerifyReport,
+    WithoutLost,
+    import_jsonl,
+    open_log,
+    open_past_jobs,
+    read_log,
+    reindex_log,
+)
 from shunter.events.log.jsonl import export_jsonl
 from shunter.events.log.sql.anchor import SLOT_BYTES, Anchor, anchor_path, read_anchor
 from tests.contracts.event_logs import content, events_of, files_in, put, query, remove, story
@@ -275,6 +285,69 @@ async def test_who_moves_the_anchor_away_goes_on_without_what_is_lost(path: Path
     assert (report.events, report.lacks_anchor) == (seq, True)
     assert (await resumed(path))[0] == seq
     assert anchored(path) == seq
+
+
+async def accepting(path: Path, first: int, record: bool = True) -> tuple[int, int]:
+    """Go on without the events from a number on; return the first and the last that are lost."""
+    resume = WithoutLost(first)
+    async with open_log(str(path), durable=True, frame_events=None, resume=resume) as log:
+        assert log.lost is not None
+        async with read_log(log) as reader:
+            assert (await reader.head()).seq == first - 1
+        if record:
+            log.append([EventsLost(0, *log.lost, last_number=1_000)])
+        return log.lost
+
+
+async def test_accepted_loss_is_recorded_and_the_log_is_whole_from_there(path: Path) -> None:
+    last = anchored(path)
+    put(wal(path), content(wal(path))[: len(content(wal(path))) // 2])
+    seq = left(path)
+    assert await accepting(path, seq + 1) == (seq + 1, last)
+    report = await verified(path)
+    assert (report.events, report.anchor_seq) == (seq + 1, seq + 1)
+    async with read_log(str(path)) as reader:
+        (recorded,) = await events_of(reader, seq)
+    assert recorded == EventsLost(0, seq + 1, last, 1_000)
+    async with open_log(str(path), durable=True, frame_events=None, resume=True) as log:
+        assert log.lost is None
+        with closing(open_past_jobs(log)) as past:
+            assert past.last_number == 1_000
+    await reindex_log(str(path))
+    await verified(path)
+
+
+async def test_loss_that_was_accepted_and_not_recorded_is_refused_again(path: Path) -> None:
+    last = anchored(path)
+    put(wal(path), content(wal(path))[: len(content(wal(path))) // 2])
+    seq = left(path)
+    await accepting(path, seq + 1, record=False)
+    await refuse_lost(path, seq + 1, last)
+    assert await accepting(path, seq + 1) == (seq + 1, last)
+
+
+@pytest.mark.parametrize("named", [-1, 1])
+async def test_only_the_loss_that_is_named_is_accepted(path: Path, named: int) -> None:
+    last = anchored(path)
+    put(wal(path), content(wal(path))[: len(content(wal(path))) // 2])
+    seq = left(path)
+    with pytest.raises(LogDamagedError, match=f"sequence numbers {seq + 1} to {last}:"):
+        await accepting(path, seq + 1 + named)
+    await refuse_lost(path, seq + 1, last)
+
+
+async def test_term_after_a_loss_is_later_than_the_lost_one(path: Path, tmp_path: Path) -> None:
+    """Servers take orders of no term that is older than one they know."""
+    seq, _ = await resumed(path)
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    for _ in range(3):
+        await resumed(path)
+    shutil.copy(copy, path)
+    with pytest.raises(LogDamagedError, match=f"--accept-loss {seq + 1}`"):
+        await resumed(path)
+    assert await accepting(path, seq + 1) == (seq + 1, seq)
+    assert (await verified(path)).term == 6
 
 
 async def test_log_on_a_medium_that_cannot_be_written_is_held_to_its_anchor(

@@ -25,6 +25,7 @@ from shunter.events.facts.jobs import JobResized
 from shunter.events.facts.run import (
     ClockStepped,
     ConfigChanged,
+    EventsLost,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
@@ -46,7 +47,7 @@ _EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {
 """What each kind of decision does, apart from why."""
 
 _ROUNDS = frozenset((RoundPlanned, *SOLVED))
-_OF_RUNS = frozenset((SchedulerStarted, ConfigChanged, ClockStepped, SegmentSealed))
+_OF_RUNS = frozenset((SchedulerStarted, ConfigChanged, ClockStepped, EventsLost, SegmentSealed))
 _OUTSIDE = (FactClass.observed, FactClass.commanded)
 _INPUTS = frozenset(
     kind

@@ -21,6 +21,7 @@ from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.jobs import JOB_ENDS, JobReleased
 from shunter.events.facts.run import (
     ClockStepped,
+    EventsLost,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
@@ -30,7 +31,7 @@ from shunter.events.log import LogReader
 
 __all__ = ["ForkPoint", "end_of_instant", "fork_point"]
 
-_NO_INPUTS = (ClockStepped, SegmentSealed, SchedulerStopped)
+_NO_INPUTS = (ClockStepped, EventsLost, SegmentSealed, SchedulerStopped)
 _FOLLOWING = (JobReleased, *JOB_ENDS)
 """What follows from inputs that may leave no other trace, and may make a plan due itself."""
 

@@ -94,10 +94,14 @@ class CommandBroker:
         Raises:
             UnreachableError: the scheduler stopped before it took all of them.
         """
-        if self._closed is not None:
-            raise self._closed
+        self.refuse_closed()
         posted = [self._post(one) for one in stamped]
         return [await asked.receive() for asked in posted]
+
+    def refuse_closed(self) -> None:
+        """Raise UnreachableError if the scheduler has stopped."""
+        if self._closed is not None:
+            raise self._closed
 
     def _post(self, stamped: Callable[[int], Command]) -> _Asked:
         asked = _Asked()
@@ -165,7 +169,9 @@ class CommandBroker:
         """Refuse all that was not taken or did not last, and all that is still to come."""
         if self._feed.committed == self._log.seq:
             self._answer()
-        self._closed = UnreachableError(f"the scheduler has stopped: {cause}")
+        self._closed = UnreachableError(
+            f"the scheduler has stopped, and nothing was taken: {cause}"
+        )
         self._in_step.clear()
         for asked in list(self._open):
             asked.refused = self._closed

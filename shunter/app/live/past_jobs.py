@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from shunter.errors import UnavailableError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, StoredPastJobs, open_past_jobs
@@ -23,21 +24,38 @@ def past_jobs(log: LogWriter) -> Iterator["LivePastJobs"]:
     Raises:
         LogError: the log cannot be read.
     """
-    stored = open_past_jobs(log)
+    past = LivePastJobs(open_past_jobs(log))
     try:
-        yield LivePastJobs(stored)
+        yield past
     finally:
-        stored.close()
+        past.close()
 
 
 class LivePastJobs:
     """Answers for single jobs and keys; memory does not grow with history."""
 
     def __init__(self, stored: StoredPastJobs) -> None:
-        self._stored = stored
+        self._opened: StoredPastJobs | None = stored
         self._ended: dict[JobId, Outcome] = {}
         self._keys: dict[str, JobId] = {}
         self._open: deque[tuple[int, PastRows]] = deque()
+
+    @property
+    def _stored(self) -> StoredPastJobs:
+        """The tables; requests may come as long as connections are open.
+
+        Raises:
+            UnavailableError: they are closed, as the daemon ends.
+        """
+        if self._opened is None:
+            raise UnavailableError("the scheduler has stopped; ask again once it is started")
+        return self._opened
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     def outcome(self, job_id: JobId) -> Outcome | None:
         """Return how a job ended; None: it has not, or there never was one.
@@ -83,5 +101,5 @@ class LivePastJobs:
 
     @property
     def last_number(self) -> int:
-        """The highest number of an id like j12 of a job that has ended; 0: there is none."""
+        """The highest number of an id like j12 of a job that has ended, or is lost; or 0."""
         return max([self._stored.last_number, *map(number_of, self._ended)])

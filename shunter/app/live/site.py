@@ -24,6 +24,7 @@ from shunter.app.live.maintenance.log_maintenance import LogMaintenance, watch_f
 from shunter.app.live.maintenance.notices import (
     HoldsToShares,
     Tell,
+    start_notices,
     tell_delays,
     tell_faults,
     tell_shares,
@@ -206,6 +207,7 @@ class Site:
             ConflictError: something else was submitted under the key before.
             NotFoundError: it depends on a job that does not exist.
         """
+        self._broker.refuse_closed()
         commands = self.commands
         known = commands.known(request, by)
         if known is not None:
@@ -224,6 +226,7 @@ class Site:
         Raises:
             ShunterError: as `submit` does, of the first that cannot be taken.
         """
+        self._broker.refuse_closed()
         commands, ids = self.commands, list[JobId]()
         fresh: dict[JobId, tuple[Submission, Stamped]] = {}
         for request in requests:
@@ -304,13 +307,8 @@ class Site:
             LogError: the log cannot be written; nothing was done that is not in it.
             BackendError: the backend failed for good.
         """
-        if self._log.warning:
-            tell(f"warning: {self._log.warning}; it is kept with a new anchor from here on")
-        for job, attempt in self.strays:
-            tell(f"warning: attempt {attempt} of {job} runs, which the log never gave: it is ended")
-        for name, told in self.maps.items():
-            for note in told.notes if told.by else ():  # servers that tell nothing are many
-                tell(f"warning: {name}: {note}")
+        for notice in start_notices(self._log, self.strays, self.maps):
+            tell(notice)
         cause = "it was asked to"
         try:
             async with anyio.create_task_group() as tasks:

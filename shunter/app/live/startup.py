@@ -22,7 +22,7 @@ from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.cluster_identity import History, Identity, TermClock, read_history
 from shunter.app.live.command_broker import mark
 from shunter.app.live.digests import Digests
-from shunter.app.live.past_jobs import past_jobs
+from shunter.app.live.past_jobs import LivePastJobs, past_jobs
 from shunter.app.live.policy import AskedPolicy
 from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.live.site import Site
@@ -40,9 +40,10 @@ from shunter.events.codec import encode_record
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
 from shunter.events.facts.execution import AttemptSetAside
 from shunter.events.facts.jobs import JobHeld
-from shunter.events.facts.run import ClockStepped, SchedulerStarted
+from shunter.events.facts.run import ClockStepped, EventsLost, SchedulerStarted
 from shunter.events.kinds import Event
-from shunter.events.log import open_log, read_log
+from shunter.events.log import LogWriter, WithoutLost, open_log, read_log
+from shunter.events.past_jobs import number_of
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName, QueueName
 
@@ -58,11 +59,13 @@ TIME_LIMIT_US = 60_000_000
 
 
 @asynccontextmanager
-async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> AsyncIterator[Site]:
+async def open_site(
+    loaded: LoadedConfig, set_aside: Collection[JobId] = (), resume: bool | WithoutLost = True
+) -> AsyncIterator[Site]:
     """Open the cluster of a config: begin it, or go on where its log ends.
 
     Leaving the block lets go of the log and the backend; jobs run on. The attempts of jobs that are
-    to be `set_aside` are not looked at.
+    to be `set_aside` are not looked at. A log that has lost events is resumed `WithoutLost` ones.
 
     Raises:
         ConfigError: the config is of no live cluster, or takes away what jobs run on.
@@ -70,13 +73,8 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
         BackendError: another scheduler rules where jobs run.
     """
     config = loaded.config
-    if not config.backend.is_live:
-        raise ConfigError(
-            f"{loaded.source}: backend.kind = 'simulated': expected a kind that runs jobs"
-        )
-    url = config.log.url
-    mode = PRIVATE if config.log.permissions is None else config.log.permissions
-    async with open_log(url, durable=True, frame_events=None, resume=True, mode=mode) as log:
+    url, mode = _log_of(loaded)
+    async with open_log(url, durable=True, frame_events=None, resume=resume, mode=mode) as log:
         async with read_log(log) as reader:
             history = await read_history(reader)
         begins_us, instants = term_begin(history)
@@ -96,7 +94,10 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     core = Scheduler(
                         runtime.policy, runtime.rules, history.state, asked=asked, past=past
                     )
-                    _emit(core, (*opening, *_setting_aside(set_aside, history.state, begins_us)))
+                    known = [*history.state.jobs, *(one["job"] for one in found)]
+                    lost = _lost(log, past, known, begins_us)
+                    aside = _setting_aside(set_aside, history.state, begins_us)
+                    _emit(core, (*opening, *lost, *aside))
                     recovery = recovery_of(history.state, past, found, backend.unreachable)
                     core.take_in(begins_us, ())
                     events, effects = core.hand_on()
@@ -118,6 +119,16 @@ async def open_site(loaded: LoadedConfig, set_aside: Collection[JobId] = ()) -> 
                     yield site
         except BaseExceptionGroup as errors:
             raise first_error(errors) from errors
+
+
+def _log_of(loaded: LoadedConfig) -> tuple[str, int]:
+    """Return the address and the mode of the log of a live cluster."""
+    config = loaded.config
+    if not config.backend.is_live:
+        raise ConfigError(
+            f"{loaded.source}: backend.kind = 'simulated': expected a kind that runs jobs"
+        )
+    return config.log.url, PRIVATE if config.log.permissions is None else config.log.permissions
 
 
 async def _maps(
@@ -200,6 +211,19 @@ async def _make_durable(log: EventLog, events: Sequence[Event]) -> None:
     log.append(events)
     mark("append", events)
     await log.commit()
+
+
+def _lost(
+    log: LogWriter, past: LivePastJobs, known: Sequence[str], at_us: int
+) -> Iterator[EventsLost]:
+    """Yield the fact that events are lost, if their loss was accepted.
+
+    Each may have been a submission, whose id is not given again: attempts of that job may be found.
+    """
+    if log.lost is not None:
+        first, last = log.lost
+        last_number = max([past.last_number, *map(number_of, known)])
+        yield EventsLost(at_us, first, last, last_number + 1 + last - first)
 
 
 def _setting_aside(

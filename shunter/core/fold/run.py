@@ -7,6 +7,7 @@ from shunter.errors import IllegalEventError
 from shunter.events.facts.run import (
     ClockStepped,
     ConfigChanged,
+    EventsLost,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
@@ -50,10 +51,19 @@ def scheduler_stopped(state: State, event: SchedulerStopped) -> None:
     """Only a note: the next term follows."""
 
 
+def events_lost(state: State, event: EventsLost) -> None:
+    """Only a note: what was lost changed nothing that is known."""
+    if not 0 < event.first_seq <= event.last_seq + 1 or event.first_seq > state.seq:
+        raise IllegalEventError(
+            f"events {event.first_seq} to {event.last_seq} were noted as lost at {state.seq}"
+        )
+
+
 RULES: dict[type[Event], Rule] = {
     SchedulerStarted: scheduler_started,
     ConfigChanged: config_changed,
     ClockStepped: clock_stepped,
     SegmentSealed: segment_sealed,
     SchedulerStopped: scheduler_stopped,
+    EventsLost: events_lost,
 }

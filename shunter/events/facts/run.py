@@ -64,8 +64,22 @@ class SchedulerStopped:
     cause: str
 
 
+@event
+class EventsLost:
+    """An operator goes on with a log that has lost its last events.
+
+    `first_seq` to `last_seq` are their sequence numbers; the first of them is given again, to the
+    start of the term after the loss. Ids up to `last_number` (as of j12) may have been theirs.
+    """
+
+    at_us: int
+    first_seq: int
+    last_seq: int
+    last_number: int
+
+
 RunEvent: TypeAlias = (
-    SchedulerStarted | ConfigChanged | ClockStepped | SegmentSealed | SchedulerStopped
+    SchedulerStarted | ConfigChanged | ClockStepped | SegmentSealed | SchedulerStopped | EventsLost
 )
 
 CLASSES: Mapping[type, KindClass] = {
@@ -74,5 +88,6 @@ CLASSES: Mapping[type, KindClass] = {
     ClockStepped: KindClass(OBSERVED),
     SegmentSealed: KindClass(OBSERVED),
     SchedulerStopped: KindClass(COMMANDED),
+    EventsLost: KindClass(COMMANDED),
 }
 """Where facts of the scheduler itself come from."""

@@ -1,6 +1,6 @@
 """The event log: frames of events in a hash chain, in memory, in SQLite, or as a chain alone."""
 
-from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
+from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot, WithoutLost
 from shunter.events.log.jsonl import ImportReport, export_jsonl, import_jsonl
 from shunter.events.log.opening import (
     claim_log,
@@ -29,6 +29,7 @@ __all__ = [
     "Snapshot",
     "StoredPastJobs",
     "VerifyReport",
+    "WithoutLost",
     "claim_log",
     "export_jsonl",
     "files_of",

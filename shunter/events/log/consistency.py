@@ -49,9 +49,12 @@ def refuse_other_term(frame: Frame, terms: Sequence[tuple[int, int]]) -> None:
 
 def refuse_lost(log: str, anchor: Head, head: Head) -> None:
     """Raise LogDamagedError if a log ends before what its anchor says was synced."""
-    remedy = (
-        "put the log, its -wal and its anchor back from one copy, or move the anchor "
-        f"{log}.anchor away to go on without them"
+    remedy = "put the log, its -wal and its anchor back from one copy"
+    remedy += (
+        f", or go on without them, which is recorded: `shunter serve CONFIG --accept-loss "
+        f"{head.seq + 1}`, once"
+        if head.seq
+        else f", or move the anchor {log}.anchor away to begin again"
     )
     if anchor.seq > head.seq:
         raise LogDamagedError(

@@ -17,6 +17,7 @@ import orjson
 from shunter.errors import IllegalEventError, LogDamagedError
 from shunter.events.codec import decode_event, decode_payload, row_fields
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
+from shunter.events.facts.run import EventsLost
 from shunter.events.kinds import Event
 from shunter.events.past_jobs import PastRows, key_of
 from shunter.events.row_source import Row
@@ -27,9 +28,18 @@ from shunter.events.values.job_spec import JobSpec
 CHAIN_BYTES = 32
 GENESIS = bytes(CHAIN_BYTES)
 
-_ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
+_OTHERS = frozenset(kind.__name__ for kind in (*JOB_ENDS, EventsLost))
 _SUBMITTED = JobSubmitted.__name__
-_OF_PAST_JOBS = frozenset(name.encode() for name in (_SUBMITTED, *_ENDS))
+_OF_PAST_JOBS = frozenset(name.encode() for name in (_SUBMITTED, *_OTHERS))
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutLost:
+    """To go on with a log that has lost its events from a number on."""
+
+    first_seq: int
+
+
 _SPLIT = msgspec.json.Decoder(list[msgspec.Raw])
 _SPEC, _KEY = map(row_fields(JobSubmitted).index, ("spec", "dedupe_key"))
 _USER = [field.name for field in stored_fields(JobSpec)].index("user")
@@ -162,17 +172,17 @@ class Frame:
         Raises:
             LogDamagedError: the payload does not hold what the frame says it does.
         """
-        rows, ends = PastRows(), list[tuple[int, Row]]()
+        rows, others = PastRows(), list[tuple[int, Row]]()
         for seq, row in self.rows_with(_OF_PAST_JOBS):
             if seq <= after:
                 continue
-            if row[0] in _ENDS:
-                ends.append((seq, row))
+            if row[0] in _OTHERS:
+                others.append((seq, row))
             elif len(row) > _KEY and row[_KEY]:
                 spec = row[_SPEC]  # a million of them are read at once: only its user is
                 user = UserName(spec[_USER] if len(spec) > _USER else "")
                 rows.keys.append((seq, key_of(user, row[_KEY]), row[2]))
-        for seq, event in self._decoded(ends):
+        for seq, event in self._decoded(others):
             rows.add(seq, event)
         return rows
 

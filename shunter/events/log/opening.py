@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shunter.errors import NotFoundError, UsageError
-from shunter.events.log.frames import GENESIS, Head
+from shunter.events.log.frames import GENESIS, Head, WithoutLost
 from shunter.events.log.memory import MemoryStore, NullStore
 from shunter.events.log.reader import LogReader
 from shunter.events.log.stores import Segment, Store, StoredPastJobs
@@ -36,7 +36,7 @@ async def open_log(
     durable: bool = False,
     frame_events: int | None = 1000,
     frames_per_transaction: int = 10,
-    resume: bool = False,
+    resume: bool | WithoutLost = False,
     mode: int | None = None,
     claim: "WriterLock | None" = None,
 ) -> AsyncIterator[LogWriter]:
@@ -51,7 +51,8 @@ async def open_log(
             so in an anchor beside the log.
         frame_events: events a frame, exactly; None makes a frame of each commit (live).
         frames_per_transaction: how many frames a simulation writes at once.
-        resume: go on with a log that is there (or start one), in the next term.
+        resume: go on with a log that is there (or start one), in the next term; `WithoutLost` even
+            if those events are lost, which the first commit has to record.
         mode: permissions of the file, as of chmod; None leaves them to the umask.
         claim: what `claim_log` returned for the same address; closing the log gives it back.
     Raises:
@@ -62,7 +63,7 @@ async def open_log(
         UsageError: the address is not one of those above.
     """
     store: Store
-    warning = ""
+    warning, lost = "", None
     if url in (MEMORY, NONE):
         store, head = (MemoryStore() if url == MEMORY else NullStore()), Head(0, GENESIS, 1)
     else:
@@ -71,6 +72,7 @@ async def open_log(
         store, head, warning = await open_store(
             path_of(url), overwrite=overwrite, durable=durable, resume=resume, mode=mode, lock=claim
         )
+        lost = store.lost
     log = LogWriter(
         url,
         store,
@@ -78,6 +80,7 @@ async def open_log(
         frame_events=frame_events,
         frames_per_transaction=frames_per_transaction,
         warning=warning,
+        lost=lost,
     )
     try:
         if frame_events is None:

@@ -28,7 +28,8 @@ _OF_PAST = frozenset(PAST_KINDS)
 class LogWriter:
     """Appends events to one log; made by `open_log`, used by one task group.
 
-    `warning` is what whoever writes the log should know of it; empty: nothing.
+    `warning` is what whoever writes the log should know of it; empty: nothing. `lost` are the first
+    and the last sequence number of events whose loss was accepted when it was opened.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class LogWriter:
         "_turn",
         "_url",
         "_written",
+        "lost",
         "warning",
     )
 
@@ -59,6 +61,7 @@ class LogWriter:
         frame_events: int | None,
         frames_per_transaction: int,
         warning: str = "",
+        lost: tuple[int, int] | None = None,
     ) -> None:
         assert frame_events is None or frame_events > 0
         assert frames_per_transaction > 0
@@ -77,6 +80,7 @@ class LogWriter:
         self._snapshots: list[Snapshot] = []
         self._past = PastRows()
         self.warning = warning
+        self.lost = lost
         self._turn = anyio.Lock(fast_acquire=True)
         self._stopped: LogError | None = None
 

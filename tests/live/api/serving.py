@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,28 @@ class Served:
         self.end(signal.SIGKILL)
         empty(str(self.root / "attempts"))
 
-    def start(self, file_bytes_most: int | None = None, **variables: str) -> None:
+    def start(
+        self,
+        file_bytes_most: int | None = None,
+        options: Sequence[str] = (),
+        **variables: str,
+    ) -> None:
         """Start the daemon, and wait until it says that it is ready.
 
         Args:
             file_bytes_most: no file of its may grow longer, as if the disk were full.
+            options: what more is said to `shunter serve`.
             variables: what more is in its environment.
         """
-        words = [sys.executable, "-m", "shunter", "serve", str(self.config), "--make-token"]
+        words = [
+            sys.executable,
+            "-m",
+            "shunter",
+            "serve",
+            str(self.config),
+            "--make-token",
+            *options,
+        ]
         said = self.root / "said"
         with said.open("wb") as file:
             self.process = subprocess.Popen(words, stderr=file, env=environment(**variables))

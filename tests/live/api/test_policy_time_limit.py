@@ -2,7 +2,7 @@
 
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -102,8 +102,10 @@ def serving(root: Path, limit: str = "5s") -> Iterator[Served]:
 class Plugged(Served):
     """A daemon, and commands, that find the plugin."""
 
-    def start(self, file_bytes_most: int | None = None, **variables: str) -> None:
-        super().start(file_bytes_most, **self._found(), **variables)
+    def start(
+        self, file_bytes_most: int | None = None, options: Sequence[str] = (), **variables: str
+    ) -> None:
+        super().start(file_bytes_most, options, **self._found(), **variables)
 
     def run(self, *words: str, stdin: str = "", **variables: str) -> Any:
         return super().run(*words, stdin=stdin, **self._found(), **variables)

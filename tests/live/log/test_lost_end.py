@@ -1,5 +1,6 @@
 """A daemon that was killed and whose log has lost its end: the next one says what, and waits."""
 
+import re
 import shutil
 import signal
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.api.serving import PATIENCE_S, Served, environment
+from tests.live.api.serving import PATIENCE_S, Served, awaited, environment
 
 pytestmark = pytest.mark.live
 
@@ -79,6 +80,55 @@ def test_daemon_goes_on_without_what_is_lost_once_the_anchor_is_moved_away(
     assert anchor.exists()
     with killed.client() as client:
         assert client.submit(["true"], gpus=1).result(PATIENCE_S) == 0
+
+
+@pytest.fixture
+def short(served: Served) -> tuple[Served, int]:
+    """A daemon that was killed and whose last job is lost, and the first number that is."""
+    with served.client() as client:
+        assert client.submit(["true"], gpus=1).result(PATIENCE_S) == 0
+    served.end()
+    copy = (served.root / "log.db").read_bytes()
+    served.start()
+    with served.client() as client:
+        assert client.submit(["sleep", "600"], gpus=1).id == "j2"
+    awaited(lambda: "running" in told(served))
+    served.end(signal.SIGKILL)
+    for suffix in ("-wal", "-shm"):
+        (served.root / f"log.db{suffix}").unlink()
+    (served.root / "log.db").write_bytes(copy)
+    refused = shunter(served, "serve", str(served.config))
+    named = re.search(r"--accept-loss (\d+)`, once", refused.stderr)
+    assert (refused.returncode, bool(named)) == (1, True)
+    assert named is not None
+    return served, int(named[1])
+
+
+def told(served: Served) -> str:
+    return served.run("queue").stdout
+
+
+def test_daemon_goes_on_without_lost_events_once_that_is_accepted(
+    short: tuple[Served, int],
+) -> None:
+    served, first = short
+    other = shunter(served, "serve", str(served.config), "--accept-loss", str(first + 1))
+    assert (other.returncode, f"numbers {first} to " in other.stderr) == (1, True)
+    served.start(options=["--accept-loss", str(first)])
+    assert re.search(rf"^warning: events {first} to \d+ are lost", served.said(), re.MULTILINE)
+    awaited(lambda: "attempt 1 of j2 runs, and the log never gave it" in served.said())
+    with served.client() as client:
+        (lost,) = [one for one in client.events()["events"] if one["kind"] == "EventsLost"]
+        assert lost["first_seq"] == first
+        handle = client.submit(["true"], gpus=1)
+        assert handle.result(PATIENCE_S) == 0
+        assert int(handle.id[1:]) == lost["last_number"] + 1 > 2
+    served.end(signal.SIGKILL)
+    served.start()
+    assert served.handle(handle.id).result(PATIENCE_S) == 0
+    assert served.end() == 0
+    for words in (("log", "verify", "--schema"), ("replay", "--verify")):
+        assert shunter(served, *words, "log.db").returncode == 0
 
 
 def test_log_of_a_stopped_daemon_is_one_file_and_whole(served: Served, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ from shunter.events.facts.jobs import (
     TimeLimitReached,
 )
 from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
-from shunter.events.facts.run import SegmentSealed
+from shunter.events.facts.run import EventsLost, SegmentSealed
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST, RESIZED
@@ -246,6 +246,12 @@ ILLEGAL = {
     ),
     "segment of the future": Illegal(
         QUEUED, SegmentSealed(0, 1, 4, "d"), "a segment up to 4 was sealed at 3"
+    ),
+    "loss of events that are there": Illegal(
+        QUEUED, EventsLost(0, 4, 6, 9), "events 4 to 6 were noted as lost at 3"
+    ),
+    "loss of nothing": Illegal(
+        QUEUED, EventsLost(0, 3, 1, 9), "events 3 to 1 were noted as lost at 3"
     ),
     "wait of an unknown job": Illegal(
         [], WaitReasonChanged(0, J0, Wait(Reason.held)), "WaitReasonChanged of job j0"

@@ -39,6 +39,7 @@ from shunter.app.live import Site, open_site
 from shunter.app.live.maintenance.notices import Tell
 from shunter.app.live.task_groups import first_error
 from shunter.errors import ConfigError
+from shunter.events.log import WithoutLost
 from shunter.events.values.ids import JobId
 
 Ready = Callable[[Site, Sequence[Listening]], None]
@@ -71,7 +72,11 @@ class QuietServer(uvicorn.Server):
 
 
 async def run_daemon(
-    loaded: LoadedConfig, ready: Ready, tell: Tell, set_aside: Collection[JobId] = ()
+    loaded: LoadedConfig,
+    ready: Ready,
+    tell: Tell,
+    set_aside: Collection[JobId] = (),
+    resume: bool | WithoutLost = True,
 ) -> None:
     """Serve a cluster until SIGTERM or SIGINT.
 
@@ -80,6 +85,7 @@ async def run_daemon(
         ready: told once it takes commands.
         tell: told of faults that do not end it.
         set_aside: jobs whose attempts are ended unread.
+        resume: `WithoutLost` goes on even if these events are lost.
     Raises:
         ConfigError: the config is of no live cluster, or a socket cannot be had.
         RefusedError: another daemon has one of the sockets.
@@ -91,7 +97,7 @@ async def run_daemon(
     _raise_file_limit()
     brief_messages()
     with listening(server) as sockets:
-        async with open_site(loaded, set_aside) as site:
+        async with open_site(loaded, set_aside, resume) as site:
             callers = Callers(server.admins, tokens, proposers=server.proposers)
             services = _served(site, callers)
             try:

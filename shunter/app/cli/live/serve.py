@@ -30,6 +30,14 @@ def serve(
             "--set-aside", metavar="JOB", help="End this job's attempt unread, and hold the job."
         ),
     ] = None,
+    accept_loss: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SEQ",
+            min=2,
+            help="Go on though the log has lost its events from this number on, and record that.",
+        ),
+    ] = None,
 ) -> None:
     """Run a live cluster until SIGTERM or SIGINT; its jobs run on after that.
 
@@ -42,6 +50,7 @@ def serve(
     from shunter.app.gc_control import collect_as_usual
     from shunter.app.runs.table_range import servers_out_of_range
     from shunter.app.slurm.serving import check_served, served_notes
+    from shunter.events.log import WithoutLost
     from shunter.events.values.ids import JobId
 
     loaded = load(config, settings)
@@ -53,7 +62,9 @@ def serve(
     for warning in (*served_notes(loaded), *servers_out_of_range(loaded)):
         output.note(f"warning: {warning}")
     collect_as_usual()
-    anyio.run(run_daemon, loaded, _say_ready, output.note, [JobId(job) for job in set_aside or ()])
+    resume = True if accept_loss is None else WithoutLost(accept_loss)
+    aside = [JobId(job) for job in set_aside or ()]
+    anyio.run(run_daemon, loaded, _say_ready, output.note, aside, resume)
     output.note("stopped; jobs run on")
 
 

@@ -5,11 +5,12 @@ mends it. A job that must leave after its turn, and takes longer than that to st
 its time preparing than training.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import anyio
 
+from shunter.app.gpu_maps import ServerMap
 from shunter.app.live.feed import Feed
 from shunter.app.live.policy import AskedPolicy
 from shunter.core.interfaces import AnyPolicy
@@ -18,6 +19,8 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned
 from shunter.events.facts.execution import TrainingStarted
+from shunter.events.log import LogWriter
+from shunter.events.values.ids import NodeName
 
 Tell = Callable[[str], None]
 """Told what has happened, in one or more lines."""
@@ -33,6 +36,24 @@ class HoldsToShares(Protocol):
 
 DELAY_S = 5.0
 LOOK_S = 1.0
+
+
+def start_notices(
+    log: LogWriter, strays: Iterable[tuple[str, int]], maps: Mapping[NodeName, ServerMap]
+) -> Iterator[str]:
+    """Yield warnings of a start: of its log, of attempts that it lacks, of maps."""
+    if log.warning:
+        yield f"warning: {log.warning}; it is kept with a new anchor from here on"
+    if log.lost is not None:
+        yield (
+            f"warning: events {log.lost[0]} to {log.lost[1]} are lost, and the log says so from "
+            "here on: what was submitted, cancelled or changed in them has to be done again"
+        )
+    for job, attempt in strays:
+        yield f"warning: attempt {attempt} of {job} runs, and the log never gave it: it is ended"
+    for name, told in maps.items():
+        for note in told.notes if told.by else ():  # servers that tell nothing are many
+            yield f"warning: {name}: {note}"
 
 
 async def tell_faults(feed: Feed, core: Scheduler, asked: AskedPolicy, tell: Tell) -> None:

@@ -42,6 +42,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.run import (
     ClockStepped,
     ConfigChanged,
+    EventsLost,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
@@ -52,7 +53,7 @@ from shunter.events.past_jobs import MemoryPastJobs
 TOLERANCE = 1e-6
 MISSING = "something was due before, and is missing"
 
-_NO_INPUTS = frozenset((ClockStepped, SegmentSealed, SchedulerStopped))
+_NO_INPUTS = frozenset((ClockStepped, EventsLost, SegmentSealed, SchedulerStopped))
 _SETTING = frozenset((NodeAdded, NodeRemoved, QuotaChanged))
 
 

@@ -4,12 +4,13 @@ import os
 import sqlite3
 import stat
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from shunter.errors import LogDamagedError, LogError, LogExistsError
-from shunter.events.log.frames import GENESIS, Head
+from shunter.events.log.frames import GENESIS, Head, WithoutLost
 from shunter.events.log.reader import LogReader
-from shunter.events.log.sql.anchor import Anchor, anchor_path, refuse_lost_whole
+from shunter.events.log.sql.anchor import Anchor, anchor_path, read_anchor, refuse_lost_whole
 from shunter.events.log.sql.lock import WriterLock
 from shunter.events.log.sql.meta import (
     BESIDE,
@@ -55,13 +56,15 @@ async def open_store(
     *,
     overwrite: bool,
     durable: bool,
-    resume: bool,
+    resume: bool | WithoutLost,
     mode: int | None = None,
     lock: WriterLock | None = None,
 ) -> tuple[SqlStore, Head, str]:
     """Open a log file for writing; return store, head, and what to know.
 
-    A lock that was taken before is given back as one that is taken here: with the store.
+    A lock that was taken before is given back as one that is taken here: with the store. Where a
+    loss is accepted, the anchor stays as it is until the first commit, which has to record the
+    loss: a start that dies before that is refused again.
 
     Raises:
         LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
@@ -69,14 +72,14 @@ async def open_store(
         LogDamagedError: the log to resume is not what was written, or its end is lost.
         LogError: the place cannot be written, or another process writes there.
     """
-    await _what_is_there(path, overwrite=overwrite, resume=resume)
+    await _what_is_there(path, overwrite=overwrite, resume=bool(resume))
     async with AsyncExitStack() as owned:
         owned.enter_context(WriterLock(path) if lock is None else lock)
         # Asked again, now that nobody else can make one.
-        meta = await _what_is_there(path, overwrite=overwrite, resume=resume)
-        head, warning = None, ""
+        meta = await _what_is_there(path, overwrite=overwrite, resume=bool(resume))
+        head, warning, lost = None, "", None
         if meta is not None and resume and not overwrite:
-            head, warning = await _checked_head(path)
+            head, warning, lost = await _checked_head(path, resume)
         elif not overwrite:
             refuse_lost_whole(path)
         if head is None:
@@ -85,7 +88,7 @@ async def open_store(
             _permit(path, mode)
         anchor = None
         durable = durable or (head is not None and meta is not None and meta.anchor is not None)
-        if durable:
+        if durable and lost is None:
             # Before the log: one that was made, and nothing more, has its anchor.
             anchor = Anchor.at(path, Head(0, GENESIS, 0) if head is None else head, mode)
             owned.callback(anchor.close)
@@ -98,10 +101,12 @@ async def open_store(
         if head is None:
             head = await connection.change(create_tables, durable)
         else:
-            head = await connection.change(_take_term, path, head)
+            head = await connection.change(_take_term, path, head, lost)
         if anchor is not None:
             anchor.move(head)
         store = SqlStore(path, connection, owned.pop_all(), head.term, anchor)
+        if lost is not None:
+            store.accept_loss(lost.first_seq, lost.last_seq, mode)
         return store, head, warning
 
 
@@ -152,11 +157,27 @@ async def _has_no_tables(path: Path) -> bool:
         return False
 
 
-async def _checked_head(path: Path) -> tuple[Head, str]:
-    """Return the head of the log to resume, proven, and what to know."""
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """What a log lacks at its end by its anchor: events, or a start of a term."""
+
+    first_seq: int
+    last_seq: int
+    term: int
+
+
+async def _checked_head(path: Path, resume: bool | WithoutLost) -> tuple[Head, str, _Loss | None]:
+    """Return the head of the log to resume, what to know, and the accepted loss."""
+    if isinstance(resume, WithoutLost):
+        async with open_source(path, asks_anchor=False) as source:
+            head = await LogReader(source).check_tail()
+        anchor = read_anchor(path)
+        is_short = anchor is not None and (anchor.seq > head.seq or anchor.term > head.term)
+        if anchor is not None and is_short and resume.first_seq == head.seq + 1:
+            return head, "", _Loss(resume.first_seq, max(anchor.seq, head.seq), anchor.term)
     async with open_source(path) as source:
         reader = LogReader(source)
-        return await reader.check_tail(), reader.warning
+        return await reader.check_tail(), reader.warning, None
 
 
 def _bring_up_to_date(
@@ -176,13 +197,14 @@ def _bring_up_to_date(
     write_meta(connection, {ANCHOR_NAME: BESIDE} if is_anchored else {})
 
 
-def _take_term(connection: sqlite3.Connection, path: Path, head: Head) -> Head:
+def _take_term(connection: sqlite3.Connection, path: Path, head: Head, lost: _Loss | None) -> Head:
     """Take the next term, which fences earlier writers; refresh the view's names."""
-    take = "UPDATE head SET term = term + 1 WHERE seq = ? AND term = ?"
-    if connection.execute(take, (head.seq, head.term)).rowcount != 1:
+    term = 1 + (head.term if lost is None else max(head.term, lost.term))
+    take = "UPDATE head SET term = ? WHERE seq = ? AND term = ?"
+    if connection.execute(take, (term, head.seq, head.term)).rowcount != 1:
         raise LogError(f"the log {path} changed while it was opened: another scheduler starts")
     begin_term(connection)
-    return Head(head.seq, head.chain, head.term + 1)
+    return Head(head.seq, head.chain, term)
 
 
 def _permit(path: Path, mode: int) -> None:

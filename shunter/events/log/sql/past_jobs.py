@@ -21,7 +21,7 @@ from shunter.errors import LogDamagedError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.log.consistency import REINDEX
 from shunter.events.log.sql.sqlite import Row, at_once, connect, failures_named, rows_of
-from shunter.events.past_jobs import EndedJob, PastRows, number_of
+from shunter.events.past_jobs import EndedJob, PastRows
 from shunter.events.values.ids import JobId
 
 __all__ = [
@@ -51,7 +51,7 @@ class PastUpto:
 
     def after(self, rows: PastRows, seq: int) -> "PastUpto":
         """Return the same once rows are added, up to an event."""
-        return PastUpto(seq, max([self.last_number, *(number_of(e.job_id) for e in rows.ended)]))
+        return PastUpto(seq, max(self.last_number, rows.last_number))
 
     @property
     def digest(self) -> str:
@@ -148,7 +148,7 @@ class SqlPastJobs:
 
     @property
     def last_number(self) -> int:
-        """The highest number of an id like j12 of a job that has ended; 0: there is none."""
+        """The highest number of an id like j12 of a job that has ended, or is lost; or 0."""
         rows = self._rows("SELECT last_number FROM past_upto")
         return int(str(rows[0][0])) if rows else 0
 

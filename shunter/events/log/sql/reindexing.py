@@ -1,6 +1,8 @@
 """What is derived from the events of a log, brought up to its end or made anew."""
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from shunter.events.log.reader import LogReader
@@ -15,9 +17,13 @@ from shunter.events.log.sql.sqlite import (
     reading,
     writing,
 )
+from shunter.events.log.stores import Source
 from shunter.events.past_jobs import PastRows
 
 __all__ = ["bring_past_up_to_date", "reindex"]
+
+Opened = Callable[[], AbstractAsyncContextManager[Source]]
+"""Opens the log for reading."""
 
 ROWS = 20_000
 """So many rows of past jobs are added at once."""
@@ -42,23 +48,23 @@ async def reindex(path: Path) -> None:
 
                         await writer.visit(upgrade_here)
                     await writer.visit(_forget)
-                    await _bring(writer, path)
+                    await _bring(writer, lambda: open_source(path))
             finally:
                 await writer.leave_write_ahead()
 
 
-async def bring_past_up_to_date(writer: WriterConnection, path: Path) -> PastUpto:
+async def bring_past_up_to_date(writer: WriterConnection, opened: Opened) -> PastUpto:
     """Have the tables of past jobs say all that a log says; return up to where.
 
     They lack what was written without them: by an older version, or by a simulation.
     """
     async with writer.transaction():
-        return await _bring(writer, path)
+        return await _bring(writer, opened)
 
 
-async def _bring(writer: WriterConnection, path: Path) -> PastUpto:
+async def _bring(writer: WriterConnection, opened: Opened) -> PastUpto:
     """Do so in the transaction that is open; the log is read beside it."""
-    async with open_source(path) as source:
+    async with opened() as source:
         reader = LogReader(source)
         head = await reader.head()
         upto = await writer.visit(past_upto)

@@ -71,9 +71,12 @@ _LAST_SEQ, _ALL = 2**63 - 1, -1
 
 
 @asynccontextmanager
-async def open_source(path: Path) -> AsyncIterator["SqlSource"]:
+async def open_source(path: Path, *, asks_anchor: bool = True) -> AsyncIterator["SqlSource"]:
     """Open a log file for reading.
 
+    Args:
+        path: of the log.
+        asks_anchor: refuse a log that ends before its anchor.
     Raises:
         NotFoundError: there is no such file.
         LogVersionError: it is not a log, or of a newer Shunter.
@@ -88,7 +91,9 @@ async def open_source(path: Path) -> AsyncIterator["SqlSource"]:
                 meta = await check_version(connection, path)
         # The file after the table: a writer makes it before it says that it is there.
         is_anchored = anchor_path(path).exists()
-        source = SqlSource(path, connection, meta, lacks_anchor=not is_anchored)
+        source = SqlSource(
+            path, connection, meta, lacks_anchor=not is_anchored, asks_anchor=asks_anchor
+        )
         if not is_anchored and meta.closed_at is not None:
             await source.refuse_lost(meta.closed_at)
         yield source
@@ -98,8 +103,15 @@ class SqlSource:
     """Fetches from one connection; each call is a transaction of its own."""
 
     def __init__(
-        self, path: Path, connection: aiosqlite.Connection, meta: Meta, *, lacks_anchor: bool
+        self,
+        path: Path,
+        connection: aiosqlite.Connection,
+        meta: Meta,
+        *,
+        lacks_anchor: bool,
+        asks_anchor: bool,
     ) -> None:
+        self._asks_anchor = asks_anchor
         self._path = path
         self._connection = connection
         self._meta = meta
@@ -111,8 +123,8 @@ class SqlSource:
         return str(self._path)
 
     async def anchor(self) -> Head | None:
-        """Return what the anchor beside the file says; None: there is none."""
-        return read_anchor(self._path)
+        """Return what the anchor beside the file says, if it is asked; None: none."""
+        return read_anchor(self._path) if self._asks_anchor else None
 
     async def refuse_lost(self, closed_at: int) -> None:
         """Raise LogDamagedError if the log no longer ends where it was closed."""

@@ -202,7 +202,11 @@ def failures_named(path: Path) -> Iterator[None]:
         precise = getattr(error, "sqlite_errorcode", 0)
         code = precise & 0xFF
         if code in _DAMAGE or "malformed" in str(error):
-            raise LogDamagedError(f"the log {path} is damaged: {error}") from error
+            raise LogDamagedError(
+                f"the log {path} is damaged: {error}; stop what writes it, and put the log, its "
+                "-wal and its anchor back from one copy (`shunter log verify COPY` says whether "
+                "that is whole)"
+            ) from error
         if code == sqlite3.SQLITE_BUSY:
             raise LogError(
                 f"the log {path} is in use by another process for more than {BUSY_S:g} s"

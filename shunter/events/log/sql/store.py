@@ -42,9 +42,17 @@ class SqlStore:
         self._owned = owned
         self._term = term
         self._anchor = anchor
+        self.lost: tuple[int, int] | None = None
+        """The first and the last number of events whose loss was accepted."""
+        self._begin_anchor: Callable[[Head], Anchor] | None = None
         self._files = _files_at(path)
         self._closed = False
         self._past: PastUpto | None = None
+
+    def accept_loss(self, first_seq: int, last_seq: int, mode: int | None) -> None:
+        """Leave the anchor, which names lost events, until a commit records them."""
+        self.lost = first_seq, last_seq
+        self._begin_anchor = lambda head: Anchor.at(self._path, head, mode)
 
     async def write(self, batch: Batch, old: Head, new: Head) -> None:
         """Keep the batch and move the head, in one transaction."""
@@ -53,12 +61,15 @@ class SqlStore:
             past = self._past.after(batch.past, new.seq)
         await self._change(write_batch, self._path, batch, old, new, past)
         self._past = past or self._past
-        if self._anchor is not None and new != old:
+        if self._begin_anchor is not None and new != old:
+            self._anchor, self._begin_anchor = self._begin_anchor(new), None
+            self._owned.callback(self._anchor.close)
+        elif self._anchor is not None and new != old:
             self._anchor.move(new)
 
     async def bring_past_up_to_date(self) -> None:
         """Have the tables of past jobs say all that the log says, from here on too."""
-        self._past = await bring_past_up_to_date(self._connection, self._path)
+        self._past = await bring_past_up_to_date(self._connection, self.source)
 
     async def seal(self, head: Head, upto_seq: int) -> Segment | None:
         """Move the oldest frames up to `upto_seq` into one segment; None if none is left."""
@@ -84,7 +95,7 @@ class SqlStore:
         """Open the file for reading, through a connection of its own."""
         if not self._closed:
             self.refuse_replaced()
-        async with open_source(self._path) as source:
+        async with open_source(self._path, asks_anchor=self._begin_anchor is None) as source:
             yield source
 
     async def close(self) -> None:
