@@ -322,7 +322,7 @@ async def explain(
     runs, waits = runs_and_waits(story, launches)
     job = folded.state.jobs.get(job_id) if folded is not None else None
     blocked = bool(job.blocked_by) if job is not None else _was_stranded(story)
-    parts = [part for wait in waits for part in segments_of(story, wait, rules, blocked=blocked)]
+    parts = [part for wait in waits for part in segments_of(story, wait, blocked=blocked)]
     reasons = await segments_told_apart(reader, parts, story.spec.gpu_types, story.seq)
     policy = story.terms[-1][1].policy if story.terms else ""
     explanation = Explanation(
