@@ -50,6 +50,7 @@ def counted_by_metrics(state: State) -> Counter[str]:
         term=1,
         committed=state.seq,
         slurm_silence=None,
+        unheld=(),
         config=SimpleNamespace(queues={}),
     )
     page = Metrics(cast("Site", site)).page(0).decode()
