@@ -81,20 +81,19 @@ class Job:
     servers. The first `out_of_reach` of them were on servers that are lost when its last attempt
     was launched. `split` is how many GPUs each rank had (there is one on each server) when its
     checkpoints were saved; empty: any number will do.
-
-    `counts_from_us` is the instant from which guards and turns count what its attempt has run,
-    where that is not `since_us`: its first mini-batch, at the latest the end of its start-up time.
+    `counts_from_us` is the instant from which guards and turns count what its attempt has run, if
+    not `since_us`. `left_for` is why its last attempt left, for which it waits until a round says.
     `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
     that its placement makes it wait for the fewest servers that could hold it. `outcome` is how it
     ended, for whoever is told of the end: the state has no such jobs. `learned` is the last attempt
     of which it was learnt where it is, `keeps_shares` the last one that refused other CPUs or
     memory. `pace` is what it measures of its mini-batches; with `packed_with` it has its turns on
-    the same GPUs at once. `turn_mask` are the GPUs of its server that it has in its turn.
-    `best_batch` is its fastest mini-batch while nobody else was on its GPUs. `moves` is the attempt
-    that takes its GPUs anew with each turn. `first_spec` is what it was submitted with, where its
-    gang has another size now. `attempt_since_us` is when its attempt began, where that is not
-    `since_us`: a hold begins with each turn, and ends with it. `off_turn_gpu_us` is for how long
-    others had turns on its GPUs, in GPU-microseconds, complete up to `since_us` as service is.
+    the same GPUs at once. `turn_mask` are the GPUs of its server that it has in its turn. `moves`
+    is the attempt that takes its GPUs anew with each turn, `best_batch` its fastest mini-batch
+    alone on its GPUs. `first_spec` is what it was submitted with, if its gang has another size
+    now. `attempt_since_us` is when its attempt began, if not `since_us`: a hold begins with each
+    turn, and ends with it. `off_turn_gpu_us` is for how long others had turns on its GPUs, in
+    GPU-microseconds, complete up to `since_us` as service is.
     """
 
     job_id: JobId
@@ -150,6 +149,7 @@ class Job:
     attempt_since_us: int | None = None
     off_turn_gpu_us: int = 0
     failed_on: tuple[Share, ...] = field(default=(), compare=False, metadata=DERIVED)
+    left_for: Wait | None = None
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""

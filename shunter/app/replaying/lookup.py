@@ -6,6 +6,7 @@ round, and what came of it. Between two of them nothing is true that anybody cou
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from shunter.app.replaying.instants import clock, instant_us
@@ -151,7 +152,7 @@ async def first_start(reader: LogReader) -> SchedulerStarted | None:
     return None
 
 
-def unknown_job(job_id: str, known: list[str], url: str) -> NotFoundError:
+def unknown_job(job_id: str, known: Sequence[str], url: str) -> NotFoundError:
     """Return the error for a job a log does not have, with the nearest it has."""
     near = get_close_matches(job_id, known, n=NEAREST, cutoff=0.5)
     hint = f"; the nearest are {', '.join(near)}" if near else ""

@@ -60,9 +60,9 @@ def wait_of(job: Job, state: State, waits_as: Demand | None = None) -> Wait | No
     proposal = proposal_wait_of(job.job_id, state.proposals)
     if proposal is not None:
         return proposal
-    if job.wait is not None:
+    if job.wait is not None and job.left_for is None:  # else it is of an earlier wait
         return job.wait
-    return state.class_waits.get(waits_as or job.waits_as) or _FIRST
+    return state.class_waits.get(waits_as or job.waits_as) or job.left_for or _FIRST
 
 
 def wait_to_count(job: Job, state: State) -> Wait | None:

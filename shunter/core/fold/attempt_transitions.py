@@ -59,7 +59,7 @@ def begin(state: State, job: Job, at_us: int, gpus: int) -> None:
     job.pace = NO_PACE
     job.gpus = gpus
     job.since_us = at_us
-    job.waiting_since_us = None
+    job.waiting_since_us = job.left_for = None
     job.phase = LAUNCHING
     if job.checkpoints:
         job.out_of_reach = out_of_reach(job, state.cluster)

@@ -41,6 +41,8 @@ from shunter.events.facts.decisions import (
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.causes import DISPLACED, HELD, RESIZED
+from shunter.events.values.reasons import Because, Reason, Wait
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "
@@ -104,6 +106,8 @@ def allocation_changed(state: State, event: AllocationChanged) -> FoldResult | N
         _was_moved(job, target)
     elif job.since_us is not None:
         _count_leaving(job, event)
+    if not target.shares:
+        _note_why_it_leaves(job, event.because)
     if event.instant and not state.granted:
         return _change_at_once(state, job, event)
     _decide(state, job, target, event.at_us)
@@ -139,7 +143,8 @@ def job_reshaped(state: State, event: JobReshaped) -> None:
 
 def wait_reason_changed(state: State, event: WaitReasonChanged) -> None:
     """Note what holds back one job."""
-    job_of(state, event.job_id, "WaitReasonChanged").wait = event.wait
+    job = job_of(state, event.job_id, "WaitReasonChanged")
+    job.wait, job.left_for = event.wait, None
 
 
 def plan_rejected(state: State, event: PlanRejected) -> None:
@@ -218,6 +223,16 @@ def _count_leaving(job: Job, event: AllocationChanged) -> None:
             job.preempted_at_us = (*job.preempted_at_us[1 - _RECENT_PREEMPTIONS :], event.at_us)
     elif job.phase is not SUSPENDING:
         raise IllegalEventError(f"AllocationChanged of job {job.job_id}, which is {job.phase}")
+
+
+def _note_why_it_leaves(job: Job, because: Because) -> None:
+    """Keep why a job waits until a round says: for those who get its GPUs."""
+    rule = because.rule
+    if rule == DISPLACED.rule:
+        job.left_for = Wait(Reason.displaced, blockers=because.beneficiaries, detail=because.detail)
+    elif job.since_us is not None and rule not in (HELD.rule, RESIZED.rule):
+        reason = Reason(rule) if rule in Reason.__members__ else Reason.outranked
+        job.left_for = Wait(reason, blockers=because.beneficiaries)
 
 
 def _was_moved(job: Job, target: Allocation) -> None:

@@ -56,6 +56,7 @@ from shunter.events.facts.execution import (
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.reasons import Reason, Wait
 
 START_UP_US = 60_000_000
 """How long the first attempt may prepare of a job that has told no mini-batch yet."""
@@ -266,6 +267,7 @@ def attempt_lost(state: State, event: AttemptLost) -> FoldResult:
     if job.phase is SUSPENDING:
         was_not_preempted(job)
     stop_work(job, event.at_us, event.lost_us)
+    job.left_for = Wait(Reason.node_lost, detail=event.cause)
     return fall_back(state, job, event.at_us)
 
 

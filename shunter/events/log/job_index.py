@@ -37,9 +37,15 @@ class Span:
         """Whether it is what was written."""
         return _digest(self.first_seq, self.last_seq, self.names) == self.digest
 
+    @property
+    def jobs(self) -> Sequence[str]:
+        """The jobs that events in it are about."""
+        found: list[str] = orjson.loads(self.names)[1]
+        return found
+
     def has_job(self, job_id: str) -> bool:
         """Say whether an event in it is about a job."""
-        return job_id in orjson.loads(self.names)[1]
+        return job_id in self.jobs
 
     def has_kind(self, kinds: frozenset[str]) -> bool:
         """Say whether an event in it is of one of these kinds."""

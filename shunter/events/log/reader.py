@@ -146,6 +146,14 @@ class LogReader:
                 return found
         return None
 
+    async def job_ids(self) -> Sequence[str]:
+        """Return the ids of all jobs that events are about, in alphabetical order."""
+        spans = await self._index()
+        found = {name for span in spans for name in span.jobs}
+        async for frame in self.frames(spans[-1].last_seq if spans else 0):
+            found.update(row[2] for row in frame.rows() if row[2] is not None)
+        return sorted(found)
+
     async def events_of(self, kinds: frozenset[str], to: int) -> Sequence[tuple[int, Event]]:
         """Return the events of some kinds up to `to` with their numbers."""
         found: list[tuple[int, Event]] = []

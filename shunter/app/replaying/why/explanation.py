@@ -15,9 +15,7 @@ from shunter.app.replaying.scores.measures import Measures, measures_at, measure
 from shunter.app.replaying.why.job_events import JobEvents, Own, read_story
 from shunter.app.replaying.why.later import (
     Later,
-    known_jobs,
     later_of,
-    later_submission,
     seen_later,
 )
 from shunter.app.replaying.why.present import Present
@@ -51,6 +49,7 @@ from shunter.events.facts.jobs import (
     JobCancelled,
     JobRejected,
     JobResized,
+    JobSubmitted,
     Outcome,
     end_us_of,
 )
@@ -307,6 +306,8 @@ async def explain(
         LogDamagedError: the bytes of the log are not what was written.
     """
     asked_seq, seq = seq, await end_of_decision(reader, seq)
+    if await reader.first_about(job_id) is None:  # by the index: nothing else is read
+        raise unknown_job(job_id, await reader.job_ids(), reader.url)
     story = await read_story(reader, job_id, seq, at_us, rebuild)
     if not story.is_known:
         raise await _missing(reader, job_id, seq)
@@ -322,7 +323,7 @@ async def explain(
     runs, waits = runs_and_waits(story, launches)
     job = folded.state.jobs.get(job_id) if folded is not None else None
     blocked = bool(job.blocked_by) if job is not None else _was_stranded(story)
-    parts = [part for wait in waits for part in segments_of(story, wait, rules, blocked=blocked)]
+    parts = [part for wait in waits for part in segments_of(story, wait, blocked=blocked)]
     reasons = await segments_told_apart(reader, parts, story.spec.gpu_types, story.seq)
     policy = story.terms[-1][1].policy if story.terms else ""
     explanation = Explanation(
@@ -355,12 +356,13 @@ def _named(found: Explanation) -> tuple[JobId, ...]:
 
 
 async def _missing(reader: LogReader, job_id: JobId, seq: int) -> NotFoundError:
-    later = await later_submission(reader, job_id, seq)
-    if later is not None:
-        return NotFoundError(
-            f"job {job_id} was submitted at {clock(later.at_us)} only, after the moment asked for"
-        )
-    return unknown_job(job_id, await known_jobs(reader), reader.url)
+    for number, event in await reader.job_events(job_id):
+        if number > seq and isinstance(event, JobSubmitted):
+            return NotFoundError(
+                f"job {job_id} was submitted at {clock(event.at_us)} only, after the moment asked "
+                "for"
+            )
+    return unknown_job(job_id, await reader.job_ids(), reader.url)
 
 
 def _cut_at_end(story: JobEvents) -> JobEvents:

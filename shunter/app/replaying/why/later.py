@@ -102,23 +102,3 @@ async def seen_later(reader: LogReader, story: JobEvents) -> list[Event]:
             break
         found.append(event)
     return found
-
-
-async def known_jobs(reader: LogReader) -> list[str]:
-    """Return the ids of all jobs of a log, in order of submission."""
-    found: list[str] = []
-    async for frame in reader.frames():
-        found += [row[2] for _, row in frame.rows_with({_SUBMITTED.encode()})]
-    return found
-
-
-async def later_submission(reader: LogReader, job_id: JobId, after: int) -> JobSubmitted | None:
-    """Return the submission of a job after an event, if there is one."""
-    words = [orjson.dumps(job_id)]
-    async for frame in reader.frames(after):
-        for _, row in frame.rows_with(words=words):
-            if row[0] == _SUBMITTED and row[2] == job_id:
-                event = decode_event(row)
-                assert isinstance(event, JobSubmitted), "the row says so"
-                return event
-    return None

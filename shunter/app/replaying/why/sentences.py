@@ -318,7 +318,9 @@ def _because(found: Explanation, now: Segment) -> list[str]:
     assert evidence is not None, "a job that waits has a reason"
     finds = reason_in_words(found, evidence)
     after = found.waits[-1].after
-    is_later = now.wait.reason in _LATER or now.told not in (None, after.round)
+    told = now.told
+    is_told_since = told is not None and told != after.round and told.seq > after.seq
+    is_later = now.wait.reason in _LATER or is_told_since
     if isinstance(after.event, AllocationChanged) and not is_later:
         why = decision_in_words(found, after)
         if after.event.because == HELD:

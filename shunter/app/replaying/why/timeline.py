@@ -2,8 +2,9 @@
 
     submitted ──wait──▶ launched ──run──▶ preempted ──wait──▶ launched ──run──▶ finished
 
-A job waits for its own reason (held, a dependency, one recorded for it alone) or for that of its
-class of equal jobs. Before the first round that could have started it, it waits for that round.
+A job waits for its own reason (held, a dependency, one recorded for it alone), else for that of its
+class of equal jobs, which may be older than the wait. Without one it waits for what its last
+attempt left for, or for a round: as `waits.wait_of` says of a state.
 """
 
 from bisect import bisect_right
@@ -17,7 +18,6 @@ from shunter.app.replaying.why.running.grants import last_grant
 from shunter.app.replaying.why.scan_start import Round
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.arrays import ARRAY, turn_of
-from shunter.core.planning.planner import RoundRules
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
 from shunter.events.facts.execution import (
     AllocationLearned,
@@ -178,19 +178,16 @@ class _Timeline:
         return Run(number, *self._runs_since, to_us, self._where, self._holds, by)
 
 
-def segments_of(
-    story: JobEvents, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
-) -> list[Segment]:
+def segments_of(story: JobEvents, waiting: Waiting, *, blocked: bool) -> list[Segment]:
     """Return the parts of a wait, each with the reason that held then.
 
     Args:
         story: what the log says of the job.
         waiting: the stretch.
-        rules: when rounds are planned; None where the log's policy cannot be rebuilt.
         blocked: whether the job still waits for others at the end of the story.
     """
     end_us = story.at_us if waiting.to_us is None else waiting.to_us
-    reasons = _Reasons(story, waiting, rules, blocked=blocked)
+    reasons = _Reasons(story, waiting, blocked=blocked)
     found: list[Segment] = []
     cuts = sorted({at for at in reasons.cuts() if waiting.from_us <= at < end_us})
     for start_us, stop_us in pairwise([*cuts, end_us]):
@@ -218,13 +215,10 @@ def _going_on(last: Segment, to_us: int, wait: Wait, told: Round | None) -> Segm
 class _Reasons:
     """Why a job waits at any instant of one stretch."""
 
-    def __init__(
-        self, story: JobEvents, waiting: Waiting, rules: RoundRules | None, *, blocked: bool
-    ) -> None:
+    def __init__(self, story: JobEvents, waiting: Waiting, *, blocked: bool) -> None:
         self._story = story
         self._waiting = waiting
         self._told_us = [told.at_us for told in story.told]
-        self._first_us = _first_round_us(story, waiting, rules)
         self._unblocked_us = _unblocked_us(story, blocked=blocked)
         self._initial = _initial(waiting)
 
@@ -234,11 +228,11 @@ class _Reasons:
         met = [] if self._unblocked_us is None else [self._unblocked_us]
         met += [planned.at_us for planned in self._planned_since_displaced()[:1]]
         met += [admission.at_us for admission in self._story.admissions]
-        return [self._waiting.from_us, self._first_us, *self._told_us, *own, *met]
+        return [self._waiting.from_us, *self._told_us, *own, *met]
 
     def at(self, at_us: int) -> tuple[Wait, Round | None]:
         """Return the reason right after everything of an instant has happened."""
-        return self._reason(at_us, bisect_right(self._told_us, at_us), self._passed(at_us))
+        return self._reason(at_us, bisect_right(self._told_us, at_us))
 
     def at_end(self) -> tuple[Wait, Round | None]:
         """Return the reason at the end of the stretch, which may end within an instant.
@@ -247,21 +241,19 @@ class _Reasons:
         """
         to_us, to_seq = self._waiting.to_us, self._waiting.to_seq
         at_us = self._story.at_us if to_us is None else to_us
-        rounds, told = self._story.rounds, self._story.told
+        told = self._story.told
         if to_seq is not None:
             ended = last_grant([own for own in self._story.own if own.seq <= to_seq])
             by = None if ended is None else ended.round
-            rounds = [planned for planned in rounds if planned.seq < to_seq and planned != by]
             told = [each for each in told if each.seq < to_seq and each.round != by]
-        planned = bool(rounds) and rounds[-1].seq > self._waiting.from_seq
-        return self._reason(at_us, len(told), planned or at_us > self._first_us)
+        return self._reason(at_us, len(told))
 
-    def _reason(self, at_us: int, told: int, passed: bool) -> tuple[Wait, Round | None]:
+    def _reason(self, at_us: int, told: int) -> tuple[Wait, Round | None]:
         own = self._own(at_us)
         if own is not None:
             return own
         latest: Told | None = self._story.told[told - 1] if told else None
-        if latest is None or latest.wait is None or not passed:
+        if latest is None or latest.wait is None:
             return self._initial
         return latest.wait, latest.round
 
@@ -313,29 +305,12 @@ class _Reasons:
     def _was_planned(self, at_us: int) -> bool:
         return any(planned.at_us <= at_us for planned in self._planned_since_displaced())
 
-    def _passed(self, at_us: int) -> bool:
-        return at_us >= self._first_us
-
 
 def _reason_of_hold(event: JobHeld | JobReleased) -> Reason | None:
     """Return why a job may not start from here on; None: it may."""
     if isinstance(event, JobReleased):
         return None
     return _HOLDERS.get(event.by, Reason.held)
-
-
-def _first_round_us(story: JobEvents, waiting: Waiting, rules: RoundRules | None) -> int:
-    """Return when the first round was that could have ended a wait.
-
-    A round is skipped only where planning could not have changed anything, so the class's reason
-    as recorded before holds from there on.
-    """
-    event = waiting.after.event
-    by_round = isinstance(event, AllocationChanged) and event.instant
-    if rules is not None and not rules.backend_rounds:
-        return rules.grid_at(waiting.from_us + by_round)
-    later = (planned.at_us for planned in story.rounds if planned.seq > waiting.from_seq)
-    return next(later, story.at_us + 1)
 
 
 def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:

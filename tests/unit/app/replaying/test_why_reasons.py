@@ -330,7 +330,7 @@ def test_a_job_that_waits_for_its_round_is_told_what_it_will_find() -> None:
     ]
 
 
-def test_a_job_behind_another_of_its_class_has_its_reason_after_a_skipped_round() -> None:
+def test_a_job_behind_another_of_its_class_has_its_reason_from_the_first() -> None:
     """No round is planned for j2, because what could help it would help j1 first."""
     world = World(
         servers=servers(4),
@@ -346,7 +346,7 @@ def test_a_job_behind_another_of_its_class_has_its_reason_after_a_skipped_round(
 
     assert found.story.rounds == []
     assert reason_of(found) == "no_capacity"
-    assert [str(part.wait.reason) for part in found.reasons] == ["waiting_for_round", "no_capacity"]
+    assert [str(part.wait.reason) for part in found.reasons] == ["no_capacity"]
 
 
 def test_a_promise_is_told() -> None:

@@ -1,0 +1,46 @@
+"""A job that a log does not have is answered from the index of jobs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shunter.app.replaying.why.explanation import explain
+from shunter.errors import NotFoundError
+from shunter.events.kinds import Event
+from shunter.events.log import LogReader, open_log, read_log
+from shunter.events.log.frames import Frame
+from shunter.events.log.job_index import SPAN_EVENTS
+from shunter.events.values.ids import JobId
+from tests.factories import job_submitted, round_planned, scheduler_started
+
+
+def test_why_of_an_unknown_job_reads_no_frame_that_the_index_covers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(tmp_path / "run.db")
+    read: list[int] = []
+    frames = LogReader.frames
+
+    async def noted(self: LogReader, after: int = 0, to: int | None = None) -> AsyncIterator[Frame]:
+        async for frame in frames(self, after, to):
+            read.append(frame.first_seq)
+            yield frame
+
+    async def asked() -> None:
+        events: list[Event] = [scheduler_started(), *(job_submitted(number) for number in range(5))]
+        events += [round_planned(number) for number in range(2 * SPAN_EVENTS)]
+        async with open_log(url, frame_events=100, frames_per_transaction=1000) as log:
+            log.append(events)
+            await log.flush()
+        async with read_log(url) as reader:
+            await reader.first_about("j1")  # which makes the index
+            head = await reader.head()
+            monkeypatch.setattr(LogReader, "frames", noted)
+            await explain(reader, JobId("j9"), head.seq, 0, lambda *_: pytest.fail("rebuilt"))
+
+    with pytest.raises(NotFoundError, match=r"no job 'j9' in .*; the nearest are j4, j3"):
+        asyncio.run(asked())
+    assert read
+    assert all(seq > SPAN_EVENTS for seq in read), "the index says that it is in no span"
