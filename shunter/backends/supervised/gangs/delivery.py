@@ -54,9 +54,13 @@ async def deliver(
 async def _let_go(gang: Gang, agents: Mapping[NodeName, NodeAgent]) -> None:
     """Let ranks run, now that all parts have started.
 
-    All are told at once, so that none runs for long alone. A part that does not hear of it waits
-    until its agent answers, or is lost with the others.
+    All are told at once, so that none runs for long alone, and none as long as the agent of one
+    is known not to answer. A part that does not hear of it waits until its agent answers, or is
+    lost with the others.
     """
+    due = gang.goes_due()
+    if not all(agents[name].is_up for name in due):
+        return
 
     async def tell(name: NodeName) -> None:
         with suppress(BackendError):
@@ -64,9 +68,8 @@ async def _let_go(gang: Gang, agents: Mapping[NodeName, NodeAgent]) -> None:
             agents[name].look(gang.watch.job_id, gang.watch.attempt)
 
     async with anyio.create_task_group() as tasks:
-        for name in gang.goes_due():
-            if agents[name].is_up:
-                tasks.start_soon(tell, name)
+        for name in due:
+            tasks.start_soon(tell, name)
 
 
 async def end_unbelieved(gang: Gang, agents: Mapping[NodeName, NodeAgent], every_s: float) -> None:

@@ -11,9 +11,11 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import anyio
 import pytest
@@ -25,7 +27,7 @@ from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
-from tests.live.site.sites import NOBODY, verified
+from tests.live.site.sites import NOBODY, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.conftest import HOSTS
 from tests.live.ssh.farm import LACKING, Farm, farm_at
@@ -37,6 +39,9 @@ POINTS_LEAST = 40
 THOROUGH = bool(os.environ.get("SHUNTER_THOROUGH"))
 """Otherwise every other group of points: on this machine alone all are tried (tests/live/site)."""
 TOGETHER = 4
+GANG_POINTS = ("supervisors answered", "ask send", "asked send", "answered send")
+"""From the last answer of a start on to that to the order which lets the ranks run."""
+RANK_BEGINS_S = 0.5
 ENDS = [Outcome.finished, Outcome.finished, Outcome.cancelled, Outcome.failed]
 
 
@@ -69,6 +74,7 @@ class Case:
     root: Path
     points: Sequence[str]
     codes: list[int | None] = field(default_factory=list)
+    ends: ClassVar[Sequence[Outcome]] = ENDS
 
     def marker(self, point: str) -> Path:
         """Return the file that is made when a point is struck."""
@@ -88,12 +94,13 @@ class Case:
             yield daemon
             self.codes.append(daemon.code)
 
+    async def drive(self, site: Site) -> None:
+        """Do with a scheduler what the jobs need, until all have ended."""
+        await drive(site, self.root)
+
     def start(self, setting: str) -> Daemon:
         """Start a scheduler process under a setting of SHUNTER_CRASH."""
         root = self.root
-
-        async def deed(site: Site) -> None:
-            await drive(site, root)
 
         def armed() -> None:
             arm_failpoint(setting)
@@ -101,7 +108,7 @@ class Case:
             os.dup2(said, 2)
             sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 of this process
 
-        return Daemon(cluster(self.farm, root), deed, armed)
+        return Daemon(cluster(self.farm, root), self.drive, armed)
 
     def faults(self) -> list[str]:
         """Return what is wrong with what came of it."""
@@ -116,7 +123,7 @@ class Case:
         verdict = anyio.run(verified, self.root)
         names = [JobId(name) for name in verdict.past.keys.values()]
         outcomes = [verdict.past.outcome(name) for name in names]
-        if outcomes != ENDS:
+        if outcomes != list(self.ends):
             faults.append(f"jobs ended otherwise: {outcomes}")
         if verdict.divergence is not None:
             faults.append(f"decided again otherwise: {verdict.divergence}")
@@ -171,4 +178,44 @@ def test_scheduler_killed_anywhere_leaves_three_hosts_in_order() -> None:
     assert wrong == {}
     assert len(points) >= POINTS_LEAST
     assert struck >= (POINTS_LEAST if THOROUGH else POINTS_LEAST // 2)
+    shutil.rmtree(root)
+
+
+@dataclass
+class GangCase(Case):
+    """A gang on three hosts whose scheduler is struck between its start and its first rank."""
+
+    ends: ClassVar[Sequence[Outcome]] = (Outcome.finished,)
+
+    def run(self) -> Iterator[Daemon]:
+        """Yield the scheduler that is struck, and the one after it."""
+        (point,) = self.points
+        (self.root / "daemon").mkdir(parents=True)
+        for setting in (f"{point}:{self.marker(point)}", ""):
+            daemon = self.start(setting)
+            yield daemon
+            self.codes.append(daemon.code)
+            time.sleep(RANK_BEGINS_S)  # a rank that nothing holds back begins meanwhile
+            with (self.root / "ledger").open("a") as ledger:
+                ledger.write("j1 1 none none ended\n")
+
+    async def drive(self, site: Site) -> None:
+        """Submit a gang, and wait until it has ended."""
+        job = await site.submit(worker(self.root, "gang", 0.1, gpus=3), NOBODY)
+        await outcome(site, job)
+
+
+@pytest.mark.skipif(bool(LACKING), reason=LACKING)
+def test_gang_goes_on_whole_where_its_scheduler_dies_before_any_rank_runs() -> None:
+    root = Path(tempfile.mkdtemp(prefix="ssh"))
+    with farm_at(root / "farm", *HOSTS) as farm:
+        cases = [GangCase(farm, root / f"case{n}", (name,)) for n, name in enumerate(GANG_POINTS)]
+        assert wrongs(cases) == {}
+    for case in cases:
+        bench = Bench(farm, case.root)
+        assert case.struck == list(case.points)
+        assert bench.runs() == {f"j1.1.{rank}": 1 for rank in range(len(HOSTS))}, case.points
+        told = [line[4] for line in bench.ledger()]
+        if case.points[0] in GANG_POINTS[:2]:  # nothing was sent yet
+            assert told[0] == "ended", f"a rank ran before {case.points[0]}"
     shutil.rmtree(root)

@@ -1,12 +1,19 @@
 """A gang told of as one attempt: when it has started, what ends it, and how it ended."""
 
+from collections.abc import Mapping
+from typing import cast
+
 import msgspec
 import pytest
 from msgspec import structs
 
+from shunter.backends.agents.answers import SendAnswer
 from shunter.backends.agents.attempt_records import Known, Note, Status
+from shunter.backends.agents.messages import Send
+from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.orders import Shares
 from shunter.backends.inbox import Inbox
+from shunter.backends.supervised.gangs.delivery import deliver
 from shunter.backends.supervised.gangs.gang import Gang, Part, PartTurns, merged, told_of
 from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Terminate
@@ -73,6 +80,32 @@ def test_ranks_of_a_gang_that_is_to_leave_may_run_no_more() -> None:
     apart.ask(Terminate(job_id(0), 1))
     assert apart.goes_due() == []
     assert gang(record()).goes_due() == []  # on one server nobody waits
+
+
+@pytest.mark.asyncio
+async def test_no_rank_may_run_while_the_agent_of_another_is_known_not_to_answer() -> None:
+    asked = list[str]()
+
+    class Agent:
+        def __init__(self, name: str, *, is_up: bool) -> None:
+            self.name, self.is_up = name, is_up
+
+        async def ask(self, question: Send) -> SendAnswer:
+            asked.append(f"{self.name} {question.order.do}")
+            return SendAnswer(now_ns=0, up_ns=0, taken=True)
+
+        def look(self, job: str, attempt: int) -> None:
+            """Look at it soon."""
+
+    both = gang(record(), record())
+    there = {name: Agent(name, is_up=name == "n0") for name in both.parts}
+    agents = cast("Mapping[NodeName, NodeAgent]", there)
+    await deliver(both, agents, lambda *_: None)
+    assert asked == []
+    there[NodeName("n1")].is_up = True
+    await deliver(both, agents, lambda *_: None)
+    assert sorted(asked) == ["n0 go", "n1 go"]
+    assert both.goes_due() == []
 
 
 def test_gang_has_started_once_all_its_parts_have() -> None:
