@@ -5,9 +5,9 @@
         [--processes 1] [--table]
 
 For each policy, load and seed such jobs are generated and simulated on 16 GPUs. At random instants,
-while the middle of them comes, a forecast is made by the code of `shunter queue --eta`, from the log
-up to then alone: of the starts of jobs that wait, and of the ends of all. A job is asked about once
-for each, and at most so many at an instant, drawn at random: those that wait behind the same job
+while the middle of them comes, a forecast is made by the code of `shunter queue --eta`, from the
+log up to then alone: of the starts of jobs that wait, and of the ends of all. A job is asked about
+once for each, and at most so many at an instant, drawn at random: those that wait behind the same job
 come sooner or later together, so many of them say little more than one. Jobs whose start is certain
 (all simulations say the same) are counted apart: with them P50 holds always.
 
@@ -195,10 +195,16 @@ def document(policy: str, found: Sequence[Asked], cpu_s: float, least: int) -> d
     }
 
 
+SHARES = ("by P50", "by P90", "not told")
+
+
 def table(found: Sequence[tuple[Run, Sequence[Asked]]]) -> list[str]:
     """Return a Markdown table: each policy, then by load, then by seed."""
     lines = [
-        "| policy | load | seed | starts | by P50 | by P90 | not told | ends | by P50 | by P90 | not told |",
+        " | ".join(
+            ("| policy", "load", "seed", "starts", *SHARES, "ends", *SHARES)
+        )
+        + " |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for policy in dict.fromkeys(run.policy for run, _ in found):

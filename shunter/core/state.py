@@ -148,8 +148,8 @@ class Job:
     first_spec: JobSpec | None = None
     attempt_since_us: int | None = None
     off_turn_gpu_us: int = 0
-    failed_on: tuple[Share, ...] = field(default=(), compare=False, metadata=DERIVED)
     left_for: Wait | None = None
+    failed_on: tuple[Share, ...] = ()
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""

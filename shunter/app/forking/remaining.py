@@ -11,8 +11,9 @@ of them say little, and then it is 1, as of the lifetimes of processes (Harchol-
 Exploiting process lifetime distributions, 1997).
 
 Its time limit bounds it, and often says more: where works differ less as parts of the limits than
-in themselves, parts are drawn, first of jobs of the same limit (Smith, Foster and Taylor, Predicting
-application run times using historical information, 1998, choose what is alike in the same way).
+in themselves, parts are drawn, first of jobs of the same limit (Smith, Foster and Taylor,
+Predicting application run times using historical information, 1998, choose what is alike in the
+same way).
 
 Who was stopped before the end, or still works, had at least so much: if it is drawn, one of those
 that did more is drawn in its place. Kaplan and Meier's estimate of the distribution gives censored
@@ -128,7 +129,7 @@ class WorkEstimates:
 
 
 class _Known:
-    """Works of jobs by their kinds, or what part of their limits they were, and who was cut off."""
+    """Works of jobs by their kinds, or as parts of their limits; which were cut off."""
 
     def __init__(self, sizes: Iterable[tuple[Sequence[_Kind], int, bool]]) -> None:
         by_kind: dict[_Kind, list[tuple[int, bool]]] = defaultdict(list)
@@ -174,7 +175,7 @@ def _kinds(user: UserName, model: str, gpus: int) -> Sequence[_Kind]:
 
 
 def _limited(kinds: Sequence[_Kind], limit_us: int | None) -> Sequence[_Kind]:
-    """Return the kinds that a job with a time limit is of: first of the same, then of a near one."""
+    """Return the kinds of a job with a time limit: of the same, then of a near one."""
     limit_us = limit_us or 0
     near = limit_us.bit_length() // 2  # at most four times as long
     return (*((*kind, "limit", limit_us) for kind in kinds), ("near", near), ())

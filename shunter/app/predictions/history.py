@@ -38,9 +38,10 @@ class History:
     """The past of a log's jobs, up to `state`, its end; instants in microseconds.
 
     `submissions` come with the numbers of their events, in order; those that were rejected are
-    left out. `launches` are when a job was given GPUs, `ends` when it ended. `worked` is, in the order of their ends,
-    when jobs ended and what they had worked, `outcomes` is how. `slowed` are those that were slower
-    by their contracts; what that took counts in `worked` as the state counts it, as work.
+    left out. `launches` are when a job was given GPUs, `ends` when it ended. `worked` is, in the
+    order of their ends, when jobs ended and what they had worked, `outcomes` is how. `slowed` are
+    those that were slower by their contracts; what that took counts in `worked` as the state counts
+    it, as work.
     """
 
     state: State

@@ -49,7 +49,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """How forecasts held that were made at a moment: of who waited, and of the ends of all."""
+    """How forecasts of a moment held: of those who waited, and of the ends of all."""
 
     seq: int
     starts: Kept

@@ -71,7 +71,7 @@ class NodeRemoved:
 
 @event
 class GpuQuarantined:
-    """One GPU takes no new jobs, because it misbehaved, or somebody says so (the cause)."""
+    """One GPU takes no new jobs: it misbehaved, or a person says so (the cause)."""
 
     at_us: int
     node: NodeName

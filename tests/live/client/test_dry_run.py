@@ -145,7 +145,7 @@ def test_forecast_tells_when_jobs_start_and_end_and_logs_nothing(served: Served)
         assert band["p90_us"] <= rows[second.id]["end"]["p90_us"]
         imagined = client.forecast_of(["true"], gpus=4)
         assert [row["state"] for row in imagined["jobs"]] == ["imagined"]
-        # None of its past forecasts need have come due in a log of seconds, but they were made again.
+        # No past forecast need have come due in a log of seconds, but they were made again.
         assert imagined["accuracy"]["moments"] > 0
         said = served.run("queue", "--eta")
         assert said.returncode == 0

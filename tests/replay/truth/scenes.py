@@ -11,6 +11,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.events.facts.cluster import GpusTaken, NodeUnreachable
 from shunter.events.facts.execution import (
     AllocationLearned,
+    AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
@@ -153,6 +154,16 @@ def _displaced() -> Recorded:
     return Recorded(script.events[:withdrawn], rebuilt(script.policy, script.core.rules))
 
 
+def _lost() -> Recorded:
+    """A job has just lost its server, and nobody has planned since."""
+    script = Script()
+    lost = script.submit("lost", 4)
+    script.start(lost)
+    script.step(AttemptLost(0, lost, 1, "its server is lost"))
+    left = [type(event) for event in script.events].index(AttemptLost) + 1
+    return Recorded(script.events[:left], rebuilt(script.policy, script.core.rules))
+
+
 def _backs_off() -> Recorded:
     script, refused = Script(), job_id("refused")
     script.submit("refused")
@@ -194,6 +205,7 @@ SCENES: Mapping[str, Scene] = {
     "infeasible": Scene(_world("fifo", NOWHERE), "j0"),
     "locality_not_met": Scene(_world("fifo", APART), "j2", 50),
     "node_drained": Scene(_world("fifo", WIDE, DrainNode(5, node_name(0), "ana")), "j1", 50),
+    "node_lost": Scene(_lost, "lost"),
     "proposal_rejected": Scene(_rejected, "j1"),
     "refused": Scene(_world("fifo", STRANGER), "j0"),
     "split_kept": Scene(_split, "splits"),

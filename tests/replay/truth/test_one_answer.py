@@ -51,7 +51,7 @@ def counted_by_metrics(state: State) -> Counter[str]:
         committed=state.seq,
         slurm_silence=None,
         unheld=(),
-        config=SimpleNamespace(queues={}),
+        config=SimpleNamespace(queue_names=()),
     )
     page = Metrics(cast("Site", site)).page(0).decode()
     return Counter(

@@ -74,8 +74,8 @@ def trust(found: "Answer") -> list[str]:
             continue
         few = ", which are few" if jobs < FEW else ""
         lines.append(
-            f"accuracy of {what}: {percent(counts['share_by_p90'])} of {number(jobs)} {came} within "
-            f"their P90, {percent(counts['by_p50'] / jobs)} within their P50{few}"
+            f"accuracy of {what}: {percent(counts['share_by_p90'])} of {number(jobs)} {came} "
+            f"within their P90, {percent(counts['by_p50'] / jobs)} within their P50{few}"
         )
     if accuracy["moments"]:
         lines.append(

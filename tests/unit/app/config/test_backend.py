@@ -70,7 +70,11 @@ def test_heartbeat_that_would_kill_jobs_at_once_is_refused() -> None:
 
 def test_record_names_the_kind_and_no_folder() -> None:
     record = record_of(live(), instant=False, workload={})
-    assert json.loads(record)["backend"] == {"kind": "local", "checkpoints_stay": False}
+    assert json.loads(record)["backend"] == {
+        "kind": "local",
+        "checkpoints_stay": False,
+        "retries_elsewhere": True,
+    }
     assert json.loads(record)["reactor"] == 2
     assert "/srv/shunter" not in record
 
