@@ -311,6 +311,47 @@ def test_signal_goes_to_who_listens_and_not_to_his_launcher(machine: Machine) ->
     assert (status["code"], status["suspended"], status["saved"]) == (75, True, True)
 
 
+def test_program_that_has_ended_its_work_and_drops_its_handlers_has_finished(
+    machine: Machine,
+) -> None:
+    """Goal: what is done is not done again. Method: an end that waits until it was asked."""
+    program = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+        "path = os.environ['SHUNTER_SUSPEND']\n"
+        "class Last:\n"
+        "    def __del__(self, sleep=time.sleep, stat=os.stat, path=path):\n"
+        "        print('up', flush=True)\n"
+        "        while True:\n"
+        "            try:\n"
+        "                stat(path)\n"
+        "                break\n"
+        "            except OSError:\n"
+        "                sleep(0.01)\n"
+        "        sleep(0.3)\n"
+        "last = Last()\n"
+    )
+    order = machine.order(program)
+    order["suspend"] = {**order["suspend"], "mode": "signal", "signal_s": 20}
+    machine.starts(order)
+    machine.said("up")
+    machine.sends("suspend")
+    status = machine.status()
+    assert (status["code"], status["suspended"]) == (0, False)
+
+
+def test_program_without_handler_of_the_signal_leaves_by_the_next_mode(machine: Machine) -> None:
+    order = machine.order(SLEEPS)
+    order["suspend"] = {**order["suspend"], "mode": "signal", "signal_s": 0.2}
+    machine.starts(order)
+    machine.said("up")
+    machine.sends("suspend")
+    status = machine.status()
+    assert (status["code"], status["suspended"], status["saved"]) == (143, True, False)
+    noted = read_journal(str(machine.folder()))["notes"]
+    assert [note["mode"] for note in noted] == ["signal", "restart"]
+
+
 def test_job_that_could_only_be_stopped_is_restarted(machine: Machine) -> None:
     """Goal: its GPUs are given back. Method: a mode that would keep them is not enough."""
     order = machine.order(SLEEPS)

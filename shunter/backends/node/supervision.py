@@ -39,8 +39,7 @@ from shunter.backends.node.stopping import Stopping
 if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import Command, Message, Order
 
-POLL_S = 1.0
-KILL_POLL_S = 0.02
+POLL_S, KILL_POLL_S, OWN_END_S = 1.0, 0.02, 5.0
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
 NOTED = ("acknowledged", "saved", "failed")
 STRONGER = ("cooperative", "signal", "restart")
@@ -172,8 +171,7 @@ class Supervision:
 
     def _escalate(self) -> None:
         """Enter the next stage; the last one is entered again until nobody is left."""
-        before = self.stage
-        self.stage, limit_s = self.stages[0]
+        before, (self.stage, limit_s) = self.stage, self.stages[0]
         if len(self.stages) > 1:
             self.stages.pop(0)
         self.due_s = time.monotonic() + limit_s
@@ -186,10 +184,12 @@ class Supervision:
         failpoint(f"attempt at stage {self.stage}")
         if self.stage == "signal":
             number = self.order["suspend"]["signal"]
-            # A launcher that does not know the signal would die of it: who listens is asked.
+            # Others would die of it: a launcher, or Python at its end, when it drops its handlers.
             listeners = [pid for pid in descendants() if catches(pid, number)]
-            for pid in listeners or self.living:
+            for pid in listeners:
                 kill(pid, number)
+            if not listeners:
+                self.due_s = time.monotonic() + min(limit_s, OWN_END_S)
         elif self.stage in ("restart", "terminate"):
             for pid in self.living:
                 if not kill(-pid, signal.SIGTERM):

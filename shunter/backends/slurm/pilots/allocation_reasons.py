@@ -90,7 +90,9 @@ def announced_end(signal: str, left_s: float, pilot: Pilot, now_s: float) -> str
         why = "scancel or preemption"
     else:
         why = f"scancel, preemption or {limit}"
-    return f"Slurm has sent it {signal} ({why}), which leaves {duration(left_s)}"
+    # Slurm sends SIGTERM to the processes of jobs at once; the notice reaches the pilot alone.
+    whom = "" if signal == NOTICE_SIGNAL else " to programs that handle it"
+    return f"Slurm has sent it {signal} ({why}), which leaves {duration(left_s)}{whom}"
 
 
 def _in_slurm(node: PilotNode, view: AllocationView, limits: AllocationLimits) -> str:
