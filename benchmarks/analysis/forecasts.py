@@ -201,10 +201,7 @@ SHARES = ("by P50", "by P90", "not told")
 def table(found: Sequence[tuple[Run, Sequence[Asked]]]) -> list[str]:
     """Return a Markdown table: each policy, then by load, then by seed."""
     lines = [
-        " | ".join(
-            ("| policy", "load", "seed", "starts", *SHARES, "ends", *SHARES)
-        )
-        + " |",
+        " | ".join(("| policy", "load", "seed", "starts", *SHARES, "ends", *SHARES)) + " |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for policy in dict.fromkeys(run.policy for run, _ in found):
