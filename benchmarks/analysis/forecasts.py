@@ -7,9 +7,9 @@
 For each policy, load and seed such jobs are generated and simulated on 16 GPUs. At random instants,
 while the middle of them comes, a forecast is made by the code of `shunter queue --eta`, from the
 log up to then alone: of the starts of jobs that wait, and of the ends of all. A job is asked about
-once for each, and at most so many at an instant, drawn at random: those that wait behind the same job
-come sooner or later together, so many of them say little more than one. Jobs whose start is certain
-(all simulations say the same) are counted apart: with them P50 holds always.
+once for each, and at most so many at an instant, drawn at random: those that wait behind the same
+job come sooner or later together, so many of them say little more than one. Jobs whose start is
+certain (all simulations say the same) are counted apart: with them P50 holds always.
 
 Prints a JSON document for each policy: of starts and of ends the share that came by P50 and by P90,
 where those were foretold, and the share whose P90 was not. `--table` prints all as Markdown at the
