@@ -5,7 +5,8 @@ import re
 import socket
 from pathlib import Path
 
-from shunter.backends.profiles import GpuReader, NoGpus
+from shunter.backends.node.remote.gpus import read_gpus
+from shunter.backends.profiles import use_told, why_unseen
 
 OPEN_BASE = "/var/lib/shunter"
 """The scheduler's folder where root logs in, whose home is closed to the users of jobs."""
@@ -54,17 +55,22 @@ def local_config(gpus: int | None) -> tuple[str, list[str]]:
     """Return a config of this machine, and what is to be said about it.
 
     Args:
-        gpus: how many it has; None: as many as NVML sees.
+        gpus: how many it has; None: as many as NVML or nvidia-smi sees, with those that are lost,
+            since jobs are given GPUs by their numbers.
     """
     notes = []
-    found = GpuReader().read()
-    seen = 0 if isinstance(found, NoGpus) else len(found)
-    if isinstance(found, NoGpus) and gpus is None:
-        notes.append(f"no GPU is seen: {found.explanation}; --gpus says how many there are")
+    seen = read_gpus()
+    found = list(map(use_told, seen["gpus"]))
+    if not found and gpus is None:
+        why = why_unseen(seen["code"], seen.get("said", ""))
+        notes.append(f"no GPU is seen ({why}); --gpus says how many there are")
+    lost = ", ".join(str(gpu.index) for gpu in found if gpu.is_lost)
+    if lost and gpus is None:
+        notes.append(f"GPU {lost} is lost: it is counted in `gpus`, and takes no jobs meanwhile")
     name = _NO_NAME.sub("-", socket.gethostname().partition(".")[0]).strip("-._") or "node"
     text = TEMPLATE.format(
         name=name,
-        gpus=seen if gpus is None else gpus,
+        gpus=max((gpu.index + 1 for gpu in found), default=0) if gpus is None else gpus,
         gpu_type="gpu",
         cpus=len(os.sched_getaffinity(0)),
         memory_gb=_memory_gb(),

@@ -14,8 +14,9 @@ from shunter.app.api.access.callers import user_name
 from shunter.app.counting import counted
 from shunter.app.doctor.findings import Finding, Looked
 from shunter.backends.local.memory import memory_control
+from shunter.backends.node.remote.gpus import read_gpus
 from shunter.backends.node.shares.enforcement import means_of
-from shunter.backends.profiles import GpuReader, NoGpus
+from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told, why_unseen
 
 PYTHON = (3, 11)
 SQLITE = (3, 38, 0)
@@ -59,31 +60,33 @@ def sqlite(looked: Looked) -> Iterator[Finding]:
 
 
 def gpus(looked: Looked) -> Iterator[Finding]:
-    """Check what NVML tells, and whether it is what the config says."""
+    """Check what the driver tells, and whether it is what the config says."""
     if _is_elsewhere(looked):
         return
     configured = None if looked.loaded is None else looked.loaded.config.cluster.gpus
-    found = GpuReader().read()
-    if isinstance(found, NoGpus):
-        mend = found.explanation
+    seen = read_gpus()
+    found = list(map(use_told, seen["gpus"]))
+    if not found:
+        mend = "install the NVIDIA driver, if there are GPUs"
         if configured:
             mend = f"the config's GPUs, {configured:,}, are given out unseen; {mend}"
-        yield Finding("gpus", "poor", f"NVML cannot be read ({found.fault})", mend)
+        why = why_unseen(seen["code"], seen.get("said", ""))
+        yield Finding("gpus", "poor", f"no GPU is seen ({why})", mend)
         return
     lost = [str(gpu.index) for gpu in found if gpu.is_lost]
     if lost:
         yield Finding(
             *("gpus", "bad", f"GPU {', '.join(lost)} is lost"),
-            "drain the node, and restart the machine",
+            EXPLANATIONS[GpuFault.lost],
         )
-    seen = counted(len(found), "GPU")
+    told = counted(len(found), "GPU")
     if configured is not None and configured > len(found):
         yield Finding(
-            *("gpus", "bad", f"{seen} in the machine, {configured} in the config"),
+            *("gpus", "bad", f"{told} in the machine, {configured} in the config"),
             "correct cluster.nodes",
         )
     elif not lost:
-        yield Finding("gpus", "good", f"{seen}, read by NVML")
+        yield Finding("gpus", "good", f"{told}, read by {seen['by']}")
 
 
 def memory(looked: Looked) -> Iterator[Finding]:

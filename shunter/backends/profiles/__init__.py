@@ -9,6 +9,7 @@ from shunter.backends.profiles.gpus import (
     NoGpus,
     fault_of_code,
     use_told,
+    why_unseen,
 )
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "fault_of_code",
     "profile_of",
     "use_told",
+    "why_unseen",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "NoGpus",
     "fault_of_code",
     "use_told",
+    "why_unseen",
 ]
 
 
@@ -201,6 +202,17 @@ def fault_of(error: Exception) -> GpuFault:
 def fault_of_code(code: int) -> GpuFault:
     """Return what a code of NVML (nvmlReturn_t) means, or that it is unknown."""
     return _FAULTS.get(code, GpuFault.unknown)
+
+
+def why_unseen(code: int, said: str) -> str:
+    """Return why no GPU is seen.
+
+    Args:
+        code: that of NVML; 0 where it sees none.
+        said: what nvidia-smi says.
+    """
+    by_nvml = EXPLANATIONS[fault_of_code(code)] if code else "NVML sees none"
+    return f"{by_nvml}; {said}" if said else by_nvml
 
 
 def use_told(told: GpuReading | Mapping[str, object]) -> GpuUse:

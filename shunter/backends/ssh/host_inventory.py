@@ -9,7 +9,7 @@ import anyio
 from shunter import clock
 from shunter.backends.agents.transport import run_verb
 from shunter.backends.node.messages.shapes import an_object
-from shunter.backends.profiles import EXPLANATIONS, fault_of_code
+from shunter.backends.profiles import why_unseen
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.backends.ssh.transport import SshTransport
 from shunter.errors import BackendError
@@ -82,6 +82,4 @@ def _why_no_gpus(answer: Mapping[str, Any]) -> str:
     """Return what NVML and nvidia-smi said where they told of no GPU."""
     if answer["gpus"] or answer["gpus_lost"]:
         return "" if answer["gpus"] else "all are lost"
-    code, said = answer["gpu_code"], answer["gpu_said"]
-    by_nvml = EXPLANATIONS[fault_of_code(code)] if code else "NVML sees none"
-    return f"{by_nvml}; {said}" if said else by_nvml
+    return why_unseen(answer["gpu_code"], answer["gpu_said"])

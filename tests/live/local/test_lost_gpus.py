@@ -1,5 +1,9 @@
 """GPUs that take no jobs: those that are lost, and those that somebody quarantined."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,4 +70,51 @@ async def test_gpu_that_is_lost_on_an_idle_node_is_given_to_nobody(
             await events_until(site, lambda seen: bool(of(seen, GpusReleased))), AllocationChanged
         )
         assert granted[0].allocation.shares[0].gpu_mask == 0b1101
+    await verified(tmp_path)
+
+
+# What nvidia-smi says of four GPUs one of which fell off the bus.
+NVIDIA_SMI = """\
+#!/bin/sh
+if [ "$1" = topo ]; then exit 15; fi
+for number in 0 1 3; do
+    echo "$number, GPU-$number, NVIDIA A100, 0000FFFF:4$number:00.0, 0, 4, 81920"
+done
+echo "Unable to determine the device handle for GPU2: FFFF:42:00.0: GPU is lost.  Reboot the system"
+exit 15
+"""
+
+
+@pytest.fixture
+def with_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No NVML, and an nvidia-smi that finds a GPU lost."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "nvidia-smi").write_text(NVIDIA_SMI)
+    (programs / "nvidia-smi").chmod(0o755)
+    (programs / "libnvidia-ml.so.1").write_text("no library")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(programs))
+
+
+@pytest.mark.usefixtures("with_program")
+async def test_init_and_doctor_see_gpus_where_only_nvidia_smi_tells(tmp_path: Path) -> None:
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "shunter", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    made = run("init", "--local")
+    assert (made.returncode, "GPU 2 is lost" in made.stderr) == (0, True)
+    assert "\ngpus = 4\n" in (tmp_path / "shunter.toml").read_text()
+    findings = json.loads(run("doctor", "shunter.toml", "--json").stdout)["findings"]
+    (found,) = [one for one in findings if one["subject"] == "gpus"]
+    assert (found["state"], found["what"]) == ("bad", "GPU 2 is lost")
+
+
+@pytest.mark.usefixtures("with_program")
+async def test_gpu_that_only_nvidia_smi_finds_lost_is_given_to_nobody(tmp_path: Path) -> None:
+    async with machine(tmp_path) as site:
+        seen = await events_until(site, lambda seen: bool(of(seen, GpuQuarantined)))
+        assert [(fact.node, fact.gpu) for fact in of(seen, GpuQuarantined)] == [(N0, 2)]
+        assert await outcome(site, await site.submit(program("pass", gpus=3), NOBODY)) == "finished"
     await verified(tmp_path)

@@ -21,8 +21,8 @@ class InitOptions:
         typer.Option(
             min=0,
             max=64,
-            help="How many GPUs it has; left out: as many as NVML sees. With --ssh: how many each "
-            "server has where none is seen.",
+            help="How many GPUs it has; left out: as many as NVML or nvidia-smi sees. With --ssh: "
+            "how many each server has where none is seen.",
         ),
     ] = None
     ssh: Annotated[

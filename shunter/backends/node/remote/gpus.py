@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 ASK_S = 20.0
 EVERY_S, SELDOM_S, HUNG_S = 15.0, 600.0, 60.0
 NOT_SUPPORTED = 3
+CODES = {"lost": 15, "reset": 16, "unknown": 999}
+"""The codes of NVML (nvmlReturn_t) for words in which nvidia-smi says the same."""
+
+UNREADABLE = re.compile(
+    r"Unable to determine the device handle for GPU ?(?:(\d+): )?(?:[0-9A-Fa-f]+:[0-9A-Fa-f:.]+: )?"
+)
 QUERY = "index,uuid,name,pci.bus_id,utilization.gpu,memory.used,memory.total"
 
 
@@ -60,7 +67,7 @@ def gpus_told(said: str) -> GpuReadings:
 
 
 def said_by(command: list[str], limit_s: float = ASK_S) -> tuple[str, str]:
-    """Return what a program prints, and why it could not."""
+    """Return what a program printed, and why it failed."""
     try:
         ran = subprocess.run(
             command,
@@ -76,9 +83,8 @@ def said_by(command: list[str], limit_s: float = ASK_S) -> tuple[str, str]:
         return "", f"{command[0]} did not answer within {limit_s:g} s"
     except OSError as error:
         return "", str(error)
-    if ran.returncode:
-        return "", (ran.stderr or ran.stdout).strip()[-300:] or f"exit code {ran.returncode}"
-    return ran.stdout, ""
+    fault = (ran.stderr or ran.stdout).strip()[-300:] or f"exit code {ran.returncode}"
+    return ran.stdout, fault if ran.returncode else ""
 
 
 class Readings:
@@ -126,21 +132,52 @@ class Readings:
 
 
 def _by_program() -> tuple[list[GpuReading], str]:
+    """Return what nvidia-smi tells, and why it failed.
+
+    Where a GPU is lost it fails, and tells of the others all the same.
+    A line about a GPU that cannot be read names it by its number, in older versions by its place on
+    the bus alone: then it is the first that no other line is about.
+    """
     said, fault = said_by(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"])
-    lines = [[part.strip() for part in line.split(",")] for line in said.split("\n")]
-    return [_reading(parts) for parts in lines if len(parts) == 7 and parts[0].isdigit()], fault
+    found: dict[int, GpuReading] = {}
+    unnumbered: list[int] = []
+    for line in dict.fromkeys(line.strip() for line in f"{said}\n{fault}".split("\n")):
+        parts = [part.strip() for part in line.split(",")]
+        unreadable = UNREADABLE.match(line)
+        if len(parts) == 7 and parts[0].isdigit():
+            found[int(parts[0])] = _reading(parts)
+        elif unreadable:
+            code = _code(line[unreadable.end() :], CODES["unknown"])
+            if unreadable[1]:
+                found[int(unreadable[1])] = {
+                    "index": int(unreadable[1]),
+                    "faults": {"device": code},
+                }
+            else:
+                unnumbered.append(code)
+    for code in unnumbered if found else ():
+        index = next(index for index in range(len(found) + 1) if index not in found)
+        found[index] = {"index": index, "faults": {"device": code}}
+    return [found[index] for index in sorted(found)], fault
+
+
+def _code(words: str, other: int) -> int:
+    """Return the code for what nvidia-smi says of a GPU, or of a reading of it."""
+    return next((code for word, code in CODES.items() if word in words.lower()), other)
 
 
 def _reading(parts: list[str]) -> GpuReading:
     index, uuid, name, bus, busy, used, total = parts
     faults = {
-        what: NOT_SUPPORTED
+        what: _code(told, NOT_SUPPORTED)
         for what, told in (("utilisation", busy), ("memory", used))
         if not told.isdigit()
     }
+    if uuid.startswith("["):  # in brackets it says why there is none
+        faults["uuid"] = _code(uuid, NOT_SUPPORTED)
     return {
         "index": int(index),
-        "uuid": uuid,
+        "uuid": None if uuid.startswith("[") else uuid,
         "name": name,
         "bus": bus,
         "utilisation": int(busy) / 100 if busy.isdigit() else None,

@@ -33,7 +33,7 @@ def host_inventory(base: str, group: str, nonce: str) -> Answer:
     base = os.path.expanduser(base)
     limited, unlimited = memory_group(group, prepare=False)
     said, silence = said_by(gpus_command())
-    seen = gpus_told(said)
+    seen = gpus_told("" if silence else said)
     lost = [gpu for gpu in seen["gpus"] if not gpu.get("uuid")]
     gpus = [{**gpu, "name": gpu["name"] or "GPU"} for gpu in seen["gpus"] if gpu.get("uuid")]
     found = {

@@ -76,8 +76,7 @@ def wiring_of(gpus: Sequence[GpuReading], sysfs: str = SYSFS) -> Wiring:
     buses = [gpu["bus"] for gpu in there]
     matrix = Matrix([], [], [], "it was not asked")
     if len(buses) > 1:
-        said, fault = said_by(["nvidia-smi", "topo", "-m"])
-        matrix = Matrix([], [], [], fault) if fault else matrix_in(said, len(buses))
+        matrix = _matrix(gpus)
     found = _combined(buses, sysfs, matrix)
     told: list[GpuWiring] = [
         {"index": gpu["index"], "uuid": gpu["uuid"], "socket": socket, "cpus": cpus}
@@ -91,6 +90,21 @@ def wiring_of(gpus: Sequence[GpuReading], sysfs: str = SYSFS) -> Wiring:
         "cause": found.cause if there else "",
         "cpus": sorted(os.sched_getaffinity(0)),
     }
+
+
+def _matrix(gpus: Sequence[GpuReading]) -> Matrix:
+    """Return the driver's table of the GPUs that are there.
+
+    It may have those in it that are lost.
+    """
+    said, fault = said_by(["nvidia-smi", "topo", "-m"])
+    there = [at for at, gpu in enumerate(gpus) if gpu.get("uuid")]
+    found = matrix_in(said, len(gpus))
+    if found.rows:
+        rows = [[found.rows[one][two] for two in there] for one in there]
+        return Matrix(rows, [found.cpus[at] for at in there], [found.numa[at] for at in there])
+    found = matrix_in(said, len(there))
+    return found if found.rows or not fault else Matrix([], [], [], fault)
 
 
 def _combined(buses: Sequence[str | None], sysfs: str, matrix: Matrix) -> Told:

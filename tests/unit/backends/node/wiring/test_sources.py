@@ -115,6 +115,20 @@ def test_table_tells_what_sysfs_does_not(machine: Machine, monkeypatch: pytest.M
     assert found["gpus"][2]["cpus"] == [4, 5, 6, 7, 12, 13, 14, 15]
 
 
+@pytest.mark.parametrize("fault", ["", "exit code 15"])
+def test_table_with_a_gpu_that_is_lost_tells_of_the_others(
+    fault: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says(monkeypatch, TOPO, fault)
+    told = readings(None, None, None, None)
+    told[1] = {"index": 1, "faults": {"device": 15}}
+    found = wiring_of(told, str(machine.root))
+    assert (found["by"], found["cause"]) == ("nvidia-smi", "")
+    assert found["pci"] == [["X", "SYS", "SYS"], ["SYS", "X", ""], ["SYS", "", "X"]]
+    assert found["links"] == [["", "", ""], ["", "", "NV4"], ["", "NV4", ""]]
+    assert [(gpu["index"], gpu["socket"]) for gpu in found["gpus"]] == [(0, 0), (2, 1), (3, 1)]
+
+
 def test_sysfs_tells_the_switches_that_nvlink_hides(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
