@@ -26,6 +26,8 @@ _LAYERS_MAX = 2  # how deep loaders and samplers lie in each other
 _DEPTH_MAX = 6
 _FEW = 100  # lists that are longer hold data
 _BEGUN = (enumerate, filter, map, zip)
+# Accelerate's makes its generator when it begins, and seeds it with the number of each pass.
+_SEEDS_EACH_PASS = "SeedableRandomSampler"
 
 
 def check_loader(source: object) -> None:
@@ -116,6 +118,8 @@ def _parts_of(holder: Any, depth: int) -> Iterable[object]:
         used = inspect.getclosurevars(holder)
         named = [*used.nonlocals.values(), *used.globals.values()]
         return [each for each in named if _is_of_chance(each)]
+    if type(holder).__name__ == _SEEDS_EACH_PASS:
+        return [each for each in vars(holder).values() if not _is_of_chance(each)]
     if isinstance(holder, (type, ModuleType)) or "DataLoaderIter" in type(holder).__name__:
         return ()
     first = [getattr(holder, name, None) for name in _FIRST] if depth <= _LAYERS_MAX else []

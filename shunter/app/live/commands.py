@@ -382,7 +382,7 @@ class Commands:
         for dependency in spec.depends_on:
             other = dependency.job_id
             if other not in state.jobs and self._past.outcome(other) is None:
-                raise NotFoundError(no_such_job(other))
+                raise NotFoundError(no_such_job(other, " to wait for"))
         first = spec.array or JobId("" if spec.array_index is None else job_id)
         if instances := self._types.mig_alone(spec):
             raise RefusedError(

@@ -49,7 +49,7 @@ def test_answer_has_the_form_its_model_says(route: Route, shared: Served, job: s
 def test_stranger_over_tcp_is_let_in_only_where_the_table_says(
     route: Route, shared: Served
 ) -> None:
-    path = route.path.format(job_id="j1", seq="1", node="n0")
+    path = route.path.format(job_id="j1", seq="1", node="n0", gpu="0")
     response = httpx.request(route.method, shared.tcp + path, trust_env=False)
     if route.is_open:
         assert response.status_code == 200
@@ -147,7 +147,9 @@ def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
             fields: dict[str, object] = {"priority": 3} if "priority" in path else {}
             fields |= {"group": "g"} if "groups" in path else {}
             fields |= {"gpus": 2} if "resize" in path else {}
-            answers[path] = http.post(path.format(job_id=job_id, node="n0"), json=fields or None)
+            answers[path] = http.post(
+                path.format(job_id=job_id, node="n0", gpu="0"), json=fields or None
+            )
     # Nothing is out of reach on one server: tests/live/ssh/faults has a server that goes silent.
     refused = answers.pop("/api/v1/jobs/{job_id}/discard-checkpoint")
     assert ProblemDocument.model_validate_json(refused.content).code == "refused"
@@ -160,8 +162,9 @@ def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
 
 def steps(path: str) -> int:
     """Return when an order can be given: a job is suspended before it is resumed."""
-    first = ("drain", "restore", "priority", "resize", "discard-checkpoint", "set-aside")
-    order = (*first, "suspend", "resume", "cancel")
+    servers = ("drain", "restore", "quarantine", "release")
+    jobs = ("priority", "resize", "discard-checkpoint", "set-aside")
+    order = (*servers, *jobs, "suspend", "resume", "cancel")
     return order.index(path.rpartition("/")[2])
 
 

@@ -67,7 +67,7 @@ def test_daemon_holds_its_lock_when_it_is_ready_and_after_every_route(served: Se
         assert reader_of(log) == pid
     with served.http() as http:
         for route in ROUTES:
-            path = route.path.format(job_id="j1", seq="3", node="n0", group="g1", key="k")
+            path = route.path.format(job_id="j1", seq="3", node="n0", gpu="0", group="g1", key="k")
             if route.media == SSE:
                 with http.stream(route.method, path):
                     pass
