@@ -106,7 +106,7 @@ _BOUNDS = (
 
 
 def no_such_job(job_id: str, purpose: str = "") -> str:
-    """Return that there is no job of an id (for a purpose), and what may have been meant."""
+    """Return that there is no job of an id, and which may have been meant."""
     meant = f": did you mean j{job_id}?" if job_id.isdigit() else ""
     return f"there is no job {job_id}{purpose}{meant or '; `shunter queue` lists them'}"
 
