@@ -138,6 +138,25 @@ def ranks(told: Told, place: str, waiting: str, before: str | None, used: str, q
     assert queue == ordinal_in_words(told.key(told.job)[0])
 
 
+def as_equals(told: Told, since: str, what: str) -> None:
+    """Its class's reason is told by the round of that instant, before its wait began."""
+    (recorded,) = (
+        event
+        for event in told.truth.events
+        if isinstance(event, RoundPlanned)
+        and clock(event.at_us) == since
+        and any(entry.demand == told.job.waits_as for entry in event.waits)
+    )
+    wait = next(each.wait for each in recorded.waits if each.demand == told.job.waits_as)
+    assert wait == told.truth.state.class_waits[told.job.waits_as], "none has told another since"
+    assert wait is not None
+    assert wait.reason.name == told.said["reason"]["name"]
+    own = [event for event in told.truth.events if getattr(event, "job_id", None) == told.job_id]
+    came_us, began_us = own[0].at_us, told.own[-1].at_us if told.own else own[0].at_us
+    assert recorded.at_us <= began_us
+    assert what == ("it came" if recorded.at_us <= came_us else "this wait began")
+
+
 def not_looked_at(told: Told) -> None:
     last = told.truth.events[-1]
     assert isinstance(last, JobSubmitted), "it came at this very instant, and no plan has been"
@@ -183,6 +202,8 @@ SENTENCES: dict[str, Callable[..., None]] = {
     rf"(?:no waiting job is ahead of it|behind (.+?)(?: and others)?); it has {USED}": ranks,
     rf"ahead in the queue: {JOBS} for {GPUS}, {WORK}": in_queue,
     rf"ahead on GPUs: {JOBS} on {GPUS}, {WORK}": on_gpus,
+    r"that is what all that ask for the same wait for since (\S+), before (.+): "
+    "no round since then could have changed it": as_equals,
     "no round has looked at it yet": not_looked_at,
     r"\d+ finished at (\S+), after (.+): (.+) waiting, (.+) on servers": finished,
 }
