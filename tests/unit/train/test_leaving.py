@@ -65,6 +65,7 @@ def test_folder_that_save_leaves_empty_is_no_checkpoint(tmp_path: Path) -> None:
 def test_rank_that_leaves_writing_to_the_first_one_is_not_refused(tmp_path: Path) -> None:
     second = Checkpoints(tmp_path, attempt=1, rank=1, world=2)
     second.write(1, {}, lambda _: None)
+    assert [path.name for path in sorted(tmp_path.rglob("*.json"))] == ["rank-1.json"]
 
 
 def test_folder_that_orbax_has_not_finished_is_no_checkpoint(tmp_path: Path) -> None:
