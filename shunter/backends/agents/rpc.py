@@ -42,7 +42,8 @@ A = TypeVar("A", bound=Answer)
 OnNews = Callable[[tuple[Known, ...]], None]
 READ_BYTES = 1 << 16
 NOISE_BYTES_MAX = 1 << 20
-LINE_BYTES_MOST = 1 << 24
+LINE_BYTES_MOST = 8 << 20
+"""More than an agent has to say: 1 MiB of notes, and of each attempt 32 KiB of samples at most."""
 
 
 class ClockOffset:

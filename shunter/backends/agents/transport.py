@@ -7,7 +7,7 @@ raise by itself: what was begun over it ends without an exit status.
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol, TypeVar
 
@@ -24,15 +24,19 @@ __all__ = [
     "AgentProcess",
     "Link",
     "Server",
+    "TooMuchSaidError",
     "Transport",
     "UnreachedError",
     "hinted",
     "is_too_old",
+    "read_all",
     "run_verb",
 ]
 
 T = TypeVar("T")
 READ_BYTES = 1 << 18
+ANSWER_BYTES_MOST = 4 << 20
+"""Of a verb that runs in a process of its own: an eighth of a second to parse."""
 NO_DEVICE = ""
 """Stands for a unit of CPU among the names of GPUs."""
 
@@ -42,6 +46,10 @@ class UnreachedError(BackendError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=True)
+
+
+class TooMuchSaidError(Exception):
+    """A program prints more than is held of it."""
 
 
 class Server(Protocol):
@@ -152,10 +160,9 @@ async def run_verb(
 
     Raises:
         UnreachedError: there is none; without an exit status nothing is known of what was done.
-        BackendError: it could not be done.
+        BackendError: it could not be done, or its answer has more than ANSWER_BYTES_MOST bytes.
     """
     nonce, verb = secrets.token_hex(8), words[0]
-    said = []
     try:
         with anyio.fail_after(limit_s):
             process = await link.begin(*words, nonce)
@@ -164,23 +171,42 @@ async def run_verb(
                     with suppress(BrokenPipeError):  # one that ended unread says itself why
                         await process.write(json.dumps(told).encode())
                 await process.end_input()
-                while piece := await process.read(READ_BYTES):
-                    said.append(piece)
+                said = await read_all(process.read, ANSWER_BYTES_MOST)
                 status, complaint = await process.status(), await process.complaint()
             finally:
                 await process.aclose()
+    except TooMuchSaidError as error:
+        raise BackendError(f"host {name}: the answer to {verb!r} {error}", retryable=True) from None
     except (OSError, TimeoutError) as error:
         raise UnreachedError(f"host {name} did not answer {verb!r}: {error!r}") from error
     if status is None:
         raise UnreachedError(f"the connection to host {name} was lost")
-    answer = b"".join(said).rpartition(f"\n{nonce} ".encode())[2]
-    if status or not answer or nonce.encode() not in b"".join(said):
+    _, mark, answer = said.rpartition(f"\n{nonce} ".encode())
+    if status or not mark or not answer:
         words_said = hinted(complaint.decode("utf-8", "replace"))
         raise BackendError(f"host {name}: {verb} failed: {words_said}", retryable=True)
     try:
         return shape(parsed(answer))
     except WrongMessageError as error:
         raise BackendError(f"host {name}: no answer to {verb!r}: {error}") from None
+
+
+async def read_all(read: Callable[[int], Awaitable[bytes]], most: int) -> bytes:
+    """Return all that a program prints.
+
+    Args:
+        read: returns the next bytes, at most so many; nothing at the end.
+        most: how many bytes are held.
+    Raises:
+        TooMuchSaidError: there are more.
+    """
+    pieces, size = [], 0
+    while piece := await read(READ_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise TooMuchSaidError(f"has more than {most:,} bytes")
+    return b"".join(pieces)
 
 
 def hinted(said: str) -> str:
@@ -193,4 +219,6 @@ def hinted(said: str) -> str:
 
 def is_too_old(said: str) -> bool:
     """Say whether that is what a Python before 3.8 says of the agent."""
+    if "null bytes" in said:  # a file of the agent that is damaged, which any Python says
+        return False
     return any(mark in said for mark in ("SyntaxError", "Unknown option: -I"))

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from shunter.backends.agents.transport import UnreachedError, hinted, is_too_old
+from shunter.backends.agents.transport import (
+    TooMuchSaidError,
+    UnreachedError,
+    hinted,
+    is_too_old,
+)
 from shunter.backends.agents.zip_application import digest, installer, zip_application
 from shunter.backends.ssh.connecting import quoted, ran_on
 from shunter.backends.ssh.settings import SshHost
@@ -26,6 +31,11 @@ NOT_FOUND = 127
 """What all shells exit with where there is no such program."""
 
 SAID_BYTES = 200
+SAID_BYTES_MOST = 1 << 20
+
+READS_OURS = (
+    "let what its shell runs at login read where there is a terminal only (~/.bashrc, ~/.cshrc)"
+)
 
 BEGIN = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
 
@@ -45,11 +55,16 @@ async def installed(ssh: "SSHClientConnection", host: SshHost, limit_s: float) -
     command = quoted([host.python, "-I", "-S", "-c", BEGIN, *words])
     try:
         with anyio.fail_after(limit_s):
-            status, out, err = await ran_on(ssh, command, program + content)
+            status, out, err = await ran_on(ssh, command, program + content, SAID_BYTES_MOST)
     except TimeoutError as error:
         raise UnreachedError(
             f"host {host.name} lets us in, but {host.python} did not answer within {limit_s:g} s: "
             f"what its shell runs at login may be slow or wait for input; {_in_the_way(host)}"
+        ) from error
+    except TooMuchSaidError as error:
+        raise UnreachedError(
+            f"host {host.name} does not take the agent, since more than "
+            f"{SAID_BYTES_MOST >> 20} MiB were printed before it: {_in_the_way(host)}"
         ) from error
     except (asyncssh.Error, OSError) as error:
         raise UnreachedError(f"host {host.name} does not take the agent: {error!r}") from error
@@ -62,6 +77,11 @@ async def installed(ssh: "SSHClientConnection", host: SshHost, limit_s: float) -
             f"host {host.name} is not used, since others could have their programs run there as "
             f"who logs in ({found['unsafe']}): set [backend.ssh] base to a folder that only root "
             "or who logs in may write to, as all above it, such as /var/lib/shunter"
+        )
+    if "cut" in found:
+        raise UnreachedError(
+            f"host {host.name} has {found['cut']} of the agent's {len(content)} bytes, or others: "
+            f"{READS_OURS}"
         )
     if "error" in found:
         raise UnreachedError(
@@ -82,8 +102,7 @@ def _why_no_answer(host: SshHost, status: int | None, out: bytes, err: bytes) ->
     if "null bytes" in said:
         return (
             f"host {host.name} does not take the agent, since what its shell runs at login reads "
-            "the input that is ours: let it read where there is a terminal only (~/.bashrc, "
-            "~/.cshrc)"
+            f"the input that is ours: {READS_OURS}"
         )
     if is_too_old(said):
         return f"{words}; expected Python 3.8 or later, {where}"

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from shunter.backends.agents.transport import UnreachedError
+from shunter.backends.agents.transport import UnreachedError, read_all
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 
 if TYPE_CHECKING:
-    from asyncssh import SSHClientConnection
+    from asyncssh import SSHClientConnection, SSHReader
 
 __all__ = ["connected", "quoted", "ran_on", "told_as_lost", "worded"]
 
@@ -71,22 +71,31 @@ def quoted(words: Iterable[str]) -> str:
 
 
 async def ran_on(
-    ssh: "SSHClientConnection", command: str, content: bytes | None
+    ssh: "SSHClientConnection", command: str, content: bytes | None, most: int
 ) -> tuple[int | None, bytes, bytes]:
     """Run a command to its end; return its status, output and complaints.
 
     One that ends before it has read its input is no lost connection: it says itself why.
+
+    Raises:
+        TooMuchSaidError: output or complaints have more than `most` bytes.
     """
+    said: dict[str, bytes] = {}
+
+    async def read(name: str, stream: "SSHReader[bytes]") -> None:
+        said[name] = await read_all(stream.read, most)
+
     process = await ssh.create_process(command, encoding=None)
     try:
         if content is not None:
             with suppress(BrokenPipeError):
                 process.stdin.write(content)
                 process.stdin.write_eof()
-        out, err = await process.communicate()
+        await asyncio.gather(read("out", process.stdout), read("err", process.stderr))
+        await process.wait_closed()
     finally:
         process.close()
-    return process.exit_status, out, err
+    return process.exit_status, said["out"], said["err"]
 
 
 @contextmanager

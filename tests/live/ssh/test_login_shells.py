@@ -173,6 +173,14 @@ async def test_shell_that_reads_at_login_is_not_an_old_python(lab: Bench) -> Non
     assert "terminal only" in mend
 
 
+@pytest.mark.parametrize("line", ["yes y", "yes y >&2"])
+async def test_shell_that_prints_without_end_is_not_read_without_end(lab: Bench, line: str) -> None:
+    started(lab, Account(BASH, ((".bashrc", f"{line}\n"),)))
+    what, mend = await why_not(lab, lab.host("n0"))
+    assert "more than 1 MiB were printed before it" in what
+    assert "~/.bashrc" in mend
+
+
 async def test_home_that_cannot_be_written_to_asks_for_another_base(lab: Bench) -> None:
     started(lab, Account(BASH, home="/proc"))
     what, mend = await why_not(lab, replace(lab.host("n0"), base="~/.shunter"))

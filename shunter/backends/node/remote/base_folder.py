@@ -7,9 +7,10 @@ byte is written, by a program that comes over stdin and is itself no file there:
 
     python3 -I -S -c 'exec SIZE BYTES OF STDIN' SIZE install BASE DIGEST NONCE < PROGRAM CONTENT
 
-`install` answers {"path"}, {"unsafe": why} or {"error": why}. This module is that program
-(see agents/zip_application.py), so it imports nothing of ours. Only the standard library of Python
-3.8 or later.
+`install` answers {"path"}, {"unsafe": why}, {"cut": bytes that came} or {"error": why}. A content of
+another digest is written nowhere: who sent it was killed halfway, or a shell read of it, and what
+lies there may be whole. This module is that program (see agents/zip_application.py), so it imports
+nothing of ours. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.
@@ -24,6 +25,7 @@ import pwd
 import stat
 import sys
 import time
+from hashlib import sha256
 
 LINKS_MAX = 40
 
@@ -34,8 +36,11 @@ def install(base: str, digest: str, nonce: str) -> None:
     base = os.path.abspath(os.path.expanduser(base))
     try:
         cause = unsafe(base) or _made(base)
+        found: dict[str, str | int]
         if cause:
             found = {"unsafe": cause}
+        elif not sha256(content).hexdigest().startswith(digest):
+            found = {"cut": len(content)}
         else:
             path = f"{base}/shunter-{digest}.pyz"
             if not _is_ours(path, content):

@@ -177,6 +177,10 @@ class Gone:
 
     def __init__(self) -> None:
         self.stdin, self.exit_status = self, 127
+        self.stdout, self.stderr = asyncio.StreamReader(), asyncio.StreamReader()
+        self.stderr.feed_data(b"sh: 1: python-of-nowhere: not found")
+        self.stdout.feed_eof()
+        self.stderr.feed_eof()
 
     async def create_process(self, command: str, encoding: None) -> "Gone":
         return self
@@ -184,8 +188,8 @@ class Gone:
     def write(self, data: bytes) -> None:
         raise BrokenPipeError("Channel not open for sending")
 
-    async def communicate(self) -> tuple[bytes, bytes]:
-        return b"", b"sh: 1: python-of-nowhere: not found"
+    async def wait_closed(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -193,6 +197,6 @@ class Gone:
 
 async def test_command_that_ends_unread_says_itself_why() -> None:
     gone: Any = Gone()
-    status, out, err = await ran_on(gone, "python-of-nowhere", b"a program")
+    status, out, err = await ran_on(gone, "python-of-nowhere", b"a program", most=100)
     assert (status, out) == (127, b"")
     assert b"not found" in err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.agents.zip_application import installer
+from shunter.backends.agents.zip_application import digest, installer
 from shunter.backends.node.remote.base_folder import unsafe
 from tests.unit.backends.agents.test_zip_application import old_python
 
@@ -78,11 +78,14 @@ def test_links_are_followed_as_the_kernel_does_and_must_be_ours(place: Path) -> 
     assert unsafe(str(place / "ours/base")) == f"{place}/real belongs to user {STRANGER}"
 
 
-def installed(base: Path, content: bytes) -> str:
-    """Run the installer as a host does; return what it answers."""
+CONTENT = b"content"
+
+
+def installed(base: Path, content: bytes = CONTENT) -> str:
+    """Run the installer of `CONTENT` as a host does that gets this of it; return the answer."""
     program = installer()
     begin = "import sys;exec(sys.stdin.buffer.read(int(sys.argv[1])))"
-    words = ["-I", "-S", "-c", begin, str(len(program)), "install", str(base), "D", "N"]
+    words = ["-I", "-S", "-c", begin, str(len(program)), "install", str(base), digest(CONTENT), "N"]
     ran = subprocess.run(
         [old_python() or sys.executable, *words],
         input=program + content,
@@ -95,19 +98,31 @@ def installed(base: Path, content: bytes) -> str:
 
 def test_file_is_put_there_whole_and_again_if_it_is_another(place: Path) -> None:
     base = place / "not/made/yet"
-    path = base / "shunter-D.pyz"
-    assert f'"path": "{path}"' in installed(base, b"content")
+    path = base / f"shunter-{digest(CONTENT)}.pyz"
+    assert f'"path": "{path}"' in installed(base)
     for strange in (b"CONTENT", b"", b"longer content"):
         path.write_bytes(strange)
-        assert f'"path": "{path}"' in installed(base, b"content")
-        assert path.read_bytes() == b"content"
+        assert f'"path": "{path}"' in installed(base)
+        assert path.read_bytes() == CONTENT
     path.chmod(0o666)
     inode = path.stat().st_ino
-    installed(base, b"content")
+    installed(base)
     assert path.stat().st_ino != inode
-    assert [each.name for each in sorted(base.iterdir())] == ["shunter-D.pyz"]
+    assert sorted(base.iterdir()) == [path]
     modes = [each.stat().st_mode & 0o7777 for each in (path, base, base.parent, base.parent.parent)]
     assert modes == [0o600, 0o711, 0o711, 0o711]
+
+
+def test_file_stays_whole_when_who_sends_another_is_killed_halfway(place: Path) -> None:
+    """What a daemon has sent when it dies may be read after the next daemon's is there."""
+    path = place / f"shunter-{digest(CONTENT)}.pyz"
+    installed(place)
+    for came in (CONTENT[:3], b""):
+        assert f'"cut": {len(came)}' in installed(place, came)
+        assert path.read_bytes() == CONTENT
+    path.unlink()
+    assert '"cut": 3' in installed(place, CONTENT[:3])
+    assert sorted(place.iterdir()) == []
 
 
 @ROOT_ONLY
@@ -115,5 +130,5 @@ def test_nothing_is_written_to_a_folder_that_is_not_safe(place: Path) -> None:
     base = place / "base"
     base.mkdir()
     shutil.chown(base, STRANGER)
-    assert '"unsafe"' in installed(base, b"content")
+    assert '"unsafe"' in installed(base)
     assert sorted(base.iterdir()) == []
