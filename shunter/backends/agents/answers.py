@@ -123,7 +123,7 @@ class StartAnswer(Answer, frozen=True, kw_only=True):
 
 
 class Fenced(Answer, frozen=True, kw_only=True):
-    """What is known of the attempts that were fenced."""
+    """What is known of the attempt that was fenced last, if there is a trace of it."""
 
     fenced: ManyKnown
 

@@ -177,7 +177,7 @@ class Switch(Question[SwitchAnswer], frozen=True, kw_only=True, tag="switch"):
 class Inventory(
     Question[InventoryAnswer], frozen=True, kw_only=True, omit_defaults=True, tag="inventory"
 ):
-    """Tell all attempts of a job; or some, and all that run; or all there are."""
+    """Tell the newest attempts of a job; or some, and all that run; or all there are."""
 
     job: str | None = None
     wanted: tuple[tuple[str, int], ...] | None = None

@@ -7,10 +7,10 @@ byte is written, by a program that comes over stdin and is itself no file there:
 
     python3 -I -S -c 'exec SIZE BYTES OF STDIN' SIZE install BASE DIGEST NONCE < PROGRAM CONTENT
 
-`install` answers {"path"}, {"unsafe": why}, {"cut": bytes that came} or {"error": why}. A content of
-another digest is written nowhere: who sent it was killed halfway, or a shell read of it, and what
-lies there may be whole. This module is that program (see agents/zip_application.py), so it imports
-nothing of ours. Only the standard library of Python 3.8 or later.
+`install` answers {"path"}, {"unsafe": why}, {"cut": bytes that came} or {"error": why}. A content
+of another digest is written nowhere: who sent it was killed halfway, or a shell read of it, and
+what lies there may be whole. This module is that program (see agents/zip_application.py), so it
+imports nothing of ours. Only the standard library of Python 3.8 or later.
 """
 
 # Paths are strings, as in supervisor.py.

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
 IDLE_S = 10.0
 SWEEP_S = 0.05
 READ_BYTES_MAX = 1 << 18
+TOLD_OF_JOB = 4096  # half of the longest line there may be
 OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 
 
@@ -256,7 +257,7 @@ class Session:
         )
 
     def fence(self, question: Question) -> Answer:
-        """Let no attempt up to this one start any more, and end those that have."""
+        """Let no attempt up to this one start any more, end those that have, and tell of this."""
         job, last = question["job"], question["attempt"]
         raise_fence(self.root, job, last)
         known = []
@@ -264,7 +265,8 @@ class Session:
             folder = folder_of(self.root, job, attempt)
             if is_held(f"{folder}/lock"):
                 self.unanswered.send(folder, {"do": "fence", "term": self.term})
-            known.append(self.reports.known(job, attempt))
+            if attempt == last:  # a job may have had thousands
+                known.append(self.reports.known(job, attempt))
         return {"fenced": known}
 
     def set_aside(self, question: Question) -> Answer:
@@ -289,12 +291,12 @@ class Session:
         return self._held().change(job, attempt, shares, self.reports.ports)
 
     def inventory(self, question: Question) -> Answer:
-        """Return every attempt of one job, or some and all that run, or all there are."""
+        """Return the newest attempts of one job, or some and all that run, or all there are."""
         job, wanted = question.get("job"), question.get("wanted")
         if job is not None:
             found: list[Found] = [
                 {"job": job, "attempt": number, **probe(folder_of(self.root, job, number))}
-                for number in numbers_in(f"{self.root}/jobs/{job}")
+                for number in numbers_in(f"{self.root}/jobs/{job}")[-TOLD_OF_JOB:]
             ]
         elif wanted is not None:
             found = running(self.root, [(name, attempt) for name, attempt in wanted])

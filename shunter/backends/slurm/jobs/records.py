@@ -22,7 +22,7 @@ from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.processes.attempt_watch import UNREAD
 from shunter.backends.node.records import count_in, create_private, folder_of, get, own_folder, put
 from shunter.backends.node.remote.reports import Reports
-from shunter.backends.node.remote.session import OUTPUT, READ_BYTES_MAX
+from shunter.backends.node.remote.session import OUTPUT, READ_BYTES_MAX, TOLD_OF_JOB
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import Key
@@ -195,10 +195,11 @@ class JobRecords:
         return found
 
     def inventory(self, question: Question) -> Answer:
-        """Return the attempts of one job, or some and all that may run, or all."""
+        """Return the newest attempts of one job, or some and all that may run, or all."""
         job, wanted, queue = question.get("job"), question.get("wanted"), self._queue()
         if job is not None:
-            keys = {(job, number) for number in numbers_in(f"{self.root}/jobs/{job}")}
+            newest = numbers_in(f"{self.root}/jobs/{job}")[-TOLD_OF_JOB:]
+            keys = {(job, number) for number in newest}
         elif wanted is not None and queue is not None:
             alive = {key for key in queue.jobs if queue.alive(key)}
             keys = {(name, attempt) for name, attempt in wanted} | alive

@@ -212,7 +212,7 @@ class JobSession:
         for known in fenced:
             if known["state"] not in OVER:
                 self._end((job, known["attempt"]), has_begun=known["state"] != "absent")
-        return {"fenced": fenced}
+        return {"fenced": [known for known in fenced if known["attempt"] == last]}
 
     async def set_aside(self, question: Question) -> Answer:
         """End an attempt of which nothing is told; say whether it is over."""

@@ -16,6 +16,7 @@ from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.attempts import pids_of
 from shunter.backends.node.heartbeat import uptime_ns
 from shunter.backends.node.records import processes
+from shunter.backends.node.remote.session import TOLD_OF_JOB
 from tests.faults.supervised import wait_for
 from tests.unit.backends.agents.test_zip_application import PYTHONS
 
@@ -267,6 +268,18 @@ def test_samples_of_a_job_are_told(agent: Agent) -> None:
     agent.ask(messages.Fence(job="j1", attempt=1))
 
 
+def test_job_of_thousands_of_attempts_is_told_of_in_a_line_that_is_taken(agent: Agent) -> None:
+    """Its newest attempts, and when it is fenced the one that is meant: all are ended with it."""
+    folder = Path(started(agent, "j3").folder).parent
+    for number in range(2, TOLD_OF_JOB + 9):
+        (folder / str(number)).mkdir()
+    found = agent.ask(messages.Inventory(job="j3")).attempts
+    assert [each.attempt for each in found] == list(range(9, TOLD_OF_JOB + 9))
+    (known,) = agent.ask(messages.Fence(job="j3", attempt=TOLD_OF_JOB + 8)).fenced
+    assert known.attempt == TOLD_OF_JOB + 8
+    assert ended(agent, "j3").attempt == 1
+
+
 def test_look_at_some_uses_up_no_sample(agent: Agent) -> None:
     """Goal: what is told once goes to who takes it: the look at all of them."""
     known = started(agent, "j0")
@@ -282,8 +295,7 @@ def test_look_at_some_uses_up_no_sample(agent: Agent) -> None:
 
 def test_job_is_fenced_and_set_aside(agent: Agent) -> None:
     started(agent, "j1")
-    (known,) = agent.ask(messages.Fence(job="j1", attempt=2)).fenced
-    assert (known.job, known.attempt) == ("j1", 1)
+    assert agent.ask(messages.Fence(job="j1", attempt=2)).fenced == ()
     over = ended(agent, "j1")
     assert over.status is not None
     assert over.status.why == "fence"
