@@ -26,6 +26,7 @@ BOOT = (
     "from shunter.app.policy_process.child import main; main()"
 )
 END_S = 5.0
+REPLY_BYTES_MOST = 64 << 20
 
 
 def started(theirs: socket.socket) -> subprocess.Popen[bytes]:
@@ -73,10 +74,19 @@ class Replies:
         self._socket.close()
 
     def _whole(self) -> bytes | None:
-        """Take a whole reply out of what has been received."""
+        """Take a whole reply out of what has been received.
+
+        Raises:
+            PlanError: it has more bytes than are held of one.
+        """
         if len(self._received) < HEADER.size:
             return None
         size = HEADER.size + int(HEADER.unpack_from(self._received)[0])
+        if size > REPLY_BYTES_MOST:
+            raise PlanError(
+                f"its process says {size:,} bytes at once, at most {REPLY_BYTES_MOST >> 20} MiB are "
+                "taken: a plan or the policy's memory is far too large"
+            )
         if len(self._received) < size:
             return None
         body = bytes(self._received[HEADER.size : size])

@@ -1,8 +1,13 @@
-"""A time limit is told by the key that sets it, and what is added to it for a start."""
+"""The limits of a policy's process: of time, told by the key that sets it, and of what it says."""
+
+import socket
 
 import pytest
 
 from shunter.app.live.policy.asked import START, START_S, AskedPolicy
+from shunter.app.live.policy.process import REPLY_BYTES_MOST, Replies
+from shunter.app.policy_process.messages import HEADER
+from shunter.errors import PlanError
 from shunter.events.facts.run import SchedulerStarted
 from tests.factories import policy
 
@@ -20,3 +25,14 @@ def test_what_a_start_may_take_more_is_told_apart_from_the_key(
         assert asked.limit_in_words == "policy.time_limit, 90 s, and 60 s more to start"
     finally:
         asked.close()
+
+
+@pytest.mark.asyncio
+async def test_reply_beyond_all_measure_is_refused_before_it_is_received() -> None:
+    ours, theirs = socket.socketpair()
+    replies = Replies(ours)
+    with theirs:
+        theirs.sendall(HEADER.pack(REPLY_BYTES_MOST))
+        with pytest.raises(PlanError, match="at most 64 MiB are taken"):
+            await replies.reply()
+    replies.close()
