@@ -80,7 +80,7 @@ class Job:
     `checkpoints` is where they lie, the newest first; None: anywhere, or in a folder of all
     servers. The first `out_of_reach` of them were on servers that are lost when its last attempt
     was launched. `split` is how many GPUs each rank had (there is one on each server) when its
-    checkpoints were saved; empty: any number will do.
+    checkpoints were saved; empty: any number will do. `stays_on` has one too large to copy.
     `counts_from_us` is the instant from which guards and turns count what its attempt has run, if
     not `since_us`. `left_for` is why its last attempt left, for which it waits until a round says.
     `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
@@ -150,6 +150,7 @@ class Job:
     off_turn_gpu_us: int = 0
     left_for: Wait | None = None
     failed_on: tuple[Share, ...] = ()
+    stays_on: NodeName | None = None
 
     def service_us(self, now_us: int) -> int:
         """Return attained service in GPU-microseconds (Tiresias, NSDI 2019: GPUs x time)."""

@@ -11,9 +11,11 @@ from shunter.core.intake.inputs import (
     AttemptExited,
     CancelJob,
     ChangePriority,
+    DrainNode,
     Input,
     ReleaseJob,
     ResizeJob,
+    RestoreNode,
     SubmitJob,
     SuspendJob,
 )
@@ -96,10 +98,27 @@ def eventful() -> Recorded:
     _arrays(script)
     _limits_and_waits(script)
     _servers(script)
+    _stays_where_it_saved(script)
     _found_elsewhere(script)
     _resized(script)
     script.idle()
     return Recorded(script.events, rebuilt(script.policy, script.core.rules))
+
+
+def _stays_where_it_saved(script: Script) -> None:
+    """A job's checkpoint is too large to be copied: it waits for room where that is."""
+    large = script.submit("large")
+    script.start(large)
+    node = script.core.state.jobs[large].held.shares[0].node
+    script.step(SuspendJob(0, large, "ana"))
+    script.step(JobSuspended(0, large, 1), GpusReleased(0, large, 1))
+    script.step(DrainNode(0, node), ReleaseJob(0, large, "ana"))
+    why = LaunchFailed(0, large, 2, "too large", checkpoint_on=(node,), checkpoint_stays=True)
+    script.step(why)
+    script.step(ReleaseJob(0, large, "ana"))
+    script.step(RestoreNode(0, node))
+    script.start(large)
+    script.exit(large, 0)
 
 
 def _ends(script: Script) -> None:

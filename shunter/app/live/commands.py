@@ -15,7 +15,7 @@ from shunter.app.live.requests import Caller, Receipt, Submission, no_such_job, 
 from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
 from shunter.app.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.core.cluster import Health
-from shunter.core.fold.checkpoints import awaited, waits_for_checkpoint
+from shunter.core.fold.checkpoints import awaited, given_up, waits_for_checkpoint
 from shunter.core.intake.accepted_types import AcceptedTypes
 from shunter.core.intake.admission import Admission
 from shunter.core.intake.arrays import has_no_turn
@@ -174,7 +174,7 @@ class Commands:
                 f"job {job_id} waits for its turn: {job.spec.at_once} tasks of array "
                 f"{job.spec.array} may run at once"
             )
-        if waits_for_checkpoint(job):
+        if waits_for_checkpoint(job) and job.stays_on is None:
             silent = ", ".join(awaited(job, self._state.cluster))
             raise RefusedError(
                 f"job {job_id} waits for {silent}, where its checkpoint lies, to answer or to be "
@@ -183,9 +183,9 @@ class Commands:
         return lambda at_us: ReleaseJob(at_us, job_id, by.user)
 
     def discard_checkpoint(self, job_id: JobId, by: Caller) -> Stamped:
-        """Return the order to give up what a job saved on servers that do not answer."""
+        """Return the order to give up what a job saved on servers for which it waits."""
         job = self._own_job(job_id, by)
-        if job.since_us is not None or not awaited(job, self._state.cluster):
+        if given_up(job, self._state.cluster) is None:
             raise RefusedError(
                 f"job {job_id} is {job.phase} and waits for no server that has its checkpoint: "
                 "nothing is to discard"

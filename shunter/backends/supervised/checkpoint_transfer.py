@@ -25,6 +25,7 @@ from shunter.backends.agents.transport import (
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.remote.checkpoint_transfer import COMMIT
 from shunter.backends.node.remote.entry_lists import (
+    TOO_MUCH,
     listings,
     pieces,
     rows_of,
@@ -49,7 +50,7 @@ from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName, UserName
 
-__all__ = ["CheckpointTransfer"]
+__all__ = ["CheckpointStaysError", "CheckpointTransfer"]
 
 T = TypeVar("T")
 FEW_ENTRIES = 10_000
@@ -370,5 +371,10 @@ def _looks_same(there: ListedEntry, entry: ListedEntry) -> bool:
     return there[1:5] == entry[1:5]  # kind, mode, mtime_ns, size
 
 
+class CheckpointStaysError(BackendError):
+    """A checkpoint is more than is copied: the job goes on where that lies, or without it."""
+
+
 def _not_copied(job_id: JobId, why: str) -> BackendError:
-    return failed(f"the checkpoint of job {job_id} cannot be copied to another host: {why}")
+    cause = f"the checkpoint of job {job_id} cannot be copied to another host: {why}"
+    return CheckpointStaysError(cause, retryable=True) if TOO_MUCH in why else failed(cause)

@@ -10,7 +10,7 @@ is placed as it was when it began.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from shunter.core.cluster import Cluster, Health
+from shunter.core.cluster import Cluster, Health, Server
 from shunter.core.performance.learnt_tolerance import MeasuredPlacement, bounded
 from shunter.core.progress import Place
 from shunter.core.state import Job, State
@@ -21,7 +21,7 @@ from shunter.events.facts.execution import (
     CheckpointSaved,
 )
 from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import CHECKPOINT
+from shunter.events.values.causes import CHECKPOINT, STAYS
 from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import IN_SERVER, Demand, JobSpec
 from shunter.events.values.reasons import Reason, Wait
@@ -53,17 +53,49 @@ def awaited(job: Job, cluster: Cluster) -> tuple[NodeName, ...]:
 
 
 def waits_for_checkpoint(job: Job) -> bool:
-    """Say whether a job is held because a server with its checkpoint does not answer.
+    """Say whether a job is held because of where its checkpoint is.
 
     To the policies it is one on hold, which the scheduler puts there and takes from there itself.
-    It goes on once the server answers or is lost, or once its owner gives the checkpoint up.
+    A server with it may not answer: the job goes on once that answers or is lost, or once its owner
+    gives the checkpoint up. Or it is too large to be copied: the job goes on once its server has
+    room, so that nobody has to make room for a launch that fails.
     """
-    return job.is_on_hold and job.held_by == CHECKPOINT
+    return job.is_on_hold and job.held_by in (CHECKPOINT, STAYS)
 
 
 def checkpoint_wait(job: Job, cluster: Cluster) -> Wait:
     """Return why such a job waits: for which servers."""
+    if job.held_by == STAYS:
+        return Wait(Reason.checkpoint_stays, detail=job.stays_on or "")
     return Wait(Reason.checkpoint_unreachable, detail=",".join(awaited(job, cluster)))
+
+
+def hold_wanted(job: Job, cluster: Cluster) -> str:
+    """Return who holds a job because of where its checkpoint is; nobody: it may go on."""
+    if awaited(job, cluster):
+        return CHECKPOINT
+    home = home_of(job, cluster)
+    return STAYS if home is not None and not _has_room(job, home) else ""
+
+
+def home_of(job: Job, cluster: Cluster) -> Server | None:
+    """Return the only server on which a job can go on from where it saved; None: any may do."""
+    home = None if job.stays_on is None else cluster.servers.get(job.stays_on)
+    return None if home is None or _is_gone(home.name, cluster) else home
+
+
+def given_up(job: Job, cluster: Cluster) -> Place | None:
+    """Return the checkpoint that a job waits for, which its owner may give up; None: for none."""
+    if job.since_us is not None or not (awaited(job, cluster) or home_of(job, cluster)):
+        return None
+    return next(iter((job.checkpoints or ())[out_of_reach(job, cluster) :]), None)
+
+
+def _has_room(job: Job, home: Server) -> bool:
+    """Say whether a server takes jobs, and has free what one needs."""
+    needed = job.demand.resources
+    is_beside = needed.fit_beside(home.beside_free)
+    return home.is_up and is_beside and needed.gpus <= home.offered.bit_count()
 
 
 def within_reach(job: Job) -> tuple[tuple[NodeName, ...], ...] | None:
@@ -129,6 +161,7 @@ def discarded(state: State, job: Job, event: CheckpointDiscarded) -> None:
             "and there was none"
         )
     job.checkpoints = (*before[:at], *before[at + 1 :])
+    job.stays_on = None
     job.out_of_reach -= at < job.out_of_reach
     settle_demand(state, job)
 

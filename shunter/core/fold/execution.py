@@ -77,6 +77,8 @@ def launch_failed(state: State, event: LaunchFailed) -> FoldResult:
         job.launches_failed += 1
     if event.waited:
         job.since_us = event.at_us
+    if event.checkpoint_stays and len(event.checkpoint_on) == 1:
+        (job.stays_on,) = event.checkpoint_on
     return fall_back(state, job, event.at_us)
 
 
@@ -99,6 +101,7 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
         raise IllegalEventError(f"attempt {event.attempt} of job {event.job_id} started twice")
     job.launches_failed = job.notes = 0
     job.notes_on = ()
+    job.stays_on = None
     if event.waited:
         job.since_us, job.attempt_since_us = began_us, None
     start_work(job, began_us, 0.0 if job.awaits_turn else event.speed)

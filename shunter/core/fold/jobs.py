@@ -29,7 +29,7 @@ from shunter.events.facts.jobs import (
     outcome_of,
 )
 from shunter.events.kinds import Event
-from shunter.events.values.causes import BACKING_OFF, TIMEOUT
+from shunter.events.values.causes import BACKING_OFF, STAYS, TIMEOUT
 from shunter.events.values.ids import JobId
 
 _FINISHED = Outcome.finished  # members are slow to look up
@@ -68,10 +68,12 @@ def job_held(state: State, event: JobHeld) -> None:
 
 
 def job_released(state: State, event: JobReleased) -> None:
-    """Let a held job start again."""
+    """Let a held job start again; one that somebody else releases, wherever there is room."""
     job = job_of(state, event.job_id, "JobReleased")
     if not job.is_on_hold:
         raise IllegalEventError(f"job {event.job_id} was released but not held")
+    if job.held_by == STAYS != event.by:
+        job.stays_on = None
     job.is_on_hold = False
     job.held_by = ""
     job.back_at_us = None

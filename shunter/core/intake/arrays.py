@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from shunter.core.state import Job
 from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
 from shunter.events.facts.jobs import JOB_ENDS, JobHeld
-from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
+from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT, STAYS
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason, Wait
@@ -92,5 +92,5 @@ class Arrays:
 
 
 def _is_under_way(job: Job) -> bool:
-    is_held = job.is_on_hold and job.held_by not in (BACKING_OFF, CHECKPOINT)
+    is_held = job.is_on_hold and job.held_by not in (BACKING_OFF, CHECKPOINT, STAYS)
     return not is_held or job.since_us is not None or bool(job.allocation.shares)

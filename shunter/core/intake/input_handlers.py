@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from shunter.core.cluster import Health
 from shunter.core.effects import Continue, Effect, SetAside, ShareTurns, Stop, Weigh
 from shunter.core.fold.attempt_transitions import job_of
-from shunter.core.fold.checkpoints import awaited, out_of_reach
+from shunter.core.fold.checkpoints import given_up
 from shunter.core.fold.sharing.gang_turns import can_begin, can_end
 from shunter.core.intake.inputs import (
     AttemptExited,
@@ -233,8 +233,7 @@ def set_attempt_aside(core: Core, order: SetAttemptAside) -> None:
 def discard_checkpoint(core: Core, order: DiscardCheckpoint) -> None:
     """Let a job wait no more for the servers that do not answer."""
     job, cluster = core.state.jobs.get(order.job_id), core.state.cluster
-    while job is not None and job.since_us is None and awaited(job, cluster):
-        found = (job.checkpoints or ())[out_of_reach(job, cluster)]
+    while job is not None and (found := given_up(job, cluster)) is not None:
         core.emit(
             CheckpointDiscarded(
                 order.at_us, job.job_id, found.attempt, found.nodes, found.step, GIVEN_UP, order.by

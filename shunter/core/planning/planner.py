@@ -11,7 +11,7 @@ from typing import Any
 from shunter.core.interfaces import Policy
 from shunter.core.performance.correction import TableCheck
 from shunter.core.planning.approver import Check, approve, no_such_job
-from shunter.core.planning.elsewhere import elsewhere
+from shunter.core.planning.elsewhere import at_home, elsewhere
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.plan import Change, Plan, Rehome, Reshape, Resize
@@ -140,6 +140,8 @@ class Planner:
         number, plan = self.plan(now_us)
         if self.rules.retries_elsewhere:
             plan = elsewhere(plan, state)
+        if self.rules.checkpoints_stay and plan.changes:
+            plan = at_home(plan, state)
         skipped = number - state.round_number - 1
         facts: list[Event] = [
             RoundPlanned(

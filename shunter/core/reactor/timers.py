@@ -3,14 +3,15 @@
 All of it can be read from the state; what stands here is an index of that, so that a step need not
 look at every job. At the end of a step comes what is due, in this order. A job whose time limit is
 over is asked to end; one that backed off comes back; tasks of arrays have their turn; and jobs are
-held whose checkpoints do not answer, and released once they do.
+held whose checkpoints do not answer or stay where there is no room, and released once they may go
+on.
 """
 
 from collections import deque
 from heapq import heappop, heappush
 
 from shunter.core.backoff import Returns
-from shunter.core.fold.checkpoints import awaited, waits_for_checkpoint
+from shunter.core.fold.checkpoints import hold_wanted, waits_for_checkpoint
 from shunter.core.intake.arrays import TURNING, Arrays
 from shunter.core.planning.planner import RoundRules
 from shunter.core.proposals.repeats import Repeats
@@ -26,7 +27,7 @@ from shunter.events.facts.gangs import GangRejected
 from shunter.events.facts.jobs import JobHeld, JobReleased, TimeLimitReached
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
-from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT
+from shunter.events.values.causes import ARRAY, BACKING_OFF
 from shunter.events.values.ids import JobId
 
 __all__ = ["Due", "Timers"]
@@ -58,6 +59,7 @@ class Timers:
     __slots__ = (
         "_checkpoints",
         "_checkpoints_changed",
+        "_is_bound",
         "_limits",
         "_state",
         "_stay",
@@ -76,7 +78,8 @@ class Timers:
         self._limits: list[tuple[int, int, JobId, int]] = []
         self._turns: deque[JobId] = deque()
         self._turns_changed = True
-        self._checkpoints: deque[tuple[Job, bool]] = deque()
+        self._checkpoints: deque[JobHeld | JobReleased] = deque()
+        self._is_bound = any(state.jobs[each].stays_on is not None for each in state.resumable)
         self._checkpoints_changed = False
         self.returns = Returns()
         self.arrays = Arrays()
@@ -110,7 +113,7 @@ class Timers:
         """Note a fact after which turns or checkpoints may be other ones."""
         if kind in TURNING:
             self._turns_changed = True
-        if kind in _CHANGING:
+        if kind in _CHANGING or self._is_bound:  # room on one server may come with any
             self._checkpoints_changed = True
 
     def next_us(self) -> int | None:
@@ -165,18 +168,19 @@ class Timers:
         """Take out the next job that is to wait for its checkpoint, or need not any more."""
         if self._checkpoints_changed:
             self._checkpoints_changed = False
-            self._checkpoints = deque(self._checkpoint_waits())
-        if not self._checkpoints:
-            return None
-        job, waits = self._checkpoints.popleft()
-        make = JobHeld if waits else JobReleased
-        return make(now_us, job.job_id, CHECKPOINT)
+            self._checkpoints = deque(self._checkpoint_waits(now_us))
+        return self._checkpoints.popleft() if self._checkpoints else None
 
-    def _checkpoint_waits(self) -> list[tuple[Job, bool]]:
-        """Return the jobs that are to be held (True) or released (False)."""
-        state, found = self._state, []
-        for job in [state.jobs[job_id] for job_id in state.resumable]:
-            waits = self._stay and bool(awaited(job, state.cluster))
-            if (waits and job.is_eligible) or (not waits and waits_for_checkpoint(job)):
-                found.append((job, waits))
+    def _checkpoint_waits(self, now_us: int) -> list[JobHeld | JobReleased]:
+        """Return which jobs are to be held, and which to be released."""
+        state, found = self._state, list[JobHeld | JobReleased]()
+        jobs = [state.jobs[job_id] for job_id in state.resumable]
+        self._is_bound = any(job.stays_on is not None for job in jobs)
+        for job in jobs:
+            by = hold_wanted(job, state.cluster) if self._stay else ""
+            is_held = waits_for_checkpoint(job)
+            if is_held and job.held_by != by:
+                found.append(JobReleased(now_us, job.job_id, job.held_by))
+            if by and (job.is_eligible or (is_held and job.held_by != by)):
+                found.append(JobHeld(now_us, job.job_id, by))
         return found

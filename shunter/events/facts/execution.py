@@ -22,6 +22,7 @@ class LaunchFailed:
     `checkpoint_on` names the servers its checkpoint could not be brought from or to. Such a failure
     is not the job's own, and does not count among those of which it fails. `waited`: up to now it
     was in the queue of who starts jobs instead of this scheduler, and that is no service.
+    `checkpoint_stays`: what it saved is more than is copied, so it goes on there or without it.
     """
 
     at_us: int
@@ -31,6 +32,7 @@ class LaunchFailed:
     retryable: bool = True
     checkpoint_on: tuple[NodeName, ...] = ()
     waited: bool = False
+    checkpoint_stays: bool = False
 
 
 @event

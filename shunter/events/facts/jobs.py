@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from shunter.events.values.causes import ARRAY, BACKING_OFF, BY_POLICY, CHECKPOINT
+from shunter.events.values.causes import ARRAY, BACKING_OFF, BY_POLICY, CHECKPOINT, STAYS
 from shunter.events.values.fact import event
 from shunter.events.values.fact_class import COMMANDED, DECIDED, DERIVED, FactClass, KindClass
 from shunter.events.values.ids import JobId
@@ -214,7 +214,9 @@ JobEvent: TypeAlias = (
     | JobCancelled
 )
 
-_HOLDERS: dict[str | Because, FactClass] = dict.fromkeys((BACKING_OFF, ARRAY, CHECKPOINT), DERIVED)
+_HOLDERS: dict[str | Because, FactClass] = dict.fromkeys(
+    (BACKING_OFF, ARRAY, CHECKPOINT, STAYS), DERIVED
+)
 
 CLASSES: Mapping[type, KindClass] = {
     JobSubmitted: KindClass(COMMANDED),

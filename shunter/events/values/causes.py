@@ -14,6 +14,9 @@ ARRAY = "array"
 CHECKPOINT = "checkpoint"
 """Who holds a job whose checkpoint is out of reach for now."""
 
+STAYS = "checkpoint_stays"
+"""Who holds a job whose checkpoint is too large to be copied, until its server has room."""
+
 LOST, GIVEN_UP = "lost", "given_up"
 """Why a checkpoint was discarded: a server of it is lost or gone, or its owner did not wait."""
 

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     gpus_taken = "gpus_taken"
     awaiting_proposal = "awaiting_proposal"
     proposal_rejected = "proposal_rejected"
+    checkpoint_stays = "checkpoint_stays"
 
 
 @value

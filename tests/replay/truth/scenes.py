@@ -124,6 +124,21 @@ def _unreachable() -> Recorded:
     return _recorded(script)
 
 
+def _stays() -> Recorded:
+    """The server with a checkpoint that is too large to be copied is drained."""
+    script, saver = Script(), job_id("saver")
+    script.submit("saver", 4)
+    script.start(saver)
+    node = script.core.state.jobs[saver].held.shares[0].node
+    script.step(SuspendJob(0, saver, "ana"))
+    script.step(JobSuspended(0, saver, 1), GpusReleased(0, saver, 1))
+    script.step(DrainNode(0, node), ReleaseJob(0, saver, "ana"))
+    cause = f"the checkpoint of job saver cannot be copied to another host: host {node}: too large"
+    script.step(LaunchFailed(0, saver, 2, cause, checkpoint_on=(node,), checkpoint_stays=True))
+    script.timer()
+    return _recorded(script)
+
+
 def _split() -> Recorded:
     """A job ran on two GPUs of one server, which is drained; elsewhere one is free on each."""
     script, splits = Script(), job_id("splits")
@@ -195,6 +210,7 @@ SCENES: Mapping[str, Scene] = {
     "awaiting_proposal": Scene(_awaits, "j0"),
     "backing_off": Scene(_backs_off, "refused"),
     "backing_off, held by it": Scene(_world("fifo", FULL, HoldJob(10, J1, BACKING_OFF)), "j1", 50),
+    "checkpoint_stays": Scene(_stays, "saver"),
     "checkpoint_unreachable": Scene(_unreachable, "saver"),
     "dependency": Scene(_world("fifo", AFTER), "j1", 50),
     "displaced": Scene(_displaced, "late"),

@@ -29,6 +29,7 @@ CLAUSES = {
     "gpus_taken": "others hold too many of the GPUs",
     "backing_off": "its last attempt failed, was lost or left by itself; it is tried again",
     "checkpoint_unreachable": "its checkpoint lies on a server that does not answer",
+    "checkpoint_stays": "its checkpoint is too large to be copied, and its server has no room",
     "split_kept": "free GPUs are not split over servers as its checkpoints are",
     "displaced": "others have what it was to start on; the next round decides",
     "awaiting_proposal": "the order lets it start; no place was proposed for it yet",

@@ -64,6 +64,7 @@ _NOT_OF_GPUS = (
     Reason.dependency,
     Reason.backing_off,
     Reason.checkpoint_unreachable,
+    Reason.checkpoint_stays,
     Reason.array_limit,
     Reason.displaced,
 )

@@ -125,6 +125,19 @@ def _go_on_without(found: Explanation, evidence: Wait) -> list[str]:
     return [f"the server answers again or is lost for good, or {given_up}"]
 
 
+def _room_at_home(found: Explanation, evidence: Wait) -> list[str]:
+    """Return what lets a job go on whose checkpoint is too large to be copied."""
+    job_id = found.story.job_id
+    home = (found.job and found.job.stays_on) or "the server that has it"
+    return [
+        (
+            f"GPUs for it come free on {home}, or what it saved there is made smaller and then "
+            f"`shunter resume {job_id}` lets it be copied, or its owner gives the checkpoint up: "
+            f"`shunter discard-checkpoint {job_id}`"
+        )
+    ]
+
+
 def _split_fits(found: Explanation, evidence: Wait) -> list[str]:
     """Return what a job waits for that keeps its split over servers."""
     return [
@@ -167,6 +180,7 @@ _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.node_drained: _servers_back,
     Reason.gpus_taken: _others_leave,
     Reason.checkpoint_unreachable: _go_on_without,
+    Reason.checkpoint_stays: _room_at_home,
     Reason.split_kept: _split_fits,
     Reason.displaced: _next_round,
 }

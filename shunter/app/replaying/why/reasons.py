@@ -17,7 +17,7 @@ from shunter.app.replaying.why.present import NAMED
 from shunter.app.replaying.why.proposals import rejection_in_words
 from shunter.app.replaying.why.timeline import is_displacement
 from shunter.core.cluster import Cluster
-from shunter.core.fold.checkpoints import awaited, out_of_reach
+from shunter.core.fold.checkpoints import awaited, home_of, out_of_reach
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, JobSuspended, LaunchFailed
 from shunter.events.facts.jobs import JobHeld, JobRetried
@@ -211,6 +211,19 @@ def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
     )
 
 
+def _checkpoint_stays(found: Explanation, evidence: Wait) -> str:
+    """Return where a job's checkpoint is, why it stays there, and what is free there."""
+    failures = [own.event for own in found.story.own if isinstance(own.event, LaunchFailed)]
+    cause = failures[-1].cause if failures else "it is too large to be copied"
+    home = found.job and found.state and home_of(found.job, found.state.cluster)
+    if not home:
+        return cause
+    free = home.offered.bit_count() if home.is_up else 0
+    words = "is drained" if home.drained else f"has {gpus_in_words(free)} free"
+    needed = gpus_in_words(found.story.spec.gpus)
+    return f"{cause}; {home.name} {words}, and it needs {needed}"
+
+
 def _displaced(found: Explanation, evidence: Wait) -> str:
     """Return who has the GPUs that a job was to start on."""
     events = [own.event for own in found.story.own if is_displacement(own.event)]
@@ -267,6 +280,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.node_drained: _lost,
     Reason.gpus_taken: _taken,
     Reason.checkpoint_unreachable: _checkpoint_unreachable,
+    Reason.checkpoint_stays: _checkpoint_stays,
     Reason.split_kept: _split_kept,
     Reason.displaced: _displaced,
     Reason.awaiting_proposal: _proposed,

@@ -360,7 +360,7 @@ def _discarded(found: Explanation) -> list[str]:
     return [discarded_in_words(event) for event in events[-DISCARDED_NAMED:]]
 
 
-_LATER = (Reason.checkpoint_unreachable,)
+_LATER = (Reason.checkpoint_unreachable, Reason.checkpoint_stays)
 """Reasons that begin after a job has left its GPUs, whyever it did."""
 
 

@@ -40,7 +40,7 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD, RESIZED
+from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD, RESIZED, STAYS
 from shunter.events.values.reasons import Reason, Wait
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
@@ -49,6 +49,7 @@ _HOLDERS = {
     BACKING_OFF: Reason.backing_off,
     ARRAY: Reason.array_limit,
     CHECKPOINT: Reason.checkpoint_unreachable,
+    STAYS: Reason.checkpoint_stays,
 }
 _ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
 

@@ -297,7 +297,7 @@ async def test_folder_beyond_the_bound_fails_its_job_alone_and_keeps_the_checkpo
     assert [each.job_id for each in failed] == [large]
     assert "the paths in it have more than 16 MiB in all; it stays where it is" in failed[0].cause
     assert "backend.ssh.checkpoints" in failed[0].cause
-    assert failed[0].checkpoint_on == ("n0",)
+    assert (failed[0].checkpoint_on, failed[0].checkpoint_stays) == (("n0",), True)
     place = bench.farm["n0"].root / f"clusters/lab/jobs/{large}/checkpoints"
     assert [each.name for each in sorted(place.iterdir())] == [os.fsdecode(b"\xff" * 250)]
     assert not (bench.farm["n1"].root / f"clusters/lab/jobs/{large}/checkpoints").exists()

@@ -18,11 +18,13 @@ from shunter.core.intake.inputs import (
     SubmitJob,
     SuspendJob,
 )
+from shunter.core.reactor.timers import Timers
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable, QuotaChanged
+from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
@@ -34,7 +36,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.jobs import JobHeld, JobReleased
 from shunter.events.kinds import Event
-from shunter.events.values.causes import CHECKPOINT
+from shunter.events.values.causes import CHECKPOINT, STAYS
 from shunter.events.values.ids import NodeName, QueueName
 from shunter.events.values.reasons import Reason
 from tests.factories import World, job_id, job_spec, node_name, policy, servers
@@ -267,6 +269,127 @@ def test_launches_that_fail_for_the_checkpoint_never_fail_the_job() -> None:
         cluster.step()
     assert cluster.phase() is JobPhase.launching
     assert cluster.core.state.jobs[J0].launches_failed == 0
+
+
+def refused_elsewhere(*gpus: int, **fields: Any) -> Cluster:
+    """Return a cluster whose only job saved on n0, and was refused elsewhere for its size."""
+    cluster = saved_on_n0(*gpus, **fields)
+    cluster.step(DrainNode, node=N0)
+    cluster.step(ReleaseJob, job_id=J0)
+    cluster.step(
+        LaunchFailed,
+        job_id=J0,
+        attempt=cluster.core.state.jobs[J0].attempt,
+        cause="too large",
+        checkpoint_on=(N0,),
+        checkpoint_stays=True,
+    )
+    return cluster
+
+
+def comes_back(cluster: Cluster) -> list[Event]:
+    """Let the wait after a launch that failed be over."""
+    cluster.now_us = cluster.core.state.jobs[J0].back_at_us or cluster.now_us
+    return cluster.step()
+
+
+def test_checkpoint_that_stays_is_waited_for_without_another_try_elsewhere() -> None:
+    """Goal: nobody has to make room for a launch that is bound to fail."""
+    cluster = refused_elsewhere()
+    events = comes_back(cluster)
+    assert JobHeld(cluster.now_us, J0, STAYS) in events
+    assert of(events, AllocationChanged) == []
+    cluster.step(DrainNode, node=N1)  # whatever else happens
+    assert cluster.core.state.jobs[J0].held_by == STAYS
+    events = cluster.step(RestoreNode, node=N0)
+    assert JobReleased(cluster.now_us, J0, STAYS) in events
+    assert [share.node for share in cluster.resumes()[-1].allocation.shares] == [N0]
+    cluster.starts()
+    assert cluster.core.state.jobs[J0].stays_on is None
+
+
+def test_job_whose_checkpoint_stays_starts_where_it_lies_whatever_the_policy_would_choose() -> None:
+    cluster = Cluster(4, 2, 1)
+    cluster.submit(gpus=2)
+    cluster.submit(gpus=1, number=1)
+    cluster.starts()
+    (share,) = cluster.core.state.jobs[J0].held.shares
+    home = share.node
+    cluster.leaves()
+    cluster.step(DrainNode, node=home)
+    cluster.step(ReleaseJob, job_id=J0)
+    attempt = cluster.core.state.jobs[J0].attempt
+    cluster.step(
+        *(LaunchFailed,),
+        job_id=J0,
+        attempt=attempt,
+        cause="too large",
+        checkpoint_on=(home,),
+        checkpoint_stays=True,
+    )
+    cluster.step(RestoreNode, node=home)
+    comes_back(cluster)
+    assert [share.node for share in cluster.resumes()[-1].allocation.shares] == [home]
+
+
+def test_nobody_is_preempted_for_a_job_whose_checkpoint_stays() -> None:
+    """Goal: one launch at most costs others anything. Method: two with much attained service."""
+    cluster = Cluster(1, 1, name="las")
+    cluster.submit()
+    cluster.starts()
+    cluster.leaves()
+    for number in (1, 2):
+        cluster.submit(number=number)
+        cluster.starts(number)
+    cluster.now_us += 1_000_000 * SECOND_US
+    cluster.step(ReleaseJob, job_id=J0)
+    (left,) = [job for job in cluster.core.state.jobs.values() if job.phase is JobPhase.suspending]
+    cluster.step(JobSuspended, GpusReleased, job_id=left.job_id, attempt=left.attempt)
+    job = cluster.core.state.jobs[J0]
+    (share,) = job.held.shares
+    (home,) = {N0, N1} - {share.node}
+    cluster.step(
+        *(LaunchFailed,),
+        job_id=J0,
+        attempt=job.attempt,
+        cause="too large",
+        checkpoint_on=(home,),
+        checkpoint_stays=True,
+    )
+    cluster.step(AttemptStarted, job_id=left.job_id, attempt=left.attempt)
+    events = comes_back(cluster)
+    assert of(events, AllocationChanged) == []
+    assert JobHeld(cluster.now_us, J0, STAYS) in events
+
+
+def test_resume_lets_a_checkpoint_that_was_made_smaller_be_copied() -> None:
+    cluster = refused_elsewhere()
+    comes_back(cluster)
+    cluster.step(ReleaseJob, job_id=J0, by="ana")
+    assert cluster.phase() is JobPhase.launching
+    assert [share.node for share in cluster.resumes()[-1].allocation.shares] == [N1]
+
+
+def test_checkpoint_that_stays_is_given_up_or_lost_with_its_server() -> None:
+    cluster = refused_elsewhere()
+    comes_back(cluster)
+    events = cluster.step(DiscardCheckpoint, job_id=J0, by="ana")
+    assert [type(event) for event in events][:2] == [CheckpointDiscarded, JobReleased]
+    assert cluster.phase() is JobPhase.launching
+    assert cluster.resumes()[-1].checkpoints == ()
+    cluster = refused_elsewhere()
+    comes_back(cluster)
+    cluster.step(NodeLost, node=N0)
+    assert cluster.phase() is JobPhase.launching
+    assert cluster.resumes()[-1].checkpoints == ()
+
+
+def test_checkpoint_that_stays_is_remembered_over_a_snapshot() -> None:
+    cluster = refused_elsewhere()
+    comes_back(cluster)
+    state = decode_record(State, encode_record(cluster.core.state))
+    assert state.jobs[J0].stays_on == N0
+    assert Timers(state, cluster.core.rules).due(cluster.now_us) is None
 
 
 def test_task_that_waits_for_a_server_keeps_its_turn() -> None:
