@@ -6,7 +6,9 @@ from typing import Any
 
 import anyio
 
+from shunter.backends.agents.answers import ERROR_CHARACTERS
 from shunter.backends.agents.transport import AgentProcess, UnreachedError, hinted
+from shunter.backends.node.messages.shapes import cleaned
 from shunter.backends.node.remote.entry_lists import END, RECORD_BYTES_MAX, packed
 from shunter.errors import BackendError
 
@@ -156,10 +158,12 @@ def read_answer(node: str, line: bytes) -> Any:
     """
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise failed(f"host {node} said what is no answer") from error
+    if not isinstance(found, dict):
+        raise failed(f"host {node} said what is no answer")
     if "error" in found:
-        raise failed(f"host {node}: {found['error']}")
+        raise failed(f"host {node}: {cleaned(found['error'], ERROR_CHARACTERS)}")
     return found
 
 
