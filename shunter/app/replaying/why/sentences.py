@@ -350,7 +350,7 @@ def _dated(found: Explanation, now: Segment) -> list[str]:
     if present is not None and present.wait is not None:
         again = present.wait.reason
         same = "the same" if again is now.wait.reason else str(again)
-        words += f", and a plan on these would find {same}"
+        words += f", and if nothing else happens the next round finds {same}"
     return [words]
 
 
@@ -370,6 +370,6 @@ def _of_class(found: Explanation, told: Round) -> str:
     if told.seq < found.waits[-1].after.seq:
         came = "it came" if told.seq < found.story.own[0].seq else "this wait began"
     return (
-        f"that is what all that ask for the same wait for since {clock(told.at_us)}, "
-        f"before {came}: no round since then could have changed it"
+        f"jobs that ask for the same have waited for that since {clock(told.at_us)}, "
+        f"before {came}, and no round since then found another reason"
     )
