@@ -52,7 +52,7 @@ def unheld_by_log(
     """
     config = json.loads(terms[-1][1].config) if terms else {}
     backend = config.get("backend", {}) if isinstance(config, dict) else {}
-    if backend.get("kind") != "slurm" or (backend.get("slurm") or {}).get("mode") != "pilot":
+    if backend.get("kind") != "slurm":
         return frozenset()
     used = {share.node for job in state.jobs.values() for share in job.held.shares}
     servers = state.cluster.servers.values()
