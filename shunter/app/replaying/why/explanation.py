@@ -33,6 +33,7 @@ from shunter.app.replaying.why.timeline import (
     runs_and_waits,
     segments_of,
 )
+from shunter.app.replaying.why.waiting.losses import losses_before
 from shunter.core.cluster import Cluster
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import under_way
@@ -93,7 +94,8 @@ class Explanation:
     the story's. `measures` say what the scores of its policy count, by the event of the term.
     `ended` are blockers that have ended, with how they did, `came_us` since when the others are in
     their phases. `told_later` is what happened to its turns up to this point, and was seen later.
-    `unheld` are nodes that Slurm has not given, of which no answer is expected.
+    `unheld` are nodes that Slurm has not given, of which no answer is expected. `losses` say how
+    those had lost their GPUs for whom its last attempt was preempted.
     """
 
     url: str
@@ -117,6 +119,7 @@ class Explanation:
     sizing: Sizing | None = None
     told_later: Sequence[Event] = ()
     unheld: Collection[NodeName] = ()
+    losses: Sequence[str] = ()
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
@@ -332,6 +335,7 @@ async def explain(
         reader.url, asked_seq, policy, story, runs, waits, reasons, rules, problem
     )
     explanation.measures, explanation.sizing = measures_of_terms(story.terms, rebuild), sizing
+    explanation.losses = await losses_before(reader, runs)
     end = story.end
     if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
         explanation.cluster = (await state_at(reader, end.seq)).cluster

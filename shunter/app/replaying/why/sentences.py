@@ -92,7 +92,7 @@ def details(found: Explanation) -> list[str]:
     now = found.waits_now
     if now is None or found.phase == JobPhase.granted:
         return _placed(found) + _killed(found) + _discarded(found)
-    lines = [*_because(found, now), *_killed(found), *_discarded(found)]
+    lines = [*_because(found, now), *found.losses, *_killed(found), *_discarded(found)]
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
     lines += _dated(found, now)
@@ -253,6 +253,7 @@ def _placed(found: Explanation) -> list[str]:
         before = earlier[-1]
         where = _where(before.allocation)
         lines.append(f"attempt {before.attempt} on {where} was {how_ended(found, before)}")
+        lines += found.losses
     return lines
 
 

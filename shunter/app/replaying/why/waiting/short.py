@@ -36,7 +36,7 @@ def short_of(found: Explanation) -> dict[str, str] | None:
         said += f": {reason_in_words(found, evidence)}"
     return {
         "answer": said,
-        "waits_for": _waits_for(found, evidence),
+        "waits_for": "; ".join([_waits_for(found, evidence), *found.losses]),
         "to_do": _to_do(found, evidence),
     }
 
