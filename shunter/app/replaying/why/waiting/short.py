@@ -55,7 +55,7 @@ def _waits_for(found: Explanation, evidence: Wait) -> str:
         return words
     promised = promised_to(found)
     if promised is not None and present is not None:
-        return present.outlasts
+        return present.outlasts.removeprefix("it is not started before ")
     grants = next_grants(found, evidence)
     if grants and evidence.free >= evidence.needed:
         return f"{names_of([*grants])}, which the next plan starts before it"
@@ -166,6 +166,8 @@ def _to_do(found: Explanation, evidence: Wait) -> str:
         return "nothing: it starts by itself"
     if found.phase == JobPhase.granted:
         return "nothing: it starts as soon as they have left"
+    if promised_to(found) is not None:
+        return "wait, or submit it with a --time that ends before that"
     advise = _ADVICE.get(evidence.reason)
     if advise is not None and not (evidence.reason is Reason.node_lost and evidence.detail):
         return advise(found)
