@@ -111,12 +111,40 @@ def preempted(told: Told, at: str, used: str, queue: str, winners: str) -> None:
     assert set(re.findall(r"\d+", winners.partition(" and ")[0])) <= got
 
 
-def needs(told: Told, needed: str, free: str, behind: str | None) -> None:
+def needs(
+    told: Told,
+    needed: str,
+    free: str,
+    which: str | None,
+    names: str | None,
+    at: str | None,
+    behind: str | None,
+) -> None:
+    if which is not None and names is not None:
+        given = int(free) if which == "which" else int(which.removesuffix(" of them"))
+        jobs = [told.truth.jobs[JobId(each)] for each in re.findall(r"\b\d+(?! more)\b", names)]
+        assert all(job in told.truth.waiting() for job in jobs)
+        assert all(told.key(job) < told.key(told.job) for job in jobs)
+        assert given <= int(free)
+        assert " more" in names or given <= sum(job.spec.gpus for job in jobs)
+        plans = (event for event in told.events if isinstance(event, RoundPlanned))
+        assert at == clock(next(each.at_us for each in plans if each.at_us > told.now_us))
+    assert which is not None or int(free) < int(needed), "for what those are is not said"
     assert int(needed) == told.job.spec.gpus
     assert int(free) == told.truth.most_free()
     mine = told.key(told.job)
     others = [job.allocation.gpus for job in told.truth.holders() if told.key(job) > mine]
     assert int(behind or 0) == sum(others)
+
+
+def starts(told: Told, needed: str, free: str, behind: str | None, at: str) -> None:
+    """The plan named is the next, and it starts the job: the log says so."""
+    needs(told, needed, free, "which", None, None, behind)
+    got = [each for each in told.events if getattr(each, "job_id", None) == told.job_id]
+    grants = [
+        each for each in got if isinstance(each, AllocationChanged) and each.allocation.shares
+    ]
+    assert at == clock(next(each.at_us for each in grants if each.at_us >= told.now_us))
 
 
 def found(told: Told, reason: str, number: str, at: str, now: str) -> None:
@@ -195,15 +223,18 @@ SENTENCES: dict[str, Callable[..., None]] = {
     r"\d+ has waited for (.+): (\w+)": waited,
     rf"it was preempted at (\S+): outranked, because it had {USED}, for (.+)": preempted,
     rf"it needs {GPUS}, and (\d+) (?:is|are) free"
-    r"(?: and (\d+) with jobs that it may make leave)?; others rank before it": needs,
+    r"(?:, (which|\d+ of them) (?:is|are) given to (.+) by the plan at (\S+?),?)?"
+    r"(?: and (\d+) with jobs that it may preempt)?; others rank before it": needs,
+    rf"it needs {GPUS}, and (\d+) (?:is|are) free"
+    r"(?: and (\d+) with jobs that it may preempt)?; the plan at (\S+) starts it": starts,
     r"(\w+) is what round (\d+) found at (\S+); the numbers are of (\S+), "
-    r"and a plan on these would find (?:the same|\w+)": found,
+    r"and if nothing else happens the next round finds (?:the same|\w+)": found,
     r"it ranks ([\d,]+) of ([\d,]+) that wait, "
     rf"(?:no waiting job is ahead of it|behind (.+?)(?: and others)?); it has {USED}": ranks,
     rf"ahead in the queue: {JOBS} for {GPUS}, {WORK}": in_queue,
     rf"ahead on GPUs: {JOBS} on {GPUS}, {WORK}": on_gpus,
-    r"that is what all that ask for the same wait for since (\S+), before (.+): "
-    "no round since then could have changed it": as_equals,
+    r"jobs that ask for the same have waited for that since (\S+), before (.+), "
+    "and no round since then found another reason": as_equals,
     "no round has looked at it yet": not_looked_at,
     r"\d+ finished at (\S+), after (.+): (.+) waiting, (.+) on servers": finished,
 }

@@ -324,7 +324,7 @@ def check_a_decision_about_others_is_not_told_as_the_jobs(asked: Asked) -> None:
             assert isinstance(event, RoundPlanned)
             assert decision["is_older_than_job"] == (decision["seq"] < came)
             assert decision["is_older"] or not decision["is_older_than_job"]
-            told = any(line.startswith("that is what all") for line in said["details"])
+            told = any(line.startswith("jobs that ask for the same") for line in said["details"])
             assert told == decision["is_older"]
 
 

@@ -128,7 +128,9 @@ async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, obje
     try:
         found = await site.dry_run(submitted, DRY_RUN_S)
         if found is not None and found.wait is not None:
-            told = told_of_servers(found.wait, submitted.spec.demand(), site.state.cluster)
+            told = told_of_servers(
+                found.wait, submitted.spec.demand(), site.state.cluster, site.unheld
+            )
             found = msgspec.structs.replace(found, wait=told)
     except PlanError as error:
         words = f"; what the next plan does with it is not known: {error}"

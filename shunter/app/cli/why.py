@@ -39,6 +39,12 @@ class WhyOptions:
             metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 90m, or a date with offset."
         ),
     ] = None
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long", help="Of a wait, print all: the evidence, the decision and the whole life."
+        ),
+    ] = False
     history: Annotated[
         bool,
         typer.Option("--history", help="Print every wait with its reasons, and every attempt."),
@@ -105,6 +111,8 @@ def why(options: WhyOptions) -> None:
     elif options.history:
         output.print_line(f"{found['headline']}   (at {found['at']['time']})")
         _print_history(found)
+    elif found["short"] is not None and not options.long:
+        _print_short(found)
     else:
         _print(found)
 
@@ -164,6 +172,16 @@ def _print_inevitable(document: "Answer") -> None:
         output.print_line(f"assumed: {sentence}")
 
 
+def _print_short(document: "Answer") -> None:
+    """Print why a job waits in three lines, and what was tried if that was asked for."""
+    short = document["short"]
+    output.print_line(f"{short['answer']}   (at {document['at']['time']})")
+    _print_rows([("waits for", short["waits_for"]), ("to do", short["to_do"])])
+    if "counterfactuals" in document:
+        starts = [("starts if", line) for line in document["would_start_if"]]
+        _print_rows([*starts, *_counterfactual_rows(document)])
+
+
 def _print(document: "Answer") -> None:
     output.print_line(f"{document['headline']}   (at {document['at']['time']})")
     for line in document["details"]:
@@ -192,9 +210,11 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
     if document.get("launch_wait"):
         rows.append(("launch", document["launch_wait"]))
     silent = document.get("silent_servers", ())
-    rows += [("no answer", f"{each['node']}: {each['cause']}") for each in silent[:SERVERS_NAMED]]
+    for each in silent[:SERVERS_NAMED]:
+        label = "no answer" if each.get("is_held", True) else "not held"
+        rows.append((label, f"{each['node']}: {each['cause']}"))
     if len(silent) > SERVERS_NAMED:
-        rows.append(("no answer", f"and {len(silent) - SERVERS_NAMED} more: `shunter nodes`"))
+        rows.append(("", f"and {len(silent) - SERVERS_NAMED} more: `shunter nodes`"))
     if document.get("shares"):
         rows.append(("shares", document["shares"]["words"]))
     rows += [
@@ -218,15 +238,15 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
                 f"policy {document['policy']}{rule}"
             )
         if decision["of"] == "class" and decision["is_older"]:
-            # Nobody decided anything about this job then.
-            rows.append(("class reason", text))
+            # Nobody decided anything about this job then: its equals waited for that already.
+            rows.append(("found by", text))
         else:
             rows.append(("decision", text))
     rows += [("at least", line) for line in document["needs_at_least"]]
     rows += [("starts if", line) for line in document["would_start_if"]]
     rows += _counterfactual_rows(document)
-    tried = document.get("counterfactuals") or {}
-    rows += [("assumed", sentence) for sentence in tried.get("assumptions", ())]
+    if document["short"] is not None and document["became"] is None:
+        rows.append(("to do", document["short"]["to_do"]))
     became = document["became"]
     if became is not None:
         rows += [("later", line) for line in became["words"]]
@@ -240,6 +260,13 @@ def _rows(document: "Answer") -> list[tuple[str, str]]:
 
 
 def _counterfactual_rows(document: "Answer") -> list[tuple[str, str]]:
+    """Return what was tried, and what that takes for granted."""
+    tried = document.get("counterfactuals") or {}
+    assumed = [("assumed", sentence) for sentence in tried.get("assumptions", ())]
+    return [*_tried_rows(document), *assumed]
+
+
+def _tried_rows(document: "Answer") -> list[tuple[str, str]]:
     if "counterfactuals" not in document:
         return []
     tried = document["counterfactuals"]

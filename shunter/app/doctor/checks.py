@@ -10,9 +10,13 @@ from shunter.addresses import TcpAddress, UnixAddress, parse_address
 from shunter.app.api.access.tokens import read_tokens
 from shunter.app.doctor import machine
 from shunter.app.doctor.findings import Check, Finding, Looked
+from shunter.app.doctor.pilot_ends import KINDS, moved_by_pilots
 from shunter.app.hosts import checks as hosts
 from shunter.app.slurm import checks as slurm
 from shunter.errors import ShunterError, UnavailableError
+
+EVENTS_LOOKED_AT = 10_000
+"""So many of the last events of a running cluster: hours to days of it."""
 
 
 def sockets(looked: Looked) -> Iterator[Finding]:
@@ -49,6 +53,8 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
     try:
         with Client(str(address)) as client:
             found = client.daemon()
+            after = max(0, found["seq"] - EVENTS_LOOKED_AT)
+            read = client.events(after=after, kind=KINDS, limit=EVENTS_LOOKED_AT)["events"]
     except UnavailableError:
         what = f"{address} is left from a daemon that is gone"
         yield Finding("socket", "good", f"{what}; the next one takes its place")
@@ -66,6 +72,10 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
             "jobs run on, and none starts; the daemon's journal has the whole of it; cancel the "
             "job it names, or take another policy.name and restart the daemon",
         )
+    for cause, (left, moved) in moved_by_pilots(read).items():
+        whom = f"; for these {', '.join(moved)} had to leave elsewhere" if moved else ""
+        what = f"{cause}: {', '.join(left)} left it{whom}"
+        yield Finding("pilot", "poor" if moved else "good", what, "`shunter why JOB` says the rest")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -79,7 +79,7 @@ class Beside:
         counted = [
             words
             for is_so, words in (
-                (self.counts_behind, "jobs that it may make leave as gone"),
+                (self.counts_behind, "jobs that it may preempt as gone"),
                 (self.counts_above, "others at their shares"),
             )
             if is_so

@@ -1,6 +1,6 @@
 """Facts in words: the one place where allocations and decisions become text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from shunter.app.counting import counted
@@ -29,6 +29,7 @@ from shunter.events.facts.tolerance import ToleranceLearnt
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.causes import DISPLACED, GROWS, LOST, SHRINKS, STARTS_SMALLER
+from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Because, ClassWait
 from shunter.events.values.resources import Resources
@@ -189,10 +190,13 @@ def _room_in_words(because: Because) -> str:
     )
 
 
-def down_in_words(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
+def down_in_words(
+    cluster: Cluster, gpu_types: Sequence[str] = (), unheld: Collection[NodeName] = ()
+) -> str:
     """Return what is out of service and how: drained, lost, held by others.
 
-    `gpu_types` are those that count; none: all. Empty where everything is in service.
+    `gpu_types` are those that count; none: all. `unheld` are nodes that Slurm has not given, of
+    which no answer is expected. Empty where everything is in service.
     """
     parts: list[str] = []
     for server in cluster.servers.values():
@@ -201,7 +205,9 @@ def down_in_words(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
             continue
         if not server.is_up:
             is_drained = server.drained and server.health is Health.up
-            parts.append(f"{server.name} {_HEALTH['drained' if is_drained else server.health]}")
+            health = _HEALTH["drained" if is_drained else server.health]
+            is_unheld = server.name in unheld and not is_drained
+            parts.append(f"{server.name} {'is not held' if is_unheld else health}")
         else:
             parts += _unavailable(server)
     more = f" and {len(parts) - DOWN_NAMED} more" if len(parts) > DOWN_NAMED else ""

@@ -43,7 +43,7 @@ def test_a_waiting_job_is_told_its_place_and_the_work_ahead(served: Served) -> N
     }
     left = found["rank"]["running_ahead"]
     assert (left["jobs"], left["gpus"], left["unknown"], left["limited"]) == (1, 3, 0, 1)
-    assert "left at most, by the time limit" in served.run("why", waiting).stdout
+    assert "left at most, by the time limit" in served.run("why", waiting, "--long").stdout
     assert 3 * 3500 < left["left_gpu_s"] <= 3 * 3600
     assert (found["evidence"]["free"], found["evidence"]["missing"]) == (1, 3)
     assert found["needs_at_least"][0].startswith("3 more GPUs come free to it")

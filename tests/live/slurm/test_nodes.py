@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from shunter.app.api.metrics import Metrics
+from shunter.app.doctor.pilot_ends import KINDS, moved_by_pilots
 from shunter.app.live import Caller, Site
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.explanation import explain
+from shunter.app.runs.setup import rebuild
 from shunter.core.state import JobPhase
 from shunter.events.facts.cluster import (
     NodeAdded,
@@ -22,11 +26,13 @@ from shunter.events.facts.cluster import (
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
+    GpusReleased,
     JobSuspended,
     LaunchFailed,
 )
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts.jobs import JobSubmitted, Outcome
 from shunter.events.log import read_log
+from shunter.events.schema import to_object
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Level
@@ -145,7 +151,50 @@ async def test_node_that_nobody_needs_is_not_held_and_neither_lost_nor_unreachab
         await until(site, lambda: states()[held] == "drained", "it is drained")
         await site.tell(site.commands.cancel(one, NOBODY))
         await until(site, lambda: not site.state.jobs, "the end of the job")
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        numbered = [event async for event in reader.events()]
+        seq = 1 + next(n for n, each in enumerate(numbered) if isinstance(each, JobSubmitted))
+        at_us = numbered[seq].at_us
+        said = document(await explain(reader, one, seq + 1, at_us, rebuild))
+    whole = " ".join([said["headline"], *said["details"], *said["short"].values()])
+    assert "n1 is not held, n2 is not held" in whole
+    assert "does not answer" not in whole
     await assert_all_well(bench, Outcome.cancelled)
+
+
+async def test_who_is_preempted_for_the_job_of_a_cancelled_pilot_is_told_which_pilot_that_was(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = {"name": "las", "guards": {"min_runtime": 0}}
+    async with served(bench, monkeypatch, "n1", "n2", policy=policy) as site:
+        first = worker(bench, "first", 0.1, code=-1, gpus=4, priority=5)
+        first_id = await site.submit(first, NOBODY)
+        await until(site, lambda: job_of(site, first_id).phase is JobPhase.running, "the one runs")
+        moved = await site.submit(worker(bench, "moved", 0.1, code=-1, gpus=4), NOBODY)
+        await until(site, lambda: job_of(site, moved).phase is JobPhase.running, "both run")
+        node = job_of(site, first_id).held.shares[0].node
+        (number,) = bench.pilots()[node]
+        bench.slurm.command("scancel", str(number))
+        await until(site, lambda: job_of(site, moved).phase is JobPhase.waiting, "it waits")
+        for job in (moved, first_id):
+            await site.tell(site.commands.cancel(job, NOBODY))
+        await until(site, lambda: not site.state.jobs, "the end of both")
+    async with read_log(str(bench.folder / "log.db")) as reader:
+        events = [event async for event in reader.events()]
+        left = [isinstance(one, GpusReleased) and one.job_id == moved for one in events]
+        seq = 1 + left.index(True)
+        said = document(await explain(reader, moved, seq, events[seq - 1].at_us, rebuild))
+    pilot = f"the pilot on node {node} (Slurm job {number}) is about to end: "
+    lost = f"{first_id} had lost its own GPUs at "
+    assert [lost in said["short"]["waits_for"], pilot in said["short"]["waits_for"]] == [True] * 2
+    assert any(line.startswith(lost) and pilot in line for line in said["details"])
+    read = [each for each in events if type(each).__name__ in KINDS.split(",")]
+    told = moved_by_pilots({"at": each.at_us, **to_object(each)} for each in read)
+    ((cause, by_pilot),) = told.items()
+    assert cause.startswith(pilot)
+    assert "scancel" in cause
+    assert by_pilot == ([first_id], [moved])
+    await assert_all_well(bench, *[Outcome.cancelled] * 2)
 
 
 async def test_pilot_that_is_about_to_end_takes_no_job_that_waits(
@@ -174,7 +223,8 @@ async def test_pilot_that_is_about_to_end_takes_no_job_that_waits(
     assert drained < suspended < silent < restored < back
     told = events[drained]
     assert isinstance(told, NodeDrained)
-    assert told.by.startswith("slurm: the pilot on node n1 is about to end: Slurm has sent it")
+    pilot = f"the pilot on node n1 (Slurm job {number})"
+    assert told.by.startswith(f"slurm: {pilot} is about to end: Slurm has sent it")
     assert "its time limit of" in told.by
     left = events[suspended]
     assert isinstance(left, JobSuspended)

@@ -82,6 +82,8 @@ def _text(title: str, said: Mapping[str, Any]) -> str:
         rows.append(f"  decision: e{decision['seq']} of the {decision['of']}")
     rows += [f"  at least: {line}" for line in said["needs_at_least"]]
     rows += [f"  starts if: {line}" for line in said["would_start_if"]]
+    if said["short"] is not None:
+        rows += [f"  {name}: {said['short'][name]}" for name in ("waits_for", "to_do")]
     return "\n".join([*rows, ""])
 
 

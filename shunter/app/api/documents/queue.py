@@ -5,7 +5,7 @@ their model.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypedDict
@@ -19,7 +19,7 @@ from shunter.app.replaying.formatting import (
 from shunter.app.replaying.waits import job_state, most_free, told_apart, wait_of
 from shunter.core.cluster import Cluster
 from shunter.core.state import LAUNCHING, WAITING, Job, State
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
 
@@ -35,11 +35,13 @@ _OF_ALL = (Reason.dependency, Reason.waiting_for_release)
 class Present:
     """What a cluster at work says of now, beside its state.
 
-    `launch_wait` says what the launch of a job waits for; nothing: it does not.
+    `launch_wait` says what the launch of a job waits for; nothing: it does not. `unheld` are nodes
+    that Slurm has not given.
     """
 
     now_us: int
     launch_wait: Callable[[JobId], str]
+    unheld: Collection[NodeName] = ()
 
 
 NO_RANKS: Mapping[JobId, int] = MappingProxyType({})
@@ -118,14 +120,18 @@ class ReasonPart(TypedDict):
     detail: str
 
 
-def told_of_servers(wait: Wait, demand: Demand, cluster: Cluster) -> Wait:
+def told_of_servers(
+    wait: Wait, demand: Demand, cluster: Cluster, unheld: Collection[NodeName] = ()
+) -> Wait:
     """Return why a job waits, told with the servers that take no jobs.
 
     Where these are why, as they are drained, lost, or held by others, no job holds it back.
     """
     reason, types = told_apart(wait, demand.gpu_types, cluster), demand.gpu_types
     if reason in (Reason.node_lost, Reason.node_drained) and not wait.detail:
-        return replace(wait, reason=reason, blockers=(), detail=down_in_words(cluster, types))
+        return replace(
+            wait, reason=reason, blockers=(), detail=down_in_words(cluster, types, unheld)
+        )
     if reason is Reason.gpus_taken:
         return replace(wait, reason=reason, blockers=(), detail=held_by_others(cluster, types))
     if reason is Reason.cpu_or_memory_short and cluster.is_beside_taken:
@@ -139,9 +145,15 @@ class Evidence:
     Blockers are those that still hold GPUs, or wait before the job where it is known who does.
     """
 
-    def __init__(self, state: State, ranks: Mapping[JobId, int] = NO_RANKS) -> None:
+    def __init__(
+        self,
+        state: State,
+        ranks: Mapping[JobId, int] = NO_RANKS,
+        unheld: Collection[NodeName] = (),
+    ) -> None:
         self._state = state
         self._ranks = ranks
+        self._unheld = unheld
         self._parts: dict[tuple[Wait, Demand], ReasonPart] = {}
 
     def part(self, job: Job, wait: Wait) -> ReasonPart:
@@ -156,7 +168,7 @@ class Evidence:
     def _part(self, job: Job, wait: Wait) -> ReasonPart:
         jobs = self._state.jobs
         is_told = wait.reason is Reason.waiting_for_release  # of this state, with its evidence
-        told = told_of_servers(wait, job.demand, self._state.cluster)
+        told = told_of_servers(wait, job.demand, self._state.cluster, self._unheld)
         open_ones = [job_id for job_id in told.blockers if job_id in jobs]
         if wait.reason not in _OF_ALL:
             open_ones = [job_id for job_id in open_ones if jobs[job_id].allocation.shares]
@@ -209,7 +221,9 @@ def queue_document(
     """
     ordered = in_order(jobs, ranks)
     counts = Counter(job_state(job) for job in ordered)
-    evidence, turns = Evidence(state, ranks), TurnShares(state, instant_of(state, present))
+    unheld = () if present is None else present.unheld
+    evidence = Evidence(state, ranks, unheld)
+    turns = TurnShares(state, instant_of(state, present))
     return {
         "schema_version": 1,
         "seq": state.seq,

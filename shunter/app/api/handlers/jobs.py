@@ -24,8 +24,11 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 from shunter.events.values.ids import JobId
+from shunter.events.values.reasons import Reason
 
 ME = "me"
+SILENT_NAMED = 2
+_OF_SERVERS = (Reason.node_lost, Reason.checkpoint_unreachable)
 TOGETHER = 50
 """Jobs of an earlier daemon that are read from the log at a time."""
 
@@ -108,13 +111,13 @@ async def job(call: Call[JobQuery, NoBody]) -> Response:
 
 def _present(services: Services) -> Present:
     site = services.site
-    return Present(site.now_us(), site.launch_wait)
+    return Present(site.now_us(), site.launch_wait, site.unheld)
 
 
 async def _evidence(services: Services) -> Evidence:
     """Return what rows of the present state share."""
     ranks = {job_id: rank for rank, job_id in enumerate(await services.site.waiting_order(), 1)}
-    return Evidence(services.site.state, ranks)
+    return Evidence(services.site.state, ranks, services.site.unheld)
 
 
 async def why(call: Call[AtQuery, NoBody]) -> Response:
@@ -122,19 +125,26 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
     job_id, services = JobId(call.path["job_id"]), call.services
     known(services, job_id)
     origin = services.site.origin
+    unheld = services.site.unheld if call.query.at is None else None
 
     async def read(reader: LogReader) -> dict[str, Any]:
         now_us = services.site.now_us()
         seq, at_us = await place_of(reader, call.query.at, origin.isoformat(), now_us)
-        return why_document(await explain(reader, job_id, seq, at_us, rebuild_our_own))
+        found = await explain(reader, job_id, seq, at_us, rebuild_our_own)
+        found.unheld = found.unheld if unheld is None else unheld
+        return why_document(found)
 
     document = await services.past.read(read)
     del document["log"]
     job = services.site.state.jobs.get(job_id)
     is_now = call.query.at is None and job is not None and job.is_eligible
     silent = services.site.silent_servers if is_now else {}
-    document["silent_servers"] = [{"node": node, "cause": silent[node]} for node in sorted(silent)]
+    document["silent_servers"] = [
+        {"node": node, "cause": silent[node], "is_held": node not in (unheld or ())}
+        for node in sorted(silent)
+    ]
     document["launch_wait"] = services.site.launch_wait(job_id) if call.query.at is None else ""
+    _say_what_only_the_daemon_knows(document)
     for part in document["timeline"]:
         for each in (part, *part.get("reasons", ())):
             each["from"] = services.dated(each["from_us"])
@@ -142,6 +152,21 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
         if blocker.get("since_us") is not None:
             blocker["since"] = services.dated(blocker["since_us"])
     return json_answer({"schema_version": 1, **with_dates(document, services.dated)})
+
+
+def _say_what_only_the_daemon_knows(document: dict[str, Any]) -> None:
+    """Add silent servers and what a launch waits for to the short answer."""
+    short, silent, launch = (document[each] for each in ("short", "silent_servers", "launch_wait"))
+    if launch and short is None:  # it has GPUs, and somebody has yet to give them
+        to_do = f"wait, or take it back: `shunter cancel {document['job']['id']}`"
+        document["short"] = {
+            "answer": document["headline"],
+            "waits_for": launch,
+            "to_do": to_do,
+        }
+    elif short is not None and silent and document["reason"]["name"] in _OF_SERVERS:
+        said = "; ".join(each["cause"] for each in silent[:SILENT_NAMED])
+        short["waits_for"] += f" ({said})"
 
 
 def known(services: Services, job_id: JobId) -> None:

@@ -29,6 +29,7 @@ from shunter.app.replaying.why.sentences import (
     room_in_words,
 )
 from shunter.app.replaying.why.timeline import Run, Waiting
+from shunter.app.replaying.why.waiting.short import short_of
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobPriorityChanged
@@ -63,6 +64,7 @@ def document(found: Explanation) -> dict[str, Any]:
         "policy": found.policy,
         "phase": found.phase,
         "headline": headline(found),
+        "short": short_of(found),
         "details": details(found),
         "reason": _reason(found),
         "evidence": _evidence(found),

@@ -3,7 +3,7 @@
 An explanation holds numbers and ids only; `document` gives them names, `sentences` words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shunter.app.replaying.folding import state_at
@@ -23,7 +23,7 @@ from shunter.app.replaying.why.replan import Folded, Planned, fold_story, rules_
 from shunter.app.replaying.why.running.grants import last_grant, launches_of
 from shunter.app.replaying.why.running.phases import came_of, ended_of
 from shunter.app.replaying.why.scan_start import Round
-from shunter.app.replaying.why.servers_in_service import segments_told_apart
+from shunter.app.replaying.why.servers_in_service import segments_told_apart, unheld_by_log
 from shunter.app.replaying.why.timeline import (
     Run,
     Segment,
@@ -33,6 +33,7 @@ from shunter.app.replaying.why.timeline import (
     runs_and_waits,
     segments_of,
 )
+from shunter.app.replaying.why.waiting.losses import losses_before
 from shunter.core.cluster import Cluster
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import under_way
@@ -56,7 +57,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason, Wait
 
 _NOT_OF_GPUS = (
@@ -94,6 +95,8 @@ class Explanation:
     the story's. `measures` say what the scores of its policy count, by the event of the term.
     `ended` are blockers that have ended, with how they did, `came_us` since when the others are in
     their phases. `told_later` is what happened to its turns up to this point, and was seen later.
+    `unheld` are nodes that Slurm has not given, of which no answer is expected. `losses` say how
+    those had lost their GPUs for whom its last attempt was preempted.
     """
 
     url: str
@@ -116,6 +119,8 @@ class Explanation:
     came_us: Mapping[JobId, int] = field(default_factory=dict)
     sizing: Sizing | None = None
     told_later: Sequence[Event] = ()
+    unheld: Collection[NodeName] = ()
+    losses: Sequence[str] = ()
 
     def measures_at(self, seq: int) -> tuple[Measure, ...]:
         """Return what the scores counted that were recorded with an event."""
@@ -331,10 +336,12 @@ async def explain(
         reader.url, asked_seq, policy, story, runs, waits, reasons, rules, problem
     )
     explanation.measures, explanation.sizing = measures_of_terms(story.terms, rebuild), sizing
+    explanation.losses = await losses_before(reader, runs)
     end = story.end
     if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
         explanation.cluster = (await state_at(reader, end.seq)).cluster
     if folded is not None and not ended:
+        explanation.unheld = unheld_by_log(story.terms, folded.state)
         explanation.state, explanation.job = folded.state, job
         explanation.planned, explanation.present = folded.planned, folded.present
         if explanation.phase == JobPhase.waiting:

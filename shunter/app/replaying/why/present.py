@@ -12,6 +12,7 @@ from shunter.app.replaying.promises import outlasts, promise_basis
 from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.waits import most_free, told_apart
 from shunter.app.replaying.why.job_events import JobEvents
+from shunter.app.replaying.why.waiting.next_plan import NextPlan, next_plan_of
 from shunter.core.estimates import is_by_limit
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
@@ -19,7 +20,12 @@ from shunter.core.ranking.keys import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import WAITING, Job, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    RoundPlanned,
+    Trigger,
+    WaitReasonChanged,
+)
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
@@ -84,8 +90,9 @@ class Present:
 
     It needs GPUs, what goes `beside` them, and its queue's quota where there is one. `wait` is what
     planning says of the job's class, and `starts_us` when a plan starts the job if nothing else
-    happens: the next one, or the one after where that finds nothing to do. `promise_basis` says
-    what promises of GPUs count on, `outlasts` that one keeps it from GPUs that are free.
+    happens: the next one, or the one after where that finds nothing to do, which is `next_plan`.
+    `promise_basis` says what promises of GPUs count on, `outlasts` that one keeps it from GPUs
+    that are free.
     """
 
     seq: int
@@ -97,6 +104,7 @@ class Present:
     place: Place | None = None
     wait: Wait | None = None
     starts_us: int | None = None
+    next_plan: NextPlan | None = None
     pinned: tuple[tuple[JobId, int], ...] = ()
     starves_us: int | None = None
     promise_basis: str = ""
@@ -182,16 +190,18 @@ def _ask(present: Present, job: Job, term: Term) -> None:
         due_us = term.asked.wake_at(term.memory)
     term.stand_before(at_us)
     wake_us = None if rules.backend_rounds else term.asked.wake_at(term.memory)
-    facts = term.planner.decisions(at_us, Trigger.round)
+    facts, cluster = term.planner.decisions(at_us, Trigger.round), term.planner.state.cluster
     planned = next((fact for fact in facts if isinstance(fact, RoundPlanned)), None)
     if planned is not None:
         present.problem = f"the policy fails: {planned.fault}" if planned.fault else ""
         demand = demand_of(job, term)
         wait = next((each.wait for each in planned.waits if each.demand == demand), None)
+        own = (fact for fact in facts if isinstance(fact, WaitReasonChanged))
+        wait = next((fact.wait for fact in own if fact.job_id == job.job_id), wait)
         if wait is not None:
-            cluster = term.planner.state.cluster
             wait = replace(wait, reason=told_apart(wait, job.spec.gpu_types, cluster))
         present.wait = wait
+    present.next_plan = next_plan_of(at_us, facts, cluster)
     if rules.decentralised is not None:
         return  # what it proposes next depends on the view that it gets, and may be rejected
     is_idle = not any(isinstance(fact, AllocationChanged) for fact in facts)
@@ -199,6 +209,7 @@ def _ask(present: Present, job: Job, term: Term) -> None:
         at_us = rules.grid_at(wake_us)
         term.stand_before(at_us)
         facts = term.planner.decisions(at_us, Trigger.round)
+        present.next_plan = next_plan_of(at_us, facts, cluster)
     for fact in facts:
         if isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
             starts_us = at_us if due_us is None else max(at_us, due_us)

@@ -16,6 +16,7 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.present import NAMED
 from shunter.app.replaying.why.proposals import rejection_in_words
 from shunter.app.replaying.why.timeline import is_displacement
+from shunter.app.replaying.why.waiting.free_gpus import idle_elsewhere, use_of_free
 from shunter.core.cluster import Cluster
 from shunter.core.fold.checkpoints import awaited, home_of, out_of_reach
 from shunter.events.facts.decisions import AllocationChanged
@@ -34,18 +35,33 @@ def reason_in_words(found: Explanation, evidence: Wait) -> str:
     return str(evidence.reason) if words is None else words(found, evidence)
 
 
-def _room(found: Explanation, evidence: Wait) -> str:
-    """Return what a job needs, finds free, and may take from others."""
+def _room(found: Explanation, evidence: Wait, use: str = "") -> str:
+    """Return what a job needs, finds free and for whom, and may preempt."""
     is_ = "is" if evidence.free == 1 else "are"
     words = f"it needs {gpus_in_words(evidence.needed)}, and {evidence.free} {is_} free"
+    words += idle_elsewhere(found, evidence) + use
     behind = 0 if found.present is None else found.present.room(evidence.reason).behind
-    return f"{words} and {behind} with jobs that it may make leave" if behind else words
+    more = "," if use else ""
+    return f"{words}{more} and {behind} with jobs that it may preempt" if behind else words
+
+
+def _short(found: Explanation, evidence: Wait) -> str:
+    """Return the same, with for what free GPUs are that would be enough."""
+    words = _room(found, evidence, use_of_free(found, evidence))
+    starts_us = None if found.present is None else found.present.starts_us
+    return words if starts_us is None else f"{words}; the plan at {clock(starts_us)} starts it"
+
+
+def _short_since(found: Explanation, evidence: Wait, cause: str) -> str:
+    """Return the same with its cause, unless the next plan starts the job."""
+    starts = found.present is not None and found.present.starts_us is not None
+    return _short(found, evidence) + ("" if starts else f"; {cause}")
 
 
 def _no_capacity(found: Explanation, evidence: Wait) -> str:
-    words = _room(found, evidence)
+    words = _short(found, evidence)
     if evidence.detail == HEIGHT_MOST:
-        words += "; servers on which it may take turns have as many jobs as height_most lets them"
+        words += "; the servers on which it may take turns have as many jobs as height_most allows"
     return words
 
 
@@ -82,10 +98,19 @@ def _quota(found: Explanation, evidence: Wait) -> str:
     room = None if found.present is None else found.present.quota
     if room is not None and room.kept:
         used += f", {room.kept} are kept for {', '.join(room.kept_for[:NAMED])}, which may start"
-    return (
-        f"queue {name} has {gpus_in_words(evidence.free)} of its quota left, "
-        f"it needs {evidence.needed}{used}"
-    )
+    words = f"queue {name} has {gpus_in_words(evidence.free)} of its quota left, "
+    return f"{words}it needs {evidence.needed}{used}{_quota_now(found, evidence)}"
+
+
+def _quota_now(found: Explanation, evidence: Wait) -> str:
+    """Return what the next plan finds where the quota, by now, is enough."""
+    present = found.present
+    if present is None or present.next_plan is None or evidence.free < evidence.needed:
+        return ""
+    at = f"; that is enough by now, and the plan at {clock(present.next_plan.at_us)}"
+    if present.starts_us is not None:
+        return f"{at} starts it"
+    return f"{at} finds {present.wait.reason}" if present.wait else ""
 
 
 def _dependency(found: Explanation, evidence: Wait) -> str:
@@ -133,11 +158,9 @@ def _backing_off(found: Explanation, evidence: Wait) -> str:
 
 def _pinned(found: Explanation, evidence: Wait) -> str:
     if evidence.reason is Reason.guard_min_runtime:
-        return f"{_room(found, evidence)}; the minimum runtime keeps others where they are"
-    return (
-        f"{_room(found, evidence)}; others may not be made to leave: they never may, or were "
-        "preempted as often as they may"
-    )
+        return _short_since(found, evidence, "others may not be preempted yet (min_runtime)")
+    cause = "others may not be preempted: never, or not again so soon"
+    return _short_since(found, evidence, f"{cause} (max_preemptions_per_job_hour)")
 
 
 def _of_types(found: Explanation) -> str:
@@ -152,7 +175,7 @@ def _lost(found: Explanation, evidence: Wait) -> str:
     if found.state is None:
         return f"it needs {gpus_in_words(evidence.needed)}"
     cluster, types = found.state.cluster, found.story.spec.gpu_types
-    down = down_in_words(cluster, types) or "every server is in service"
+    down = down_in_words(cluster, types, found.unheld) or "every server is in service"
     one = " of one type" if len(cluster.pools) > 1 else ""
     up = _most_up(cluster, types)
     return f"it needs {gpus_in_words(evidence.needed)}, and {up}{one} are in service: {down}"
@@ -195,7 +218,7 @@ def _shared(found: Explanation, evidence: Wait) -> str:
     parts = evidence.detail.split(":")
     if len(parts) == 4 and parts[0] == "share":
         before = share_in_words(parts[1], float(parts[2]), float(parts[3]))
-    return f"{before}; {_room(found, evidence)}"
+    return f"{before}; {_short(found, evidence)}"
 
 
 def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
@@ -205,9 +228,10 @@ def _checkpoint_unreachable(found: Explanation, evidence: Wait) -> str:
         return "its newest checkpoint lies on a server that does not answer"
     place = (job.checkpoints or ())[out_of_reach(job, state.cluster)]
     step = "" if place.step is None else f", of step {place.step},"
+    silent = "is not held" if set(nodes) <= set(found.unheld) else "does not answer"
     return (
         f"its newest checkpoint{step} was saved by attempt {place.attempt} on "
-        f"{', '.join(place.nodes)}, and {', '.join(nodes)} does not answer"
+        f"{', '.join(place.nodes)}, and {', '.join(nodes)} {silent}"
     )
 
 
@@ -253,7 +277,9 @@ def _proposed(found: Explanation, evidence: Wait) -> str:
 
 _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.no_capacity: _no_capacity,
-    Reason.outranked: lambda found, evidence: f"{_room(found, evidence)}; others rank before it",
+    Reason.outranked: lambda found, evidence: _short_since(
+        found, evidence, "others rank before it"
+    ),
     Reason.fragmented: _fragmented,
     Reason.locality_not_met: lambda found, evidence: (
         f"{_room(found, evidence)}, but not {_nearness(found)}: {_pieces(found)}"

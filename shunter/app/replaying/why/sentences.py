@@ -92,7 +92,7 @@ def details(found: Explanation) -> list[str]:
     now = found.waits_now
     if now is None or found.phase == JobPhase.granted:
         return _placed(found) + _killed(found) + _discarded(found)
-    lines = [*_because(found, now), *_killed(found), *_discarded(found)]
+    lines = [*_because(found, now), *found.losses, *_killed(found), *_discarded(found)]
     if found.is_of_class and now.told is not None:
         lines.append(_of_class(found, now.told))
     lines += _dated(found, now)
@@ -253,6 +253,7 @@ def _placed(found: Explanation) -> list[str]:
         before = earlier[-1]
         where = _where(before.allocation)
         lines.append(f"attempt {before.attempt} on {where} was {how_ended(found, before)}")
+        lines += found.losses
     return lines
 
 
@@ -350,7 +351,7 @@ def _dated(found: Explanation, now: Segment) -> list[str]:
     if present is not None and present.wait is not None:
         again = present.wait.reason
         same = "the same" if again is now.wait.reason else str(again)
-        words += f", and a plan on these would find {same}"
+        words += f", and if nothing else happens the next round finds {same}"
     return [words]
 
 
@@ -370,6 +371,6 @@ def _of_class(found: Explanation, told: Round) -> str:
     if told.seq < found.waits[-1].after.seq:
         came = "it came" if told.seq < found.story.own[0].seq else "this wait began"
     return (
-        f"that is what all that ask for the same wait for since {clock(told.at_us)}, "
-        f"before {came}: no round since then could have changed it"
+        f"jobs that ask for the same have waited for that since {clock(told.at_us)}, "
+        f"before {came}, and no round since then found another reason"
     )

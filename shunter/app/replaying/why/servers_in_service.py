@@ -5,11 +5,13 @@ where all that are missing are drained, the wait is told as that. Where there wo
 but for those that others hold, it is told as that.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from shunter.app.replaying.waits import told_apart
 from shunter.app.replaying.why.timeline import Segment
+from shunter.core.cluster import Health
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.events.facts.cluster import (
@@ -24,9 +26,10 @@ from shunter.events.facts.cluster import (
     NodeRestored,
     NodeUnreachable,
 )
+from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.ids import GpuType
+from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.reasons import Reason
 
 _KINDS = frozenset(
@@ -37,6 +40,24 @@ _KINDS = frozenset(
         *(GpuQuarantined, GpuRestored, GpusTaken),
     )
 )
+
+
+def unheld_by_log(
+    terms: Sequence[tuple[int, SchedulerStarted | ConfigChanged]], state: State
+) -> frozenset[NodeName]:
+    """Return the nodes that Slurm has not given, by what a log says.
+
+    No answer is expected of them: in pilot mode nodes that nothing needs are given back, and are
+    silent from then on. One on which something of ours runs is held, and has to answer.
+    """
+    config = json.loads(terms[-1][1].config) if terms else {}
+    backend = config.get("backend", {}) if isinstance(config, dict) else {}
+    if backend.get("kind") != "slurm":
+        return frozenset()
+    used = {share.node for job in state.jobs.values() for share in job.held.shares}
+    servers = state.cluster.servers.values()
+    silent = (each.name for each in servers if each.health is Health.unreachable)
+    return frozenset(name for name in silent if name not in used)
 
 
 async def segments_told_apart(

@@ -198,7 +198,9 @@ class PilotFleet:
         known = self._known.get(name)
         if known is None:
             return
-        known.drain = known.drain or f"the pilot on node {known.node} is about to end: {why}"
+        job = "" if known.seen is None else f" (Slurm job {known.seen.id})"
+        whose = f"the pilot on node {known.node}{job}"
+        known.drain = known.drain or f"{whose} is about to end: {why}"
         if self._transports[known.node].pilot == name:
             self.drains.begin(known.node, known.drain)
 

@@ -128,9 +128,7 @@ def test_jobs_that_may_be_made_to_leave_count_as_gone() -> None:
     assert state.jobs[job_id(1)].allocation.shares
     gone = free_of(state, lambda job: () if job.job_id == "j0" else shares_of(job))
     assert beside["servers"] == [gone]
-    assert words.endswith(
-        "n0 has 9 CPUs beside 3 GPUs (counting jobs that it may make leave as gone)"
-    )
+    assert words.endswith("n0 has 9 CPUs beside 3 GPUs (counting jobs that it may preempt as gone)")
 
 
 def test_others_count_with_their_shares_for_a_job_without_gpus_too() -> None:

@@ -215,7 +215,7 @@ def test_reason_and_numbers_say_of_which_instant_each_is() -> None:
     assert (found["reason"]["as_of"]["us"], found["evidence"]["as_of"]["us"]) == (1, 20)
     assert found["details"][2] == (
         "no_capacity is what round 1 found at T+00:00:00.000001; the numbers are of "
-        "T+00:00:00.00002, and a plan on these would find the same"
+        "T+00:00:00.00002, and if nothing else happens the next round finds the same"
     )
 
 

@@ -236,7 +236,7 @@ def test_pilot_is_awaited_renewed_drained_and_given_back_in_time(tmp_path: Path)
 
 def test_connected_pilot_drains_before_it_is_told_to_suspend_or_given_back(tmp_path: Path) -> None:
     """Whoever plans knows of it when the pilot is told, or before."""
-    why = "the pilot on node n0 is about to end: "
+    why = "the pilot on node n0 (Slurm job 0) is about to end: "
     told = days(tmp_path, 2 * DAY_S, busy_s=(100.0, DAY_S - 200), connects=True)
     late = [(at_s, what) for at_s, what in told if what != "submit"]
     assert sorted(what for _, what in late[:2]) == [

@@ -1,0 +1,3 @@
+"""The short answer to why a job waits, and for whom free GPUs are."""
+
+__all__ = ()
