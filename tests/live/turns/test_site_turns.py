@@ -239,6 +239,7 @@ def _offset(site: Site) -> int:
 PACKING: dict[str, Any] = {"cluster": {"nodes": [{"name": "n0", "gpus": 1}]}, "policy": POLICY}
 
 
+@pytest.mark.rotating(among="trials of pairs")
 @pytest.mark.parametrize("gains", [True, False], ids=["gains", "loses"])
 async def test_a_pair_is_tried_live_and_kept_only_if_it_gains(tmp_path: Path, gains: bool) -> None:
     async with machine(tmp_path, **PACKING) as site:
