@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.marked import is_said_to_hold
 from tests.slices import THOROUGH, Rotation
+from tests.surroundings import LeftOut
 from tests.tracebacks import with_lines
 
 NAMED_LENGTH = 60
@@ -42,7 +43,8 @@ settings.load_profile(os.environ.get("SHUNTER_HYPOTHESIS", "repeat"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the cases of other slices be left out."""
+    """Leave out what cannot run here, and the cases of other slices."""
+    config.pluginmanager.register(LeftOut())
     config.pluginmanager.register(Rotation())
 
 
