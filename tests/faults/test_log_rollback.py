@@ -98,7 +98,7 @@ def give_to_all(dead: Path, folder: Path) -> None:
     """Copy a log to where everybody may read it."""
     folder.chmod(0o755)
     for file in sorted(dead.parent.iterdir()):
-        shutil.copy(file, folder)
+        Path(shutil.copy(file, folder)).chmod(0o644)  # whatever the umask of this process
 
 
 @pytest_asyncio.fixture

@@ -159,9 +159,7 @@ def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     (folder / "job.toml").write_text(text, encoding="utf-8")
     words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
     (folder / "pid").unlink(missing_ok=True)
-    before = {
-        each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGHUP, signal.SIGINT)
-    }
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGHUP, signal.SIGINT)}
     try:
         measuring = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
     finally:

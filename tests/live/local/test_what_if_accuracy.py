@@ -23,6 +23,7 @@ async def ran(root: Path, policy: dict[str, Any]) -> list[Event]:
         return await run_jobs(site)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "leaves"),
     [

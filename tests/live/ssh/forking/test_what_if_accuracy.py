@@ -10,7 +10,7 @@ from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster
 from tests.live.what_if import LAS, assert_close, run_jobs
 
-pytestmark = [pytest.mark.live, pytest.mark.ssh]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.ssh]
 
 
 async def ran(bench: Bench) -> list[Event]:
