@@ -26,7 +26,9 @@ PATIENCE_S = 20.0
 def old_python(version: str = "3.8") -> str | None:
     """Return a Python of this machine that really starts (a version manager's may not)."""
     name = f"python{version}"
-    managed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/{name}"))
+    managed = sorted(
+        Path(os.environ.get("HOME", "/"), ".pyenv/versions").glob(f"{version}.*/bin/{name}")
+    )
     for candidate in [shutil.which(name), *reversed(managed)]:
         if candidate is None:
             continue
