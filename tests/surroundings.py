@@ -1,4 +1,4 @@
-"""What tests need of a machine that no installation of Shunter brings: without it they are left out.
+"""What tests need of a machine that no installation of Shunter brings: else they are left out.
 
 `@pytest.mark.needs("root")` says so of a test. Such tests are not skipped one by one: the first
 lines of a run name what is not here and what brings it. What one package would bring is skipped,
