@@ -38,7 +38,8 @@ demo: setup ## install, run the demonstration, and report on it in build/demo
 	@mkdir -p build
 	$(BIN)/shunter demo --folder build/demo
 
-test: setup-dev ## install and run the tests; THOROUGH=1: with longer searches
+test: setup-dev ## install and run the tests; THOROUGH=1: with longer searches, and with all seeds
+	@echo "running the tests, a dot each; on two cores it takes some minutes, the first of which reads them"
 	SHUNTER_THOROUGH=$(THOROUGH) $(PYTEST) -m "not fidelity and not live" --ignore=tests/examples
 
 check: format-check lint types imports test docs examples ## everything CI holds
@@ -48,34 +49,43 @@ format: setup-dev ## rewrite the files as the formatter wants them
 	$(BIN)/ruff check --fix-only --quiet
 
 format-check: setup-dev
+	@echo "looking whether all files are written as the formatter wants them"
 	$(BIN)/ruff format --check
 
 lint: setup-dev
+	@echo "looking for what the linter refuses"
 	$(BIN)/ruff check
 
 types: setup-dev
+	@echo "checking the types; the first time it takes some minutes"
 	$(BIN)/mypy --num-workers auto
 
 imports: setup-dev
+	@echo "checking which package imports which"
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/lint-imports --no-logo --config peers/pyproject.toml
 
 docs: setup-dev ## build the docs into build/docs; a warning is an error
+	@echo "building the docs into build/docs; nothing is printed unless something is wrong"
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky docs build/docs
 
 examples: setup-dev ## run every example against its expected output
+	@echo "running every example, a dot each"
 	$(PYTEST) tests/examples
 
 bench: setup-dev ## measure speed against the budgets
 	$(BIN)/python -m benchmarks.run
 
 fidelity: setup-dev ## compare with the public simulators; THOROUGH=1: in all ways
+	@echo "comparing with the public simulators, a dot each"
 	SHUNTER_THOROUGH=$(THOROUGH) OPENBLAS_CORETYPE=Haswell $(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
 live: setup-dev $(VENV)/.train ## tests with real processes, some of which train; THOROUGH=1: all of them
+	@echo "running the tests with real processes, a dot each; on two cores it takes some twenty minutes"
 	SHUNTER_THOROUGH=$(THOROUGH) $(BIN)/python -m tests.marked live --alone $(MUST_RUN) -n $(LIVE_WORKERS) --dist loadgroup
 
 chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10
+	@echo "ill-using clusters over SSH, a line each"
 	$(BIN)/python -m tests.chaos $(SEEDS) -j $(CHAOS_WORKERS)
 
 setup: $(VENV)/.run $(VENV)/.package ## create .venv and install what a run needs

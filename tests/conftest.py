@@ -3,7 +3,8 @@
 By default the search is the same on every run, so that a red test is red again and a green one
 means something. `SHUNTER_HYPOTHESIS=explore` looks for new examples instead; a failure it finds
 prints the example as a decorator to paste. With SHUNTER_THOROUGH in the environment (`make test
-THOROUGH=1`) a search is twice as long.
+THOROUGH=1`) a search is twice as long. Of the dear ones, and of cases that repeat the same with
+other seeds, a run plays the tenth of its commit (tests/slices.py).
 """
 
 import os
@@ -15,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.marked import is_said_to_hold
+from tests.slices import THOROUGH, Rotation
+from tests.surroundings import LeftOut
 from tests.tracebacks import with_lines
 
 NAMED_LENGTH = 60
@@ -24,7 +27,7 @@ ALONE = ("xdist_group", "long")
 # No deadlines: the machine's load is no property of the code. Slow generation is neither.
 settings.register_profile(
     "repeat",
-    max_examples=100 if os.environ.get("SHUNTER_THOROUGH") else 50,
+    max_examples=100 if THOROUGH else 50,
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -37,6 +40,12 @@ settings.register_profile(
     max_examples=1_000,
 )
 settings.load_profile(os.environ.get("SHUNTER_HYPOTHESIS", "repeat"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out what cannot run here, and the cases of other slices."""
+    config.pluginmanager.register(LeftOut())
+    config.pluginmanager.register(Rotation())
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

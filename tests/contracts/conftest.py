@@ -13,7 +13,8 @@ from tests.contracts.slurm_backends import SLURM_KINDS
 from tests.contracts.ssh_backends import SSH_KINDS
 
 LIVE_KINDS: tuple[BackendKind, ...] = (*LOCAL_KINDS, *SSH_KINDS)
-SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm)
+SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm, pytest.mark.rotating("kind"))
+"""A run plays each test in one of its two modes: it takes ten seconds, most of them Slurm's own."""
 GROUPS = {"slurm-pilot": "slurm", "slurm-per-job": "slurm-jobs"}
 """Those of tests/live/slurm: one process waits for Slurm while others work."""
 SUPERVISED_KINDS = (

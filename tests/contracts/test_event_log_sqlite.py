@@ -271,7 +271,7 @@ async def test_places_where_no_log_can_be_are_named(tmp_path: Path) -> None:
             pass
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.needs("another user than root")
 async def test_directory_that_cannot_be_written_is_named(unwritable: Path) -> None:
     with pytest.raises(LogError, match="cannot be written"):
         async with open_log(str(unwritable / "other.db")):

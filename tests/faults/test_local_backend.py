@@ -171,7 +171,7 @@ async def test_suspension_is_told_step_by_step(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
+@pytest.mark.needs("root")
 async def test_root_starts_a_job_as_its_user(tmp_path: Path) -> None:
     async with machine(tmp_path) as backend:
         command = ("/bin/sh", "-c", "id -un")

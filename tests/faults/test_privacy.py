@@ -104,7 +104,7 @@ def test_process_that_unlocks_what_it_inherited_is_still_known_to_run(machine: M
     wait_for(lambda: attempts.sweep(folder) == 0, "its end")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+@pytest.mark.needs("root")
 def test_file_that_somebody_else_has_open_holds_nothing(machine: Machine) -> None:
     """A process of another user that was handed the file does not keep the GPUs of a job."""
     machine.starts(machine.order("print('done')"))

@@ -271,7 +271,7 @@ def test_exit_75_unasked_is_a_failure_of_who_is_never_suspended(
     assert (status["code"], status["suspended"]) == (75, is_suspended)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a job as somebody else")
+@pytest.mark.needs("root")
 def test_job_runs_as_its_user_and_dies_with_its_supervisor(machine: Machine) -> None:
     nobody = {"uid": 65534, "gid": 65534, "groups": []}
     order = machine.ordering(["/bin/sh", "-c", "id -u; exec sleep 60"], user=nobody)

@@ -6,7 +6,7 @@ There they need not make sense, but every plan must hold, and every decision com
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from shunter.app.replaying.verification import Verifier
 from shunter.core.digest import state_digest
@@ -16,12 +16,13 @@ from tests.factories import run
 from tests.peers.played import tiresias_policy
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
+from tests.slices import searched
 
 SCHEDULES = ("dlas-gpu-1", "dlas-gpu-gittins", "shortest-gpu")
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@settings(max_examples=40)
+@searched(40)
 @given(scene=scenes())
 def test_any_run_is_decided_again_to_the_same_state_and_memory(schedule: str, scene: Scene) -> None:
     by = tiresias_policy(schedule)

@@ -15,6 +15,7 @@ from tests.peers.blox_literal import ROUND_S, BloxJob, blox_ends
 from tests.peers.blox_literal import SCHEDULES as BLOX_SCHEDULES
 from tests.peers.played import SECOND_US, ends_s, play_blox, play_tiresias
 from tests.peers.tiresias_literal import SCHEDULES, PeerJob, peer_run
+from tests.slices import searched
 
 SAMPLES = tuple(us // SECOND_US for us in load_history("builtin:yarn-gput1000", read_text))
 WIDE = 9
@@ -38,7 +39,7 @@ def job_lists(draw: st.DrawFn, *, widest: int) -> list[PeerJob]:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@settings(max_examples=60)
+@searched(60)
 @given(jobs=job_lists(widest=8))
 def test_every_job_ends_when_the_tiresias_peer_says(schedule: str, jobs: list[PeerJob]) -> None:
     expected = peer_run(jobs, 8, schedule, samples=SAMPLES)
@@ -69,7 +70,7 @@ def test_job_wider_than_the_cluster_is_rejected_where_the_peer_drops_it(
 
 
 @pytest.mark.parametrize("schedule", BLOX_SCHEDULES)
-@settings(max_examples=60)
+@searched(60)
 @given(
     rows=st.lists(
         st.tuples(

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.events import decode_event, decode_payload, encode_event, encode_payload
@@ -12,12 +12,13 @@ from shunter.events.codec import row_fields
 from shunter.events.kinds import KINDS, Event
 from shunter.events.schema import check_event, from_object, to_object
 from tests.property.strategies import events, facts
+from tests.slices import searched
 
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.__name__)
 
 
 @every_kind
-@settings(max_examples=15)
+@searched(15)
 @given(data=st.data())
 def test_decoding_undoes_encoding(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(facts(kind))
@@ -27,7 +28,7 @@ def test_decoding_undoes_encoding(kind: type[Event], data: st.DataObject) -> Non
 
 
 @every_kind
-@settings(max_examples=15)
+@searched(15)
 @given(data=st.data())
 def test_codec_and_schema_agree(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(facts(kind))
@@ -37,7 +38,7 @@ def test_codec_and_schema_agree(kind: type[Event], data: st.DataObject) -> None:
     check_event(event)
 
 
-@settings(max_examples=50)
+@searched(50)
 @given(batch=st.lists(events(), max_size=8))
 def test_payload_is_the_concatenation_of_its_events(batch: list[Event]) -> None:
     rows = orjson.loads(encode_payload(batch))
@@ -45,7 +46,7 @@ def test_payload_is_the_concatenation_of_its_events(batch: list[Event]) -> None:
     assert [decode_event(row) for row in rows] == batch
 
 
-@settings(max_examples=50)
+@searched(50)
 @given(event=events())
 def test_row_is_named_by_the_columns_of_its_kind(event: Event) -> None:
     row: list[Any] = encode_event(event)

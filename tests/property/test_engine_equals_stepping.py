@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS, Placement
@@ -17,6 +17,7 @@ from tests.commanded import Commanded
 from tests.doubted import doubted
 from tests.factories import Outcome, World, policy, run, servers, trace_job
 from tests.property.worlds import HORIZON_US, Scene, scenes
+from tests.slices import searched
 from tests.stepping.feedback import Feedback
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import (
@@ -144,6 +145,7 @@ def story(outcome: Outcome) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@searched(50)
 @given(scene=scenes())
 def test_engine_decides_what_the_literal_greedy_decides(name: str, scene: Scene) -> None:
     fast, slow = PAIRS[name]
@@ -151,7 +153,7 @@ def test_engine_decides_what_the_literal_greedy_decides(name: str, scene: Scene)
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@settings(max_examples=30)
+@searched(30)
 @given(scene=scenes())
 def test_engine_plans_nothing_that_is_refused(name: str, scene: Scene) -> None:
     fast, _ = PAIRS[name]

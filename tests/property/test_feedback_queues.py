@@ -18,6 +18,7 @@ from shunter.policies.tiresias import FeedbackQueues
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.worlds import Scene, scenes
+from tests.slices import searched
 
 BOUNDS_GPU_US = (20, 60)
 KNOBS = (0.5, 1.0, 3.0)
@@ -48,6 +49,7 @@ def watched(scene: Scene, knob: float, check: Any) -> None:
     )
 
 
+@searched(50)
 @given(scene=scenes(), knob=st.sampled_from(KNOBS))
 def test_attained_service_never_decreases(scene: Scene, knob: float) -> None:
     before: dict[JobId, tuple[int, int]] = {}
@@ -63,6 +65,7 @@ def test_attained_service_never_decreases(scene: Scene, knob: float) -> None:
     watched(scene, knob, check)
 
 
+@searched(50)
 @given(scene=scenes(), knob=st.sampled_from(KNOBS))
 def test_job_is_in_exactly_one_queue(scene: Scene, knob: float) -> None:
     def check(view: View, memory: Ranking) -> None:
@@ -85,6 +88,7 @@ def waited_us(job: Job, memory: Ranking, now_us: int) -> int:
 
 
 @pytest.mark.parametrize("knob", KNOBS)
+@searched(50)
 @given(scene=scenes(by_event=True))
 def test_promotion_bounds_what_a_job_waits_below_the_first_queue(knob: float, scene: Scene) -> None:
     def check(view: View, memory: Ranking) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
@@ -40,6 +40,7 @@ from tests.factories import (
     trace_job,
 )
 from tests.property.worlds import Scene, scenes
+from tests.slices import searched
 
 CROWD = tuple(
     trace_job(n, gpus, at=n // 3 * 4, lasts=lasts, queue="ab"[n % 2], priority=int(n == 5))
@@ -122,7 +123,7 @@ def test_decoded_cluster_keeps_the_order_of_its_pools() -> None:
     assert list(again(state).cluster.pools) == ["v100", "k80"]
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(scene=scenes(), name=st.sampled_from(POLICY_NAMES), part=st.floats(0, 1))
 def test_state_read_again_goes_on_as_if_it_never_was_written(
     scene: Scene, name: str, part: float
@@ -187,7 +188,7 @@ def test_memory_read_again_leads_to_the_same_events(name: str, world: World, eve
     assert payload_of(scene, name, every) == payload_of(scene, name, NEVER)
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(scene=scenes(), name=st.sampled_from(POLICY_NAMES), every=st.integers(1, 4))
 @example(scene=Scene(COSTLY, (), "consolidated"), name="las", every=1)
 def test_memory_read_again_leads_to_the_same_events_in_any_world(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.config.policies import completed
@@ -26,6 +26,7 @@ from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
+from tests.slices import searched
 
 TYPES = (GpuType("k80"), GpuType("p100"), GpuType("v100"))
 PLAYED = ("max_min_fairness", "fifo", "finish_time_fairness", "hierarchical", "allox")
@@ -53,7 +54,7 @@ def played(scene: Scene, by: Policy[Any]) -> tuple[Outcome, Recorded]:
 
 
 @pytest.mark.parametrize("name", PLAYED)
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(scene=scenes())
 def test_any_run_is_decided_again_without_solving(name: str, scene: Scene) -> None:
     """The fold refuses a GPU that is given twice and a gang that is not whole."""
@@ -68,7 +69,7 @@ def test_any_run_is_decided_again_without_solving(name: str, scene: Scene) -> No
 
 
 @pytest.mark.parametrize("inside", ["srtf", "las", "fifo"])
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(scene=scenes())
 def test_any_run_of_two_levels_is_decided_again(inside: str, scene: Scene) -> None:
     outcome, recorded = played(scene, two_level(inside, scene.placement))
@@ -80,7 +81,7 @@ def test_any_run_of_two_levels_is_decided_again(inside: str, scene: Scene) -> No
     assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(scene=scenes())
 def test_nothing_is_refused_of_what_it_plans(scene: Scene) -> None:
     outcome, _ = played(scene, gavel("max_min_fairness", scene.placement))
@@ -123,7 +124,7 @@ WITH_LIMITS = sorted(set(OBJECTIVES) - {"proportional"})
 
 
 @pytest.mark.parametrize("name", WITH_LIMITS)
-@settings(max_examples=25, deadline=None)
+@searched(25)
 @given(demands=problems(), aware=st.booleans())
 def test_targets_are_fractions_and_never_exceed_the_cluster(
     name: str, demands: Demands, aware: bool
@@ -143,7 +144,7 @@ def test_targets_are_fractions_and_never_exceed_the_cluster(
         assert sum(row.values()) <= 1 + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(demands=problems())
 def test_equal_weights_leave_no_job_below_its_isolated_share(demands: Demands) -> None:
     """Sharing incentive (OSDI 2020, section 4.4), for jobs of one size."""
@@ -170,7 +171,7 @@ def test_equal_weights_leave_no_job_below_its_isolated_share(demands: Demands) -
         assert got >= least * (1 - 1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(demands=problems())
 def test_identical_jobs_get_identical_targets(demands: Demands) -> None:
     twins = tuple(
@@ -199,7 +200,7 @@ def test_identical_jobs_get_identical_targets(demands: Demands) -> None:
 ROUNDS, ROUNDS_OFF_MOST = 300, 4.0
 
 
-@settings(max_examples=15, deadline=None)
+@searched(15)
 @given(demands=problems(gangs=(1,)))
 def test_time_received_stays_within_rounds_of_the_targets(demands: Demands) -> None:
     """However long it goes on, so shares converge: here to within 4 / 300 of all time."""

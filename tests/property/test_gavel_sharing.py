@@ -7,7 +7,7 @@ round, and who shares GPUs must be a pair that the table knows and that fits.
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
@@ -39,6 +39,7 @@ from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
 from tests.factories import Outcome, World, node_added, node_name, quota, run, scheme, trace_job
 from tests.property.invariants import check_state
+from tests.slices import searched
 
 MINUTE_US = 60_000_000
 TYPES = (GpuType("v100"), GpuType("k80"))
@@ -111,13 +112,13 @@ def sharing(world: World, objective: str) -> GavelPolicy:
     return built.knowing(speeds.throughput)
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(world=worlds(), objective=st.sampled_from(OBJECTIVES))
 def test_pairs_keep_every_limit_and_everybody_ends(world: World, objective: str) -> None:
     check_run(run(world, sharing(world, objective)), world)
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(world=worlds(), objective=st.sampled_from(OBJECTIVES), minutes=st.sampled_from([0, 1, 5]))
 def test_they_do_so_where_job_schedulers_propose(
     world: World, objective: str, minutes: int
@@ -176,7 +177,7 @@ def check_run(outcome: Outcome, world: World) -> None:
     assert outcome.of(NodeLost) or len(outcome.ended) == len(world.jobs)
 
 
-@settings(max_examples=15)
+@searched(15)
 @given(world=worlds())
 def test_policy_that_takes_over_finds_everybody_at_his_post(world: World) -> None:
     """Memory that begins in mid-log agrees on where jobs are and beside whom, and plans well."""

@@ -4,13 +4,12 @@ Gain and cost are computed by brute force, on small clusters: every block of GPU
 could have, every set of jobs that may be moved, in every order, to every free place.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any
 
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from shunter.core.cluster import Server
@@ -42,10 +41,10 @@ from tests.factories import (
     policy,
     scheduler_started,
 )
+from tests.slices import searched
 from tests.unit.core.placement.test_complete import GPUS, WIRINGS
 
 NOW_US = 1_000
-TRIED = 1500 if os.environ.get("SHUNTER_THOROUGH") else 400
 GUARDS = Guards(min_runtime_us=20)
 LEVELS = (Level.nvlink, Level.switch, Level.socket, Level.server)
 CPUS, COST_US, MOVES_MOST = 4, 5, 3
@@ -289,7 +288,7 @@ YOUNG = replace(
 """The same, but it has run for 40 us, so it may not be moved."""
 
 
-@settings(max_examples=TRIED)
+@searched(400, thorough=1500)
 @given(moments())
 @example(TWO_OF_EIGHT)
 @example(YOUNG)

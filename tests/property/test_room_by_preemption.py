@@ -5,12 +5,11 @@ them guarded: a job is left waiting only if there is no place for it, and only t
 jobs leave whose leaving makes one.
 """
 
-import os
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
@@ -39,10 +38,10 @@ from tests.factories import (
     node_name,
     scheduler_started,
 )
+from tests.slices import searched
 from tests.unit.core.placement.test_complete import GPUS, WIRINGS, _splits, could_be_placed
 
 NOW_US = 100
-TRIED = 1500 if os.environ.get("SHUNTER_THOROUGH") else 500
 GUARDS = Guards(min_runtime_us=20)
 CPUS, MEMORY_MB = 4, 4
 
@@ -254,7 +253,7 @@ TWO_SWITCHES = Moment(
 """The two that rank last are on two switches: to make those leave would not help."""
 
 
-@settings(max_examples=TRIED)
+@searched(500, thorough=1500)
 @given(moments())
 @example(TWO_SWITCHES)
 def test_job_is_left_waiting_only_if_there_is_no_place_for_it(moment: Moment) -> None:
@@ -269,7 +268,7 @@ def test_job_is_left_waiting_only_if_there_is_no_place_for_it(moment: Moment) ->
         assert not could_be_placed(pool, job.demand), f"{job.job_id} waits, and has a place"
 
 
-@settings(max_examples=TRIED)
+@searched(500, thorough=1500)
 @given(moments(waiting=1))
 @example(TWO_SWITCHES)
 def test_the_lowest_ranked_leave_whose_leaving_makes_a_place(moment: Moment) -> None:

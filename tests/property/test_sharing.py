@@ -7,7 +7,7 @@ and people do the rest.
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
@@ -42,6 +42,7 @@ from tests.factories import (
     trace_job,
 )
 from tests.property.invariants import check_state
+from tests.slices import searched
 from tests.stateless import Stateless
 
 BECAUSE = Because("careless")
@@ -132,7 +133,7 @@ def played(world: World) -> Outcome:
     return run(world, Careless())
 
 
-@settings(max_examples=150)
+@searched(150)
 @given(worlds())
 def test_scheduler_knows_the_work_of_every_job_that_ends(world: World) -> None:
     """Each change of speed rounds down, by less than a microsecond.
@@ -166,7 +167,7 @@ def test_worlds_have_what_the_laws_are_tried_on(busy: type) -> None:
     assert sum(isinstance(event, busy) for event in outcome.events) > 5
 
 
-@settings(max_examples=20)
+@searched(20)
 @given(worlds(), st.sampled_from(POLICY_NAMES))
 def test_index_policy_that_takes_over_plans_nothing_that_is_refused(
     world: World, name: str

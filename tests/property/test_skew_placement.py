@@ -20,6 +20,7 @@ from tests.commanded import Commanded
 from tests.factories import Outcome, run
 from tests.property.worlds import Scene, scenes
 from tests.sampled import Sampled, Seen
+from tests.slices import searched
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import by_service, by_submission
 
@@ -96,6 +97,7 @@ def story(outcome: Outcome) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@searched(50)
 @given(case=measured())
 def test_engine_decides_what_the_literal_greedy_decides(name: str, case: Measured) -> None:
     fast, slow = PAIRS[name]
@@ -121,6 +123,7 @@ def checked(placement: Skew, told: list[int]) -> Observers:
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@searched(50)
 @given(case=measured())
 def test_gangs_of_skewed_models_are_on_the_fewest_servers_and_all_gangs_whole(
     name: str, case: Measured
@@ -128,6 +131,7 @@ def test_gangs_of_skewed_models_are_on_the_fewest_servers_and_all_gangs_whole(
     case.played(PAIRS[name][0](case.placement), checked(case.placement, []))
 
 
+@searched(50)
 @given(case=measured())
 def test_a_gang_that_may_spread_never_waits_while_enough_gpus_are_free(case: Measured) -> None:
     world = replace(case.scene.world, all_reasons=True)

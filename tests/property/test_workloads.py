@@ -23,6 +23,7 @@ from shunter.events.values.job_spec import (
 )
 from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob, load_trace, write_trace
 from shunter.workloads.formats.canonical import COLUMNS
+from tests.slices import searched
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
@@ -104,6 +105,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("form", ["canonical-csv", "canonical-jsonl"])
+@searched(50)
 @given(trace=traces())
 def test_trace_is_read_as_written(path: Path, form: str, trace: Trace) -> None:
     write_trace(trace, path, form)
@@ -113,6 +115,7 @@ def test_trace_is_read_as_written(path: Path, form: str, trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("form", ["canonical-csv", "canonical-jsonl"])
+@searched(50)
 @given(trace=traces())
 def test_writing_twice_gives_the_same_text(form: str, trace: Trace) -> None:
     first, second = io.StringIO(), io.StringIO()
@@ -165,6 +168,7 @@ CASES: list[tuple[str, Callable[[], st.SearchStrategy[str]]]] = [
 
 
 @pytest.mark.parametrize(("form", "texts"), CASES, ids=[case[0] for case in CASES])
+@searched(50)
 @given(data=st.data())
 def test_every_row_is_kept_or_dropped(
     path: Path, form: str, texts: Callable[[], st.SearchStrategy[str]], data: st.DataObject
@@ -179,6 +183,7 @@ JSON_VALUE = st.recursive(
 )
 
 
+@searched(50)
 @given(st.lists(st.dictionaries(st.sampled_from(COLUMNS), JSON_VALUE, max_size=5), max_size=3))
 def test_any_json_lines_are_kept_or_dropped(path: Path, rows: list[dict[str, object]]) -> None:
     good = {"submit_s": 0, "duration_s": 1, "gpus": 1}

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.lookup import end_of_decision
@@ -25,6 +25,7 @@ from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading, rebuilt
+from tests.slices import searched
 
 POLICIES = (
     "fifo",
@@ -62,7 +63,7 @@ def played(scene: Scene, name: str) -> tuple[Outcome, Recorded]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=40)
+@searched(40)
 @given(scene=scenes())
 def test_any_run_is_decided_again_to_the_same_state_and_memory(name: str, scene: Scene) -> None:
     outcome, recorded = played(scene, name)
@@ -76,7 +77,7 @@ def test_any_run_is_decided_again_to_the_same_state_and_memory(name: str, scene:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=15)
+@searched(15)
 @given(scene=scenes())
 def test_why_accounts_for_every_instant_and_agrees_with_the_record(name: str, scene: Scene) -> None:
     _, recorded = played(scene, name)

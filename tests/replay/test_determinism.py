@@ -76,6 +76,7 @@ def digests() -> list[str]:
     ]
 
 
+@pytest.mark.rotating("seed")
 @pytest.mark.parametrize("seed", ["0", "1", "2"])
 def test_runs_of_all_policies_do_not_depend_on_the_hash_seed(seed: str) -> None:
     printed = subprocess.run(

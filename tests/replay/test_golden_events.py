@@ -88,6 +88,7 @@ def test_newest_golden_rows_have_every_kind_with_all_its_fields(name: str) -> No
 
 
 @every_version
+@pytest.mark.rotating("seed")
 @pytest.mark.parametrize("seed", ["0", "1", "2"])
 def test_bytes_do_not_depend_on_the_hash_seed(old: Golden, seed: str) -> None:
     printed = subprocess.run(

@@ -1,4 +1,4 @@
-"""The kept runs: made again under three hash seeds, and decided again from their kept logs."""
+"""The kept runs: made again under a hash seed of three, and decided again from their kept logs."""
 
 import asyncio
 import json
@@ -20,6 +20,7 @@ from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, SOLVED, SOLVED_FOLDE
 DIGESTS_KEPT: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text())
 
 
+@pytest.mark.rotating("hash_seed")
 @pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
 def test_runs_come_out_the_same_under_any_hash_seed(hash_seed: str) -> None:
     done = subprocess.run(

@@ -24,6 +24,7 @@ from tests.factories import World, run, servers, trace_job
 from tests.property.test_skew_placement import PAIRS, Measured, measured
 from tests.replay.recording import Recorded, asked, reading, rebuilt
 from tests.sampled import Sampled, Seen
+from tests.slices import searched
 
 DISTRUSTFUL = Skew({"resnet50": 0.112}, distrusts=True)
 BACKFILL = RankedPolicy(SubmissionOrder("fifo_backfill", Misfit.skipped), DISTRUSTFUL)
@@ -160,6 +161,7 @@ def test_a_log_with_samples_is_decided_again_to_the_same_end() -> None:
     assert verdict.state.messages == {"new": (9, 10)}
 
 
+@searched(50)
 @given(case=measured())
 def test_any_run_is_decided_again_to_the_same_end(case: Measured) -> None:
     chosen = PAIRS["las"][0](case.placement)

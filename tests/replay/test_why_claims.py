@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.replaying.folding import fold_events
@@ -40,10 +40,10 @@ from tests.factories import run
 from tests.property.test_engine_equals_stepping import BOUNDS_GPU_US, PAIRS
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import reading, rebuilt
+from tests.slices import searched
 from tests.stepping.feedback import Feedback
 from tests.stepping.policy import Stepping, band, may_go_on, pool_of
 
-EXAMPLES = settings(max_examples=25)
 NAMES = ["fifo", "fifo_backfill", "fifo_easy", "las", "srtf", "smallest", "tiresias-promotes"]
 SERVED = ("fifo", "fifo_backfill", "fifo_easy")
 PARTS = (AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged)
@@ -341,7 +341,7 @@ CHECKS = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-@EXAMPLES
+@searched(25)
 @given(scene=scenes(), where=WHERE)
 def test_every_claim_about_a_waiting_job_holds(name: str, scene: Scene, where: float) -> None:
     asked = ask(name, scene, where)
@@ -350,7 +350,7 @@ def test_every_claim_about_a_waiting_job_holds(name: str, scene: Scene, where: f
         check(asked)
 
 
-@EXAMPLES
+@searched(25)
 @given(scene=scenes(), where=WHERE)
 def test_scores_in_words_are_what_the_job_has_used(scene: Scene, where: float) -> None:
     asked = ask("las", scene, where)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import anyio
+from anyio.abc import ByteReceiveStream, Process
 
 from shunter import clock
 from shunter.errors import SlurmUnknownError
@@ -111,19 +112,21 @@ class CommandRunner:
             )
         try:
             with _readable(stdin) as source, anyio.fail_after(self.deadline_s):
-                done = await anyio.run_process(
-                    [there, *words[1:]],
-                    stdin=source,
-                    check=False,
-                    env={**self._environment, **environment},
-                )
+                # Cancelled while it starts, asyncio would leave it to the garbage collector.
+                with anyio.CancelScope(shield=True):
+                    process = await anyio.open_process(
+                        [there, *words[1:]],
+                        stdin=source,
+                        env={**self._environment, **environment},
+                    )
+                status, out, err = await _ended(process)
         except TimeoutError as error:
             raise SlurmUnknownError(
                 f"{name} gave no answer within {self.deadline_s:g} s", "look at `scontrol ping`"
             ) from error
         except OSError as error:
             raise SlurmUnknownError(f"{name} cannot be run ({error.strerror})", "try it") from error
-        return Answer(name, done.returncode, _text(done.stdout), _text(done.stderr))
+        return Answer(name, status, _text(out), _text(err))
 
     async def text(
         self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
@@ -137,6 +140,22 @@ class CommandRunner:
         if answer.status != 0 or "error:" in answer.err:
             raise answer.unknown()
         return answer.out
+
+
+async def _ended(process: Process) -> tuple[int, bytes, bytes]:
+    """Return the exit code of a process and what it wrote; cancelled, it is killed."""
+    out, err = bytearray(), bytearray()
+
+    async def read(stream: ByteReceiveStream | None, into: bytearray) -> None:
+        assert stream is not None, "both are pipes"
+        async for chunk in stream:
+            into += chunk
+
+    async with process, anyio.create_task_group() as readers:
+        readers.start_soon(read, process.stdout, out)
+        readers.start_soon(read, process.stderr, err)
+        status = await process.wait()
+    return status, bytes(out), bytes(err)
 
 
 @contextmanager

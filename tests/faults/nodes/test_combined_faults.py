@@ -164,6 +164,7 @@ def played(
     return VirtualClock().run(main)
 
 
+@pytest.mark.rotating("seed")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_jobs_end_and_nothing_runs_twice(seed: int) -> None:
     played(seed).check()

@@ -40,6 +40,7 @@ def tuned(seed: int) -> Cluster:
     return played(seed, chosen, ("hungry", "frugal"), BESIDE, JOBS)
 
 
+@pytest.mark.rotating("seed")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_servers_were_told_what_the_log_says(seed: int) -> None:
     cluster = tuned(seed)

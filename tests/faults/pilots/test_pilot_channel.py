@@ -382,7 +382,7 @@ async def test_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
             read_pilot_file(str(link))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+@pytest.mark.needs("root")
 async def test_file_of_another_user_is_refused(tmp_path: Path) -> None:
     async with daemon(tmp_path) as here:
         path = here.issue().path

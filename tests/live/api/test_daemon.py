@@ -220,9 +220,8 @@ def test_values_of_variables_and_secrets_are_in_no_log(served: Served) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to call as somebody else")
-def test_stranger_on_the_socket_may_look_but_not_touch(tmp_path: Path) -> None:
-    let_through(tmp_path)
-    with Served(tmp_path, server='socket_mode = "0666"') as served, served.client() as client:
+def test_stranger_on_the_socket_may_look_but_not_touch(passable: Path) -> None:
+    with Served(passable, server='socket_mode = "0666"') as served, served.client() as client:
         job = client.submit(["sh", "-c", "echo mine; sleep 30"])
         stranger = as_nobody(
             served,
@@ -237,9 +236,9 @@ def test_stranger_on_the_socket_may_look_but_not_touch(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to call as somebody else")
-def test_socket_of_somebody_else_is_a_refusal(served: Served) -> None:
-    let_through(served.root)
-    assert as_nobody(served, "client.daemon()") == ["RefusedError"]
+def test_socket_of_somebody_else_is_a_refusal(passable: Path) -> None:
+    with Served(passable) as served:
+        assert as_nobody(served, "client.daemon()") == ["RefusedError"]
 
 
 def as_nobody(served: Served, *asks: str) -> list[str]:
@@ -360,9 +359,8 @@ def test_service_manager_is_told_when_it_takes_commands_and_when_it_stops(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start jobs as somebody else")
-def test_daemon_of_root_starts_jobs_as_who_submitted_them(tmp_path: Path) -> None:
-    let_through(tmp_path)
-    with Served(tmp_path, server='socket_mode = "0666"') as served, served.client() as client:
+def test_daemon_of_root_starts_jobs_as_who_submitted_them(passable: Path) -> None:
+    with Served(passable, server='socket_mode = "0666"') as served, served.client() as client:
         ours = client.submit(["id", "-un"])
         job_id = as_nobody(served, "client.submit(['id', '-un']).id")[0]
         assert (ours.result(PATIENCE_S), client.handle(job_id).result(PATIENCE_S)) == (0, 0)
@@ -374,11 +372,14 @@ def test_daemon_of_root_starts_jobs_as_who_submitted_them(tmp_path: Path) -> Non
     assert theirs == ["b'nobody\\n'", "RefusedError"]
 
 
-def let_through(root: Path) -> None:
-    """Let others reach what is in a folder of tests, without listing what is around it."""
-    for folder in (root, *root.parents):
-        if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
+@pytest.fixture
+def passable(scratch: Path) -> Path:
+    """A folder in which others reach what they may, without listing it.
+
+    It is not among those of pytest, which each start of a pytest closes to others again.
+    """
+    scratch.chmod(0o711)
+    return scratch
 
 
 def test_example_of_the_client_prints_what_it_says(served: Served) -> None:

@@ -18,6 +18,7 @@ PATIENCE_S = 400
 
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
+@pytest.mark.rotating("policy", among="training example")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, scratch: Path) -> None:
     """Goal: eight jobs finish with the losses of undisturbed runs, and the log verifies."""

@@ -149,7 +149,8 @@ def test_output_of_a_job_that_fails_is_told_in_plain_letters(tmp_path: Path) -> 
 def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """Begin to profile a job that never ends by itself, and wait until it runs.
 
-    As from a terminal: a process below nohup is born deaf to SIGHUP, and stays so.
+    As from a terminal: a process below nohup ignores SIGHUP, and one that a script has put into
+    the background SIGINT.
     """
     (folder / "loader.py").write_text(STEPPER, encoding="utf-8")
     command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT)]
@@ -158,16 +159,21 @@ def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     (folder / "job.toml").write_text(text, encoding="utf-8")
     words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
     (folder / "pid").unlink(missing_ok=True)
-    heard = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGHUP, signal.SIGINT)}
     try:
         measuring = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
     finally:
-        signal.signal(signal.SIGHUP, heard)
+        for each, handler in before.items():
+            signal.signal(each, handler)
     with measuring:
-        pid = folder / "pid"
-        _wait_until(lambda: pid.exists() or measuring.poll() is not None)
-        assert pid.exists(), measuring.communicate()
-        yield measuring
+        try:
+            pid = folder / "pid"
+            _wait_until(lambda: pid.exists() or measuring.poll() is not None)
+            assert pid.exists(), measuring.communicate()
+            yield measuring
+        finally:
+            if measuring.poll() is None:  # a test that failed, which would wait for it for ever
+                measuring.terminate()
 
 
 def _runs(folder: Path) -> bool:

@@ -23,8 +23,18 @@ async def ran(root: Path, policy: dict[str, Any]) -> list[Event]:
         return await run_jobs(site)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("policy", "leaves"), [(LAS, JobSuspended), (GANDIVA, TurnEnded)], ids=["las", "gandiva"]
+    ("policy", "leaves"),
+    [
+        pytest.param(
+            LAS,
+            JobSuspended,
+            marks=pytest.mark.rotating("policy", "leaves", among="what-if of las"),
+        ),
+        (GANDIVA, TurnEnded),
+    ],
+    ids=["las", "gandiva"],
 )
 def test_same_policy_is_within_five_percent_of_what_happened(
     policy: dict[str, Any], leaves: type[Event], tmp_path: Path

@@ -17,6 +17,7 @@ PATIENCE_S = 400
 
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
+@pytest.mark.rotating("mode", "policy", among="training example")
 @pytest.mark.parametrize(
     ("mode", "policy"),
     [

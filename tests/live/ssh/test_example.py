@@ -14,6 +14,7 @@ PATIENCE_S = 800
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
+@pytest.mark.rotating("policy", among="training example")
 @pytest.mark.parametrize("policy", [pytest.param("tiresias", marks=pytest.mark.thorough), "gavel"])
 def test_jobs_move_between_hosts_with_the_losses_of_undisturbed_runs(
     policy: str, scratch: Path

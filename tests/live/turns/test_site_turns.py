@@ -117,6 +117,7 @@ class Watching:
         return since_us, until_us
 
 
+@pytest.mark.long
 async def test_six_jobs_on_four_gpus_have_two_thirds_each_until_two_end(tmp_path: Path) -> None:
     """Acceptance 1 of issue 15, live: start four, add two, end two whose GPUs were their own."""
     slicing = {"quantum": QUANTUM_S}
@@ -159,6 +160,7 @@ async def test_six_jobs_on_four_gpus_have_two_thirds_each_until_two_end(tmp_path
     assert verdict.divergence is None
 
 
+@pytest.mark.long
 async def test_quantum_is_kept_over_a_minute(tmp_path: Path) -> None:
     """Two jobs on a GPU, with mini-batches of 50 ms: turns are a quantum long, within 5 %."""
     policy = {"name": "gandiva", "slicing": {"quantum": QUANTUM_S}, "trigger": "event"}
@@ -239,6 +241,7 @@ def _offset(site: Site) -> int:
 PACKING: dict[str, Any] = {"cluster": {"nodes": [{"name": "n0", "gpus": 1}]}, "policy": POLICY}
 
 
+@pytest.mark.rotating(among="trials of pairs")
 @pytest.mark.parametrize("gains", [True, False], ids=["gains", "loses"])
 async def test_a_pair_is_tried_live_and_kept_only_if_it_gains(tmp_path: Path, gains: bool) -> None:
     async with machine(tmp_path, **PACKING) as site:

@@ -8,11 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.peers.gavel_inputs import GavelJob
 from tests.peers.gavel_played import builtin_table, play_gavel, play_gavel_literally
+from tests.slices import searched
 
 CLUSTERS = ({"v100": (2, 4)}, {"v100": (1, 1), "p100": (1, 1), "k80": (1, 1)}, {"k80": (1, 2)})
 MODELS = sorted(
@@ -57,7 +58,7 @@ def check(jobs: list[GavelJob], gpus: dict[str, tuple[int, int]], policy: str) -
 
 
 @pytest.mark.parametrize("policy", ["fifo_perf", "isolated", "fifo_packed", "gandiva"])
-@settings(max_examples=40)
+@searched(40)
 @given(jobs=traces(), gpus=st.sampled_from(CLUSTERS))
 def test_every_job_ends_when_the_gavel_peer_says(
     policy: str, jobs: list[GavelJob], gpus: dict[str, tuple[int, int]]

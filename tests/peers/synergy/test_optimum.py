@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.config import policies
@@ -14,6 +14,7 @@ from shunter_peers.synergy import SynergyPeer
 from shunter_peers.synergy.optimum import Point, Solver, best_points
 from tests.peers.synergy.literal import MODELS, PeerJob
 from tests.peers.synergy.played import ends_s, peer, play
+from tests.slices import searched
 
 pytest.importorskip("highspy", reason="needs the extra solvers")
 
@@ -33,7 +34,7 @@ def job_lists(draw: st.DrawFn) -> tuple[Wanted, tuple[float, float]]:
     return tuple(found), (24.0 * servers, 500.0 * servers)
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(jobs=job_lists())
 def test_both_solvers_reach_the_same_sum_of_speeds(
     jobs: tuple[Wanted, tuple[float, float]],

@@ -7,7 +7,7 @@ everybody comes through if it goes on, and the log verifies.
 import random
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.replaying.verification import Verifier
@@ -19,6 +19,7 @@ from tests.factories import job_id
 from tests.property.invariants import check_state
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit
+from tests.slices import searched
 
 PROPOSERS = 64
 GPUS = 8
@@ -52,7 +53,7 @@ def place(view: View, gpus: int, rng: random.Random) -> Allocation | None:
     return None
 
 
-@settings(max_examples=12)
+@searched(12)
 @given(seed=st.integers(0, 2**32), every=st.integers(1, 12), name=st.sampled_from(["fifo", "srtf"]))
 def test_64_concurrent_proposers_come_through(seed: int, every: int, name: str) -> None:
     """Views are fetched anew each so many steps only; many propose in one step."""

@@ -8,7 +8,6 @@ facts follow from those that were seen and commanded.
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -51,6 +50,7 @@ from tests.property.puppet import Puppet, wishes
 from tests.property.worlds import guards, specs
 from tests.replay.eventful_run import RECORD
 from tests.replay.recording import rebuilt
+from tests.slices import searched
 
 Attempt = tuple[JobId, int]
 NODES = tuple(
@@ -322,5 +322,5 @@ class CoreMachine(RuleBasedStateMachine):
             assert answered or not there, f"no answer to {wished}"
 
 
-CoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+searched(60, stateful_step_count=40)(CoreMachine)
 TestCoreMachine = CoreMachine.TestCase

@@ -9,6 +9,7 @@ from shunter.core.performance.correction import CELLS_MOST, MeasuredCell, correc
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
+from tests.slices import searched
 
 SPEC = JobSpec(model="m")
 POINTS = st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True)
@@ -49,6 +50,7 @@ def matrix_of(table: SensitivityTable) -> Sensitivity:
     return found
 
 
+@searched(50)
 @given(tables(), CELLS)
 def test_corrected_table_never_falls_and_is_1_at_its_proportional_share(
     table: SensitivityTable, cells: list[MeasuredCell]
@@ -65,6 +67,7 @@ def test_corrected_table_never_falls_and_is_1_at_its_proportional_share(
     }
 
 
+@searched(50)
 @given(tables(), tables(), st.data())
 def test_what_another_table_says_of_some_cells_is_said_there_afterwards(
     table: SensitivityTable, truth: SensitivityTable, data: st.DataObject
@@ -80,6 +83,7 @@ def test_what_another_table_says_of_some_cells_is_said_there_afterwards(
     assert matrix == matrix_of(corrected(table, {"m": data.draw(st.permutations(cells))}))
 
 
+@searched(50)
 @given(tables(), st.data())
 def test_measuring_what_the_table_says_changes_no_speed(
     table: SensitivityTable, data: st.DataObject
@@ -93,6 +97,7 @@ def test_measuring_what_the_table_says_changes_no_speed(
             assert abs(before - after) <= 1e-9 * max(1.0, before)
 
 
+@searched(50)
 @given(CELLS.map(lambda cells: cells * 3))
 def test_only_the_last_measurements_of_as_many_cells_are_kept(cells: list[MeasuredCell]) -> None:
     known: tuple[MeasuredCell, ...] = ()

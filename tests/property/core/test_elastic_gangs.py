@@ -48,6 +48,7 @@ from tests.factories import Outcome, las_policy, policy, run
 from tests.property.test_gavel import gavel, two_level
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import reading, rebuilt
+from tests.slices import searched
 from tests.stateless import Stateless
 
 BECAUSE = Because("whim")
@@ -130,7 +131,7 @@ def growing(after_us: int, **more: object) -> AnyPolicy:
     return Gandiva.build(params, PLACEMENTS["consolidated"]())
 
 
-@settings(max_examples=60, deadline=None)
+@searched(60)
 @given(scene=elastic_scenes(), after_us=st.sampled_from([None, 1, 10, 40]))
 def test_sizes_stay_within_bounds_and_every_run_is_decided_again(
     scene: Scene, after_us: int | None
@@ -179,7 +180,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-@settings(max_examples=25, deadline=None)
+@searched(25)
 @given(scene=elastic_scenes())
 def test_people_resize_under_any_policy_and_nothing_is_refused(name: str, scene: Scene) -> None:
     if name == "gandiva":
@@ -202,7 +203,7 @@ TRIES: dict[str, object] = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(scene=elastic_scenes())
 def test_jobs_grow_and_shrink_while_packs_and_moves_are_tried(scene: Scene) -> None:
     jobs = tuple(replace(one, spec=replace(one.spec, total_steps=40)) for one in scene.world.jobs)
@@ -216,7 +217,7 @@ def test_jobs_grow_and_shrink_while_packs_and_moves_are_tried(scene: Scene) -> N
     assert state_digest(verifier.state) == state_digest(outcome.state)
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(scene=elastic_scenes(), name=st.sampled_from(["growing", "whimsical", "fifo", "las"]))
 def test_why_accounts_for_every_instant_of_jobs_that_are_resized(scene: Scene, name: str) -> None:
     """And its reason is the one that the state has, whatever sizes its class has gone through."""
@@ -249,7 +250,7 @@ def test_why_accounts_for_every_instant_of_jobs_that_are_resized(scene: Scene, n
     asyncio.run(ask())
 
 
-@settings(max_examples=25, deadline=None)
+@searched(25)
 @given(scene=elastic_scenes(), cut=st.floats(0, 1))
 def test_state_with_sizes_is_read_as_it_was_written(scene: Scene, cut: float) -> None:
     events = played(scene, Whimsical())[1]
@@ -261,7 +262,7 @@ def test_state_with_sizes_is_read_as_it_was_written(scene: Scene, cut: float) ->
     assert state_digest(after) == state_digest(whole)
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(scene=elastic_scenes())
 def test_work_of_a_job_is_the_same_whatever_its_sizes(scene: Scene) -> None:
     """Goal: no size makes or loses work. Method: worlds in which neither costs nor failures do.

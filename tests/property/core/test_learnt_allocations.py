@@ -6,7 +6,6 @@ two holders, and each is free, a job's, taken or quarantined. Who is displaced w
 being withdrawn, and in the end all that follows is verified.
 """
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -19,6 +18,7 @@ from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
 from tests.property.core.test_core_machine import COUNT, NODE_NAMES, NODES, Attempt, CoreMachine
+from tests.slices import searched
 
 
 class LearningMachine(CoreMachine):
@@ -124,5 +124,5 @@ def _on(gpus: list[tuple[NodeName, int]], cpus_milli: int) -> Allocation:
     return Allocation(tuple(Share(node, masks[node], cpus_milli) for node in sorted(masks)))
 
 
-LearningMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+searched(80, stateful_step_count=40)(LearningMachine)
 TestLearningMachine = LearningMachine.TestCase

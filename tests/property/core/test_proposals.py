@@ -7,7 +7,7 @@ something that it could not have, who may start does in the end, and all is deci
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.config.policies import completed
@@ -47,6 +47,7 @@ from tests.property.invariants import check_state
 from tests.property.test_fold_laws import Forgetting
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
+from tests.slices import searched
 
 schemes = st.builds(
     scheme,
@@ -92,7 +93,7 @@ in_turns = st.lists(
 )
 
 
-@settings(max_examples=120)
+@searched(120)
 @given(scene=scenes(), name=st.sampled_from(NAMES), how=schemes)
 def test_any_run_of_proposals_is_decided_again(scene: Scene, name: str, how: Decentralised) -> None:
     outcome, recorded = played(scene, name, how)
@@ -105,7 +106,7 @@ def test_any_run_of_proposals_is_decided_again(scene: Scene, name: str, how: Dec
     assert encode_record(verifier.memory) == encode_record(outcome.core.memory)
 
 
-@settings(max_examples=80)
+@searched(80)
 @given(scene=scenes(), name=st.sampled_from(NAMES), how=schemes)
 def test_gangs_are_granted_whole_and_once(scene: Scene, name: str, how: Decentralised) -> None:
     outcome, _ = played(scene, name, how)
@@ -124,7 +125,7 @@ def test_gangs_are_granted_whole_and_once(scene: Scene, name: str, how: Decentra
             check_state(state)
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(scene=scenes(), name=st.sampled_from(NAMES), how=schemes, every=st.integers(1, 4))
 def test_memory_read_again_leads_to_the_same_events(
     scene: Scene, name: str, how: Decentralised, every: int
@@ -187,7 +188,7 @@ contended = st.lists(
 )
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(jobs=contended, how=schemes, name=st.sampled_from(NAMES), round_us=st.sampled_from([0, 3]))
 def test_all_contenders_run_in_the_end(
     jobs: list[tuple[int, int, int]], how: Decentralised, name: str, round_us: int
@@ -210,7 +211,7 @@ def test_all_contenders_run_in_the_end(
     assert outcome.state.proposals.is_empty
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(jobs=contended, reserve_after=st.integers(1, 3))
 def test_who_was_rejected_often_enough_is_approved_next(
     jobs: list[tuple[int, int, int]], reserve_after: int
@@ -227,7 +228,7 @@ def test_who_was_rejected_often_enough_is_approved_next(
     assert most <= reserve_after
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(
     jobs=in_turns,
     name=st.sampled_from(["gavel", "gavel_agnostic_fifo", "two_level"]),

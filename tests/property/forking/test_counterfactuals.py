@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.forking.counterfactuals import (
@@ -28,6 +28,7 @@ from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading
 from tests.replay.test_any_run import POLICIES, played
+from tests.slices import searched
 
 CHECKED_MOST = 2
 
@@ -66,7 +67,7 @@ def _is_given(state: State, job_id: JobId) -> bool:
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "gandiva"])
-@settings(max_examples=20)
+@searched(20)
 @given(scene=scenes(), share=MOMENTS)
 def test_each_that_is_stated_starts_the_job(name: str, scene: Scene, share: float) -> None:
     plain = replace(
@@ -109,7 +110,7 @@ def test_each_that_is_stated_starts_the_job(name: str, scene: Scene, share: floa
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=10)
+@searched(10)
 @given(scene=scenes(), share=MOMENTS, later_us=st.integers(0, 2000))
 def test_nothing_happens_between_the_moment_and_the_instant_it_is(
     name: str, scene: Scene, share: float, later_us: int

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from shunter.app.forking.fork import Change, Standing, fork_at, standing_at
@@ -26,6 +26,7 @@ from tests.factories import Tape, World
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading
 from tests.replay.test_any_run import POLICIES, TURNS, played
+from tests.slices import searched
 
 MOMENTS = st.floats(0, 1)
 
@@ -97,7 +98,7 @@ async def run_on(standing: Standing, world: World) -> list[Event]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=25)
+@searched(25)
 @given(scene=scenes(), share=MOMENTS)
 def test_fork_of_a_run_made_again_does_what_happened(name: str, scene: Scene, share: float) -> None:
     """Whatever costs, fails, is measured or takes turns: the world is what it was."""
@@ -124,7 +125,7 @@ def test_fork_of_a_run_made_again_does_what_happened(name: str, scene: Scene, sh
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "gandiva"])
-@settings(max_examples=25)
+@searched(25)
 @given(scene=scenes(), share=MOMENTS)
 def test_fork_of_a_state_does_what_happened_where_nothing_takes_time(
     name: str, scene: Scene, share: float

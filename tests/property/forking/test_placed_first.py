@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 
 from shunter.app.forking.fork_point import ForkPoint, fork_point
 from shunter.app.forking.placed_first import PlacedFirst
@@ -19,6 +19,7 @@ from shunter.events.kinds import Event
 from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading
+from tests.slices import searched
 
 RANKED = ("fifo", "fifo_backfill", "fifo_easy", "las", "las, continuous", "sjf", "srtf")
 
@@ -35,7 +36,7 @@ def allocations(events: list[Event]) -> list[tuple[JobId, object]]:
 
 
 @pytest.mark.parametrize("name", RANKED)
-@settings(max_examples=40)
+@searched(40)
 @given(scene=scenes(), share=MOMENTS)
 def test_first_for_one_plan_is_the_highest_priority_for_one_plan(
     name: str, scene: Scene, share: float

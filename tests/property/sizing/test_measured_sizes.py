@@ -26,6 +26,7 @@ from shunter.workloads.trace import JobEnd, TraceJob
 from tests.factories import World, job_id, needs_highs, node_name, run, servers
 from tests.property.sizing.test_sizing import INDEXES, TABLE, resources_checked, wrongly_refused
 from tests.replay.recording import decided_again
+from tests.slices import searched
 
 SPEEDS = st.lists(st.integers(0, 12), min_size=12, max_size=12)
 
@@ -120,7 +121,7 @@ def played(world: World, name: str, mechanism: Mechanism, kind: Any = Promising)
 
 
 @pytest.mark.parametrize("name", ["fifo_backfill", "las"])
-@settings(max_examples=8)
+@searched(8)
 @given(world=worlds())
 def test_corrections_break_no_promise_of_tune(name: str, world: World) -> None:
     played(world, name, Mechanism.tune)

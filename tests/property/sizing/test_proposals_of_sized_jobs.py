@@ -7,7 +7,7 @@ of sizes, of proposals and of moves alone holds of all together.
 from dataclasses import replace
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from shunter.core.fold import apply
@@ -30,6 +30,7 @@ from tests.property.invariants import check_state
 from tests.property.sizing.test_room_of_sized_jobs import TABLE, worlds
 from tests.property.sizing.test_sizing import Case, cases, checking, sized, wrongly_refused
 from tests.replay.recording import decided_again
+from tests.slices import searched
 
 MECHANISMS = [
     Mechanism.proportional,
@@ -117,7 +118,7 @@ def _given_up_before(events: list[Event], number: int) -> list[JobReshaped]:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["fifo_backfill", "las"])
-@settings(max_examples=30)
+@searched(30)
 @given(case=cases(), how=SCHEMES)
 def test_sized_jobs_are_proposed(
     name: str, mechanism: Mechanism, case: Case, how: Decentralised
@@ -126,7 +127,7 @@ def test_sized_jobs_are_proposed(
 
 
 @pytest.mark.parametrize("mechanism", [None, *MECHANISMS])
-@settings(max_examples=30)
+@searched(30)
 @given(world=worlds(), how=SCHEMES)
 def test_room_is_made_for_gangs_beside_proposals(
     mechanism: Mechanism | None, world: World, how: Decentralised
@@ -147,7 +148,7 @@ def test_room_is_made_for_gangs_beside_proposals(
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:-1])
-@settings(max_examples=40)
+@searched(40)
 @given(case=cases(asked=False), candidates=st.integers(1, 3))
 def test_nobody_is_rejected_for_want_of_what_others_can_give(
     mechanism: Mechanism, case: Case, candidates: int

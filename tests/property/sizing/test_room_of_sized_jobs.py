@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
@@ -39,7 +39,6 @@ from tests.property.test_making_room import (
     CPUS,
     GUARDS,
     NOW_US,
-    TRIED,
     Brute,
     Moment,
     Running,
@@ -47,6 +46,7 @@ from tests.property.test_making_room import (
     planned,
 )
 from tests.replay.recording import decided_again
+from tests.slices import searched
 from tests.unit.core.placement.test_complete import WIRINGS
 
 FAIR = 1000
@@ -119,7 +119,7 @@ def replace_cpus(share: Share, cpus_milli: int) -> Share:
 
 
 @pytest.mark.parametrize("mechanism", [Mechanism.proportional, Mechanism.tune])
-@settings(max_examples=TRIED // 2)
+@searched(200, thorough=750)
 @given(data=st.data())
 def test_jobs_are_moved_as_if_all_had_what_they_are_guaranteed(
     mechanism: Mechanism, data: st.DataObject
@@ -196,7 +196,7 @@ def spec_of(model: tuple[str, int], gpus: int) -> JobSpec:
         pytest.param(Mechanism.opt, marks=needs_highs),
     ],
 )
-@settings(max_examples=TRIED // 10)
+@searched(40, thorough=150)
 @given(world=worlds())
 def test_moves_keep_what_sizes_promise_and_are_decided_again(
     mechanism: Mechanism, world: World

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.interfaces import Observers, Rng
@@ -29,6 +29,7 @@ from tests.factories import Outcome, needs_highs, run
 from tests.property.invariants import check_resources
 from tests.property.worlds import Scene, scenes, shown
 from tests.replay.recording import decided_again
+from tests.slices import searched
 
 TABLE = SensitivityTable(
     {
@@ -163,6 +164,7 @@ def check_job(job: Job, state: State, mechanism: Mechanism) -> None:
         ("fifo_easy", Mechanism.greedy),
     ],
 )
+@searched(50)
 @given(case=cases())
 def test_no_server_is_oversubscribed_and_nobody_is_below_its_share(
     name: str, mechanism: Mechanism, case: Case
@@ -205,6 +207,7 @@ def together(plan: Plan, view: View) -> float:
 
 
 @pytest.mark.parametrize("name", INDEXES)
+@searched(50)
 @given(case=cases())
 def test_tune_runs_whom_proportional_runs_from_equal_state(name: str, case: Case) -> None:
     outcome = case.played(sized(name, Mechanism.tune, case, Compared))
@@ -214,7 +217,7 @@ def test_tune_runs_whom_proportional_runs_from_equal_state(name: str, case: Case
 
 @needs_highs
 @pytest.mark.parametrize("name", ["fifo_backfill", "las"])
-@settings(max_examples=15)
+@searched(15)
 @given(case=cases())
 def test_opt_does_the_same_and_is_no_slower_than_tune(name: str, case: Case) -> None:
     """From equal state, in each round; and no sum of speeds is above its bound."""
@@ -228,7 +231,7 @@ def test_opt_does_the_same_and_is_no_slower_than_tune(name: str, case: Case) -> 
 
 
 @needs_highs
-@settings(max_examples=15)
+@searched(15)
 @given(case=cases())
 def test_a_run_with_opt_is_decided_again_without_solving(case: Case) -> None:
     by, world = sized("las", Mechanism.opt, case), case.scene.world
@@ -238,6 +241,7 @@ def test_a_run_with_opt_is_decided_again_without_solving(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["las"])
+@searched(50)
 @given(case=cases(asked=False))
 def test_nobody_loses_gpus_because_cpus_are_short(name: str, case: Case) -> None:
     """Who asks for nothing himself never waits for CPUs or memory."""
@@ -246,6 +250,7 @@ def test_nobody_loses_gpus_because_cpus_are_short(name: str, case: Case) -> None
     assert not [wait for wait in waits if wait and wait.reason is Reason.cpu_or_memory_short]
 
 
+@searched(50)
 @given(case=cases(asked=False))
 def test_a_change_of_shares_tells_the_speeds_and_leads_to_one(case: Case) -> None:
     """What a change says of speeds is what the table says, and the job then works so fast."""

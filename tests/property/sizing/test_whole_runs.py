@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -28,6 +28,7 @@ from shunter.events.kinds import KINDS
 from shunter.events.values.resources import Resources
 from shunter.policies.sizing.highs import why_unusable
 from tests.property.invariants import check_resources
+from tests.slices import searched
 
 # No share is so small that a run has millions of rounds.
 CPUS, MEMORY_GB = (0.5, 1.0, 2.0, 3.0), (1.0, 5.0, 20.83, 62.5)
@@ -183,7 +184,7 @@ def check_speed(job: Job, view: View, table: SensitivityTable) -> None:
             assert matrix.speed(each.cpus_milli, each.memory_mb) >= fair - 1e-9
 
 
-@settings(max_examples=15)
+@searched(15)
 @given(case=cases())
 def test_every_promise_holds_at_every_event_of_any_run(case: Case) -> None:
     with tempfile.TemporaryDirectory() as name:

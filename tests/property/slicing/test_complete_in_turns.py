@@ -5,12 +5,11 @@ and in turns, levels, splits, CPUs and memory at once. A gang has a place if it 
 are free, on any servers, or turns on GPUs of a server of its own affinity that is not too high.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
@@ -37,6 +36,7 @@ from tests.factories import (
     scheduler_started,
 )
 from tests.property.worlds import shown
+from tests.slices import searched
 from tests.unit.core.placement.test_complete import (
     GPUS,
     WIRINGS,
@@ -46,7 +46,6 @@ from tests.unit.core.placement.test_complete import (
     near_groups,
 )
 
-TRIED = 3000 if os.environ.get("SHUNTER_THOROUGH") else 400
 CPUS, MEMORY_MB = 6, 6
 NOW_US = 100
 
@@ -211,7 +210,7 @@ def planned(cluster: Shared) -> tuple[State, Mapping[JobId, Allocation]]:
     return state, {one.job_id: one.allocation for one in plan.changes}
 
 
-@settings(max_examples=TRIED)
+@searched(400, thorough=3000)
 @given(cluster=shared_clusters())
 def test_gang_waits_only_if_it_has_no_place_free_or_in_turns(cluster: Shared) -> None:
     state, has = planned(cluster)

@@ -1,6 +1,6 @@
 """Attempts that took turns live from their launch on: whose losses are early, and who backs off."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated.failures import Failures
@@ -12,6 +12,7 @@ from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 from shunter.policies.gandiva import Gandiva
 from tests.factories import World, node_name, run, servers, trace_job
+from tests.slices import searched
 
 MINUTE = 60_000_000
 EARLY_US = 10 * MINUTE
@@ -31,7 +32,7 @@ def lost_often(seed: int, mtbf_min: int) -> list[Event]:
     return run(world, Gandiva.build(Gandiva.Params(), PLACEMENTS["consolidated"]())).events
 
 
-@settings(max_examples=8)
+@searched(8)
 @given(seed=st.integers(0, 1000), mtbf_min=st.sampled_from([12, 30, 60]))
 def test_who_backs_off_was_lost_early_again_however_often_it_had_a_turn(
     seed: int, mtbf_min: int

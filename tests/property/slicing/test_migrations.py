@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
@@ -36,6 +36,7 @@ from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state
 from tests.property.worlds import Scene, scenes
+from tests.slices import searched
 
 BATCH_US = 500_000
 COST_US = 10_000_000
@@ -100,7 +101,7 @@ class Watched:
         return sum(self.samples_us[1:]) // len(self.samples_us[1:])
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(world=clusters())
 def test_a_move_stays_or_is_undone_by_what_was_measured(world: World) -> None:
     events = played(world).events
@@ -172,7 +173,7 @@ def _check_reason(event: TrialKept | TrialReverted, gain: float, margin: float, 
     )
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(scene=scenes(), quantum_us=st.sampled_from([5, 12, 100]))
 def test_whatever_people_and_failures_do_a_trial_is_of_a_job_that_is_there(
     scene: Scene, quantum_us: int

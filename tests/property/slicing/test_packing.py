@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated.samples import Samples
@@ -34,6 +34,7 @@ from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state
 from tests.property.worlds import Scene, scenes, shown
+from tests.slices import searched
 
 QUANTUM_US = MINUTE_US
 BATCH_US = 500_000
@@ -107,7 +108,7 @@ def played(world: World, *, packing: bool) -> Outcome:
     return run(world, by)
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(scene=packs())
 def test_what_is_kept_gained_and_what_lost_is_not_tried_again(scene: Packed) -> None:
     events = played(scene.world, packing=True).events
@@ -136,7 +137,7 @@ def test_what_is_kept_gained_and_what_lost_is_not_tried_again(scene: Packed) -> 
                 lost.add(started.key)
 
 
-@settings(max_examples=60)
+@searched(60)
 @given(scene=packs())
 def test_only_packed_jobs_have_a_gpu_at_once_and_its_time_counts_once(scene: Packed) -> None:
     outcome = played(scene.world, packing=True)
@@ -187,7 +188,7 @@ def _turns_us(events: list[Event]) -> Counter[JobId]:
     return had_us
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(scene=packs())
 def test_packing_is_never_worse_than_turns_by_more_than_its_probes(scene: Packed) -> None:
     """Up to the first end of a job, so that both runs have the same jobs to do."""
@@ -218,7 +219,7 @@ def _work_us(events: list[Event], until_us: int) -> int:
     return sum(job.done_us(until_us) for job in state.jobs.values())
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(scene=scenes(), quantum_us=st.sampled_from([5, 12, 100]))
 def test_whatever_people_and_failures_do_packs_end_with_their_jobs(
     scene: Scene, quantum_us: int

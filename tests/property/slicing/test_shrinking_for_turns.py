@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import combinations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from shunter.core.fold import replay
@@ -23,6 +23,7 @@ from shunter.policies.gandiva.affinity import Placer
 from shunter.policies.gandiva.grow_shrink import PlannedSizes
 from shunter.policies.gandiva.idle_servers import IdleServers
 from tests.factories import attempt_started, job_id, job_submitted, node_name, servers
+from tests.slices import searched
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def fewest_for(job: Job, state: State, gpus: int, is_fixed: bool) -> int | None:
     return None
 
 
-@settings(max_examples=400, deadline=None)
+@searched(400)
 @given(crowd=crowds, is_fixed=st.booleans())
 def test_jobs_shrink_for_turns_where_any_could_and_as_few_as_will_do(
     crowd: tuple[int, list[Tenant]], is_fixed: bool

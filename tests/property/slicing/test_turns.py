@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated.turning.slicing import Slicing
@@ -26,6 +26,7 @@ from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.worlds import Scene, scenes
+from tests.slices import searched
 
 _OVER = (AttemptEnded, AttemptLost, JobSuspended, JobCancelled)
 
@@ -36,7 +37,7 @@ def played(scene: Scene, slicing: Slicing) -> list[Event]:
     return run(world, by, wrapped=lambda backend: Commanded(backend, scene.commands)).events
 
 
-@settings(max_examples=40)
+@searched(40)
 @given(
     scene=scenes(),
     quantum_us=st.sampled_from([1, 5, 12, 100]),

@@ -16,6 +16,7 @@ from shunter.workloads.sensitivity import (
     table_document,
 )
 from shunter.workloads.sensitivity.profiling import PERCENTS
+from tests.slices import searched
 
 MILLISECONDS = st.integers(1000, 10_000_000)
 
@@ -47,6 +48,7 @@ def is_rising(matrix: Sensitivity) -> bool:
     return all(low <= high for row in rows for low, high in pairwise(row))
 
 
+@searched(50)
 @given(profiles(), st.data())
 def test_matrix_never_falls_and_is_1_at_the_share(profile: Profile, data: st.DataObject) -> None:
     share = data.draw(shares(profile))
@@ -56,6 +58,7 @@ def test_matrix_never_falls_and_is_1_at_the_share(profile: Profile, data: st.Dat
     assert matrix.speed(share.cpus_milli, share.memory_mb) == 1
 
 
+@searched(50)
 @given(profiles(), st.data())
 def test_share_as_a_point_changes_no_speed_but_the_scale(
     profile: Profile, data: st.DataObject
@@ -69,6 +72,7 @@ def test_share_as_a_point_changes_no_speed_but_the_scale(
     assert abs(matrix.speed(cpus_milli, memory_mb) * at_share - expected) < 1e-9
 
 
+@searched(50)
 @given(profiles(), st.data())
 def test_file_reads_back(profile: Profile, data: st.DataObject) -> None:
     share = data.draw(shares(profile))
@@ -78,6 +82,7 @@ def test_file_reads_back(profile: Profile, data: st.DataObject) -> None:
     assert load_sensitivity("table.json", lambda _: text).table == table
 
 
+@searched(50)
 @given(profiles())
 def test_demand_is_as_fast_as_everything_and_nothing_less_is(profile: Profile) -> None:
     speeds, demand = profile.speeds, profile.demand
@@ -90,6 +95,7 @@ def test_demand_is_as_fast_as_everything_and_nothing_less_is(profile: Profile) -
                 assert speeds.speed(cpus_milli, memory_mb) < 1 - 1e-10
 
 
+@searched(50)
 @given(st.integers(1, 8), st.integers(2, 32), st.integers(1, 32))
 def test_few_numbers_of_cpus_are_measured(gpus: int, most: int, busy: int) -> None:
     """Jobs whose speed rises with CPUs up to `busy` for each GPU, and stays from there."""
@@ -105,6 +111,7 @@ def test_few_numbers_of_cpus_are_measured(gpus: int, most: int, busy: int) -> No
     assert runs * 3 < most * len(PERCENTS)
 
 
+@searched(50)
 @given(st.integers(1, 8), st.lists(MILLISECONDS, min_size=1, max_size=6))
 def test_where_memory_never_binds_all_columns_are_the_measurements(
     gpus: int, times: list[int]

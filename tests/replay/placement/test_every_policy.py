@@ -1,10 +1,9 @@
 """Placement `topology` composes with every policy: jobs end, contracts hold, replay is equal."""
 
-import os
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.config.policies import POLICIES
@@ -20,6 +19,7 @@ from tests.replay.placement.composed import (
     composed_trace,
     played,
 )
+from tests.slices import THOROUGH, searched, slice_number
 
 NAMES = tuple(name for name in POLICIES.names() if name not in PEERS["shunter.policies"])
 INDEX = (
@@ -27,9 +27,14 @@ INDEX = (
     *("shortest_gpu", "sjf", "smallest", "srtf", "tetris", "tiresias"),
 )
 SHARING = ("gavel", "max_min_fairness", "max_sum_throughput", "finish_time_fairness", "min_cost")
-TRIED = 40 if os.environ.get("SHUNTER_THOROUGH") else 2
 SLICING = {"quantum": 60}
-seeds = st.integers(0, 999_999)
+seeds = st.integers(0, 999_999) if THOROUGH else st.just(1 + slice_number() * 99_991)
+
+
+def chosen(*values: Any, every: int = 1) -> st.SearchStrategy[Any]:
+    """Draw one of some values; the only example of a slice has another at each `every`-th slice."""
+    at = slice_number() // every % len(values)
+    return st.sampled_from([*values[at:], *values[:at]])
 
 
 def check_run(name: str, seed: int, *, policy: dict[str, Any], **sections: Any) -> None:
@@ -56,8 +61,8 @@ def check_run(name: str, seed: int, *, policy: dict[str, Any], **sections: Any) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=TRIED)
-@given(seed=seeds, resume_s=st.sampled_from([0, 20]), mode=st.sampled_from(["adaptive", "spread"]))
+@searched(1, thorough=40)
+@given(seed=seeds, resume_s=chosen(0, 20), mode=chosen("adaptive", "spread", every=2))
 def test_policy_composes_with_topology(name: str, seed: int, resume_s: int, mode: str) -> None:
     policy: dict[str, Any] = {"topology": {"mode": mode}}
     if name == "gandiva":
@@ -67,13 +72,13 @@ def test_policy_composes_with_topology(name: str, seed: int, resume_s: int, mode
 
 
 @pytest.mark.parametrize("name", SHARING)
-@settings(max_examples=TRIED)
+@searched(1, thorough=40)
 @given(seed=seeds)
 def test_pairs_on_the_same_gpus_compose_with_topology(name: str, seed: int) -> None:
     check_run(name, seed, policy={"params": {"space_sharing": True}})
 
 
-@settings(max_examples=TRIED)
+@searched(1, thorough=40)
 @given(seed=seeds)
 def test_packs_that_take_turns_compose_with_topology(seed: int) -> None:
     params = {"packing": {"probe": 120}}
@@ -82,15 +87,15 @@ def test_packs_that_take_turns_compose_with_topology(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", INDEX)
-@settings(max_examples=TRIED)
-@given(seed=seeds, sizing=st.sampled_from(["proportional", "tune", "greedy"]))
+@searched(1, thorough=40)
+@given(seed=seeds, sizing=chosen("proportional", "tune", "greedy"))
 def test_sized_jobs_compose_with_topology(name: str, seed: int, sizing: str) -> None:
     check_run(name, seed, policy={"sizing": sizing}, workload={"sensitivity": "builtin:synergy"})
 
 
 @pytest.mark.parametrize("name", INDEX)
-@settings(max_examples=TRIED)
-@given(seed=seeds, staleness_s=st.sampled_from([0, 5]), sized=st.booleans())
+@searched(1, thorough=40)
+@given(seed=seeds, staleness_s=chosen(0, 5), sized=chosen(*(False, True), every=2))
 def test_job_schedulers_compose_with_topology(
     name: str, seed: int, staleness_s: int, sized: bool
 ) -> None:
@@ -101,7 +106,7 @@ def test_job_schedulers_compose_with_topology(
 
 
 @pytest.mark.parametrize("name", INDEX)
-@settings(max_examples=TRIED)
+@searched(1, thorough=40)
 @given(seed=seeds)
 def test_curves_are_learnt_under_every_order(name: str, seed: int) -> None:
     check_run(name, seed, policy={}, simulation={"samples": {"every": 30, "noise": 0.05}})

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from shunter.app.config.policies import completed
@@ -30,6 +30,7 @@ from tests.property.invariants import check_state
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, asked, rebuilt
 from tests.replay.test_skew import verdict_of
+from tests.slices import searched
 
 NAMES = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf", "tiresias", "gavel", "two_level")
 ADAPTIVE = Topology()
@@ -90,7 +91,7 @@ def cramped(draw: st.DrawFn) -> World:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40)
+@searched(40)
 @given(world=cramped())
 def test_run_with_such_moves_is_decided_again(name: str, world: World) -> None:
     by = chosen(name)
@@ -104,7 +105,7 @@ def test_run_with_such_moves_is_decided_again(name: str, world: World) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20)
+@searched(20)
 @given(world=cramped(), staleness_us=st.sampled_from([0, 5, 40]))
 def test_so_is_one_in_which_job_schedulers_propose(
     name: str, world: World, staleness_us: int
@@ -124,7 +125,7 @@ def test_so_is_one_in_which_job_schedulers_propose(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20)
+@searched(20)
 @given(scene=scenes())
 def test_run_of_any_scene_is_decided_again(name: str, scene: Scene) -> None:
     by = chosen(name)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from shunter.app.replaying.verification import Verifier
 from shunter.core.interfaces import AnyPolicy
@@ -31,6 +31,7 @@ from tests.factories import (
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
 from tests.replay.test_skew import recorded, why
+from tests.slices import searched
 
 ADAPTIVE = Topology(pack_above=0.5, spread_below=0.3)
 SWITCHES = LevelGroups(Level.switch, (0b0011, 0b1100))
@@ -52,7 +53,7 @@ def packing_of(memory: object) -> Packing:
 
 
 @pytest.mark.parametrize("name", ["fifo", "fifo_easy", "las", "srtf", "tiresias", "gavel"])
-@settings(max_examples=25)
+@searched(25)
 @given(scene=scenes())
 def test_run_is_decided_again_to_the_same_memory_of_load(name: str, scene: Scene) -> None:
     by, world = chosen(name), scene.world

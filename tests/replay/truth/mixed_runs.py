@@ -5,11 +5,15 @@ and starts and suspensions that take their time. Some policies have more logs, w
 can be told: other placements, sizes, turns, pairs, schedulers of the jobs.
 """
 
+import fcntl
+import os
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import pytest
 
 from shunter.app.config import make_config
 from shunter.app.runs.simulation import simulate
@@ -24,6 +28,7 @@ __all__ = [
     "is_sized",
     "policy_of",
     "simulated",
+    "simulated_once",
 ]
 
 POLICIES = tuple(
@@ -144,6 +149,20 @@ def simulated(run: str, folder: Path) -> str:
     }
     simulate(make_config(tree, name), overwrite=True)
     return url
+
+
+def simulated_once(run: str, temporary: pytest.TempPathFactory) -> str:
+    """Return the address of the log of a run, which all tests of a session only read."""
+    base = temporary.getbasetemp()  # of this worker, where there are several
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "mixed_runs" / run
+    folder.mkdir(parents=True, exist_ok=True)
+    with Path(folder, "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        address = folder / "address"
+        if not address.exists():
+            address.write_text(simulated(run, folder))
+        return address.read_text()
 
 
 def _trace(variant: Mapping[str, Any]) -> str:

@@ -5,10 +5,8 @@ tried to find it. With it the job starts at the instant that was told, and witho
 """
 
 import asyncio
-import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -32,9 +30,10 @@ from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import needs_highs
-from tests.replay.truth.mixed_runs import RUNS, simulated
+from tests.replay.truth.mixed_runs import RUNS, simulated_once
+from tests.slices import THOROUGH, slice_number
 
-PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 3
+PAIRS = 200 if THOROUGH else 1
 SERVERS = re.compile(r"(\d+) servers? more with (\d+) GPUs? of type (\w+) joined")
 
 
@@ -114,7 +113,7 @@ async def start_of(
 
 async def checked(reader: LogReader) -> int:
     """Execute all that is stated of some random waiting jobs; return how many statements."""
-    rng, count, claims = Random(3), 0, 0
+    rng, count, claims = Random(3 if THOROUGH else 3 + slice_number()), 0, 0
     head = await reader.head()
     while count < PAIRS or (not claims and count < 10 * PAIRS):  # of some jobs nothing can be said
         seq = await end_of_instant(reader, rng.randrange(10, head.seq))
@@ -143,8 +142,10 @@ async def checked(reader: LogReader) -> int:
 
 @needs_highs
 @pytest.mark.parametrize("name", RUNS)
-def test_what_is_said_to_start_a_job_starts_it_in_a_fork(name: str, tmp_path: Path) -> None:
-    url = simulated(name, tmp_path)
+def test_what_is_said_to_start_a_job_starts_it_in_a_fork(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = simulated_once(name, tmp_path_factory)
 
     async def ran() -> int:
         async with read_log(url) as reader:

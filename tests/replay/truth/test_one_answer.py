@@ -1,14 +1,12 @@
 """`queue`, the API's `/jobs`, the metrics and `why` give one reason for a wait, at any moment.
 
 Method: random moments of a small log of each policy, with what lies between two events too. The
-gate looks at a few of each, THOROUGH at 500.
+gate looks at a tenth of twenty of each, THOROUGH at 500.
 """
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,9 +27,10 @@ from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
-from tests.replay.truth.mixed_runs import RUNS, simulated
+from tests.replay.truth.mixed_runs import RUNS, simulated_once
+from tests.slices import THOROUGH, share
 
-MOMENTS = int(os.environ.get("MOMENTS", "0")) or (500 if os.environ.get("SHUNTER_THOROUGH") else 20)
+MOMENTS = 500 if THOROUGH else 20
 
 
 def rows_by_id(state: State) -> dict[JobId, dict[str, Any]]:
@@ -80,7 +79,7 @@ async def disagreements(reader: LogReader, count: int) -> list[str]:
     """Return the moments at which one of the four says otherwise."""
     events = [event async for event in reader.events()]
     state, rng, found = State(), Random(19), list[str]()
-    for seq, at_us in moments(events, count):
+    for seq, at_us in share(list(moments(events, count))):
         fold_events(state, events[state.seq : seq])
         rows = rows_by_id(state)
         if not rows:
@@ -98,8 +97,10 @@ async def disagreements(reader: LogReader, count: int) -> list[str]:
 
 @needs_highs
 @pytest.mark.parametrize("name", RUNS)
-def test_queue_and_metrics_and_jobs_and_why_give_one_reason(name: str, tmp_path: Path) -> None:
-    url = simulated(name, tmp_path)
+def test_queue_and_metrics_and_jobs_and_why_give_one_reason(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = simulated_once(name, tmp_path_factory)
 
     async def found() -> list[str]:
         async with read_log(url) as reader:

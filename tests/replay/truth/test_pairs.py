@@ -1,10 +1,8 @@
 """Random jobs at random moments of a log of each policy: all that `why` says of them is true."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -23,14 +21,15 @@ from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.claims import check
-from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated
+from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated_once
+from tests.slices import THOROUGH, share
 
-PAIRS = 200 if os.environ.get("SHUNTER_THOROUGH") else 30
+PAIRS = 200 if THOROUGH else 30
 WAITS = ("waiting", "granted")
 
 
-def pairs(events: list[Event], count: int) -> Iterator[tuple[int, JobId]]:
-    """Yield moments with a job that waits there; some moments lie within a decision."""
+def pairs(events: list[Event], count: int) -> Iterator[tuple[int, JobId, str]]:
+    """Yield moments with a job that waits there and why; some moments lie within a decision."""
     rng = Random(11)
     while count:
         seq = rng.randrange(10, len(events) + 1)
@@ -39,22 +38,22 @@ def pairs(events: list[Event], count: int) -> Iterator[tuple[int, JobId]]:
         there = [job.job_id for job in state.jobs.values() if job.phase in WAITS]
         if there:
             count -= 1
-            yield seq, rng.choice(there)
+            job_id = rng.choice(there)
+            yield seq, job_id, in_the_queue(state, job_id)
 
 
 async def checked(reader: LogReader, name: str) -> Counter[str]:
-    """Check what is said of all pairs; return how often each reason was said."""
+    """Check what is said of the slice's pairs; return how often each reason is there in all."""
     events = [event async for event in reader.events()]
-    found: Counter[str] = Counter()
-    for seq, job_id in pairs(events, PAIRS):
+    drawn = list(pairs(events, PAIRS))
+    for seq, job_id, _ in share(drawn):
         at_us, end = events[seq - 1].at_us, decision_around(events, seq)[1]
         said = document(await explain(reader, job_id, seq, at_us, rebuild))
-        found[said["reason"]["name"]] += 1
         truth = Truth(events[:end], name, at_us)
         check(Claim(said, events, truth))
         if policy_of(name) != "gandiva" and _was_planned_for(job_id, events[:end]):
             assert in_the_queue(truth.state, job_id) == said["reason"]["name"]
-    return found
+    return Counter(reason for *_, reason in drawn)
 
 
 def _was_planned_for(job_id: JobId, events: list[Event]) -> bool:
@@ -73,8 +72,10 @@ def in_the_queue(state: State, job_id: JobId) -> str:
 
 @needs_highs
 @pytest.mark.parametrize("name", RUNS)
-def test_reasons_and_blockers_are_what_brute_force_finds(name: str, tmp_path: Path) -> None:
-    url = simulated(name, tmp_path)
+def test_reasons_and_blockers_are_what_brute_force_finds(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = simulated_once(name, tmp_path_factory)
 
     async def ran() -> Counter[str]:
         async with read_log(url) as reader:

@@ -1,6 +1,5 @@
 """What doctor says of a machine that is to run everybody's jobs."""
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from shunter.app.config.loading import make_config
 from shunter.app.doctor.findings import Looked
 from shunter.app.doctor.machine import held_shares, shares, users
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts jobs as their users")
+pytestmark = pytest.mark.needs("root")
 
 
 @pytest.fixture

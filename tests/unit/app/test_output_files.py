@@ -100,7 +100,7 @@ def test_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["nowhere", "plain"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.needs("another user than root")
 def test_file_in_a_folder_that_we_may_not_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="name a file in a folder that you may write"):

@@ -36,10 +36,9 @@ def test_every_builtin_ascends_from_above_zero(name: str) -> None:
     assert history[0] > 0
 
 
+@pytest.mark.needs("../shared")
 def test_builtin_samples_equal_the_public_file() -> None:
     shared = Path(__file__).resolve().parents[4] / "shared" / "traces" / "tiresias"
-    if not shared.exists():
-        pytest.skip("needs the public Tiresias samples in ../shared/traces/tiresias")
 
     public = load_history(str(shared / "yarn-gput1000.csv"), read_text)
 

@@ -33,10 +33,9 @@ def test_builtin_table_is_named_as_a_source() -> None:
     assert len(skews) == 9
 
 
+@pytest.mark.needs("../shared")
 def test_builtin_table_is_that_of_the_reference() -> None:
     path = Path(__file__).resolve().parents[4] / "shared/reference/tiresias_model_skew.json"
-    if not path.exists():
-        pytest.skip("needs ../shared/reference/tiresias_model_skew.json")
 
     rows = json.loads(path.read_text())["models"]
 

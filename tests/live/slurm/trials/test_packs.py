@@ -27,6 +27,7 @@ def bench(slurm: SlurmBench, tmp_path: Path) -> Iterator[PilotBench]:
     found.clean()
 
 
+@pytest.mark.rotating(among="trials of pairs")
 @pytest.mark.parametrize("gains", [True, False], ids=["gains", "loses"])
 async def test_a_pair_is_tried_in_a_pilot_and_kept_only_if_it_gains(
     bench: PilotBench, monkeypatch: pytest.MonkeyPatch, gains: bool

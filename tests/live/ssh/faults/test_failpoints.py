@@ -32,12 +32,11 @@ from tests.live.ssh.bench import Bench
 from tests.live.ssh.conftest import HOSTS
 from tests.live.ssh.farm import LACKING, Farm, farm_at
 from tests.live.ssh.site import cluster, worker
+from tests.slices import THOROUGH, slice_number
 
 pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.ssh]
 
 POINTS_LEAST = 40
-THOROUGH = bool(os.environ.get("SHUNTER_THOROUGH"))
-"""Otherwise every other group of points: on this machine alone all are tried (tests/live/site)."""
 TOGETHER = 4
 GANG_POINTS = ("supervisors answered", "ask send", "asked send", "answered send")
 """From the last answer of a start on to that to the order which lets the ranks run."""
@@ -164,7 +163,9 @@ def test_scheduler_killed_anywhere_leaves_three_hosts_in_order() -> None:
     root = Path(tempfile.mkdtemp(prefix="ssh"))
     with farm_at(root / "farm", *HOSTS) as farm:
         points = all_points(farm, root)
-        groups = far_apart(points, STRIKES)[:: 1 if THOROUGH else 2]
+        groups = far_apart(points, STRIKES)
+        if not THOROUGH:  # on this machine alone all are tried at every commit (tests/live/site)
+            groups = groups[slice_number() % 2 :: 2]
         cases = [Case(farm, root / f"case{number}", each) for number, each in enumerate(groups)]
         wrong = wrongs(cases)
         # Which job goes where depends on what is quicker, and on an earlier strike.

@@ -10,7 +10,7 @@ from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster
 from tests.live.what_if import LAS, assert_close, run_jobs
 
-pytestmark = [pytest.mark.live, pytest.mark.ssh]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.ssh]
 
 
 async def ran(bench: Bench) -> list[Event]:
@@ -19,6 +19,7 @@ async def ran(bench: Bench) -> list[Event]:
         return await run_jobs(site)
 
 
+@pytest.mark.rotating(among="what-if of las")
 def test_same_policy_is_within_five_percent_of_what_happened(bench: Bench) -> None:
     """Some gangs lie on several hosts, cannot agree on where to leave, and go on to their ends."""
     assert_close(bench.folder / "log.db", anyio.run(ran, bench), JobSuspended)

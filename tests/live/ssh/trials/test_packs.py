@@ -10,6 +10,7 @@ from tests.live.turns.pairs import POLICY, tries_a_pair
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
 
+@pytest.mark.rotating(among="trials of pairs")
 @pytest.mark.parametrize("gains", [True, False], ids=["gains", "loses"])
 async def test_a_pair_is_tried_over_ssh_and_kept_only_if_it_gains(
     bench: Bench, gains: bool

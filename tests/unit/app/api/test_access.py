@@ -1,4 +1,5 @@
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -51,10 +52,13 @@ def test_daemon_of_one_user_serves_nobody_else() -> None:
     assert callers.serves == user_name(NOBODY_UID)
 
 
-def test_token_says_who_calls_over_tcp() -> None:
+def test_token_says_who_calls_over_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: the uid is that of the account of this name here, if there is one."""
+    account = pwd.struct_passwd(("bo", "x", NOBODY_UID, NOBODY_UID, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwnam", {"bo": account}.__getitem__)
     callers = Callers(("ana",), Tokens({LONG: "ana", "u" * 32: "bo"}), uid=0)
     assert callers.caller({}, bearer(LONG)) == Caller("ana", None, is_admin=True)
-    assert callers.caller({}, bearer("u" * 32)) == Caller("bo", None, is_admin=False)
+    assert callers.caller({}, bearer("u" * 32)) == Caller("bo", NOBODY_UID, is_admin=False)
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", f"Basic {LONG}", LONG, "Bearer x", "Bearer é"])

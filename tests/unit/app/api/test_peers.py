@@ -1,6 +1,5 @@
 """Connections of users: one of them cannot have all that there may be."""
 
-import os
 import shutil
 import socket
 import subprocess
@@ -60,7 +59,7 @@ def services() -> Iterator[Path]:
         serving.join()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to connect as another user")
+@pytest.mark.needs("root")
 def test_user_has_a_part_of_all_connections_at_most(services: Path) -> None:
     """Method: a user opens twice as many as that, and root, who asks meanwhile, is answered."""
     python = shutil.which("python3", path="/usr/bin:/bin")

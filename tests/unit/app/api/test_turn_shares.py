@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.api.documents.queue import Present, queue_document
@@ -25,6 +25,7 @@ from shunter.events.values.job_spec import SuspendMode
 from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import World, job_id, run, servers, trace_job
+from tests.slices import searched
 
 SECOND = 1_000_000
 SLICING = Slicing(60 * SECOND, SECOND)
@@ -119,7 +120,7 @@ def test_job_that_somebody_stopped_takes_no_turns_and_leaves_its_share() -> None
     assert [turns and turns["fair_share"] for turns in found.values()] == [pytest.approx(0.8)] * 5
 
 
-@settings(max_examples=30)
+@searched(30)
 @given(
     weights=st.lists(st.sampled_from([0.25, 0.5, 1.0, 2.0, 8.0]), min_size=1, max_size=9),
     size=st.integers(1, 2),

@@ -164,7 +164,7 @@ def test_files_say_of_which_log_they_are(exported: Exported) -> None:
     assert int(said[b"events"]) == len(exported.events)
 
 
-@pytest.mark.skipif(find_spec("polars") is None, reason="needs polars")
+@pytest.mark.needs("polars")
 def test_polars_reads_them(exported: Exported) -> None:
     import polars as pl
 
@@ -176,7 +176,7 @@ def test_polars_reads_them(exported: Exported) -> None:
     assert attempts.join(jobs, on="job_id").height == attempts.height
 
 
-@pytest.mark.skipif(find_spec("pandas") is None, reason="needs pandas")
+@pytest.mark.needs("pandas")
 def test_pandas_reads_them(exported: Exported) -> None:
     import pandas as pd
 

@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -
         assert words in done.stderr
 
 
-@pytest.mark.skipif(BROWSER is None, reason="needs a browser: chromium")
+@pytest.mark.skipif(BROWSER is None, reason="install chromium, which draws the page")
 def test_a_browser_draws_all_pictures_and_runs_nothing_hostile(tmp_path: Path) -> None:
     target = written(tmp_path, HOSTILE, ("las", "fifo"))
     command = [

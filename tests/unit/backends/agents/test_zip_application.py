@@ -26,7 +26,9 @@ PATIENCE_S = 20.0
 def old_python(version: str = "3.8") -> str | None:
     """Return a Python of this machine that really starts (a version manager's may not)."""
     name = f"python{version}"
-    managed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/{name}"))
+    managed = sorted(
+        Path(os.environ.get("HOME", "/"), ".pyenv/versions").glob(f"{version}.*/bin/{name}")
+    )
     for candidate in [shutil.which(name), *reversed(managed)]:
         if candidate is None:
             continue
@@ -40,7 +42,9 @@ def old_python(version: str = "3.8") -> str | None:
 PYTHONS = [
     pytest.param(sys.executable, id="this"),
     pytest.param(
-        old_python(), id="3.8", marks=pytest.mark.skipif(not old_python(), reason="no Python 3.8")
+        old_python(),
+        id="3.8",
+        marks=pytest.mark.skipif(not old_python(), reason="install a Python 3.8, such as by pyenv"),
     ),
 ]
 
@@ -123,7 +127,7 @@ def test_code_beside_a_module_is_what_its_source_says() -> None:
 def test_older_python_says_that_it_is_too_old(tmp_path: Path, version: str) -> None:
     python = old_python(version)
     if python is None:
-        pytest.skip(f"needs Python {version}")
+        pytest.skip(f"install a Python {version}, such as by pyenv")
     file = tmp_path / "agent.pyz"
     file.write_bytes(zip_application())
     ran = subprocess.run(

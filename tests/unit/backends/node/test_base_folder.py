@@ -14,7 +14,7 @@ from shunter.backends.agents.zip_application import digest, installer
 from shunter.backends.node.remote.base_folder import unsafe
 from tests.unit.backends.agents.test_zip_application import old_python
 
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")
+ROOT_ONLY = pytest.mark.needs("root")
 STRANGER = 65_533
 
 

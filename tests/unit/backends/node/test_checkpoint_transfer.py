@@ -178,7 +178,7 @@ def test_transfer_waits_for_the_one_before_it(checkpoints: Path) -> None:
     assert names_in(checkpoints) == ["new"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as somebody else")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("path", ["link", "d/secret", "unreadable"])
 def test_nothing_of_root_is_read_through_what_a_user_has_put_there(
     checkpoints: Path, path: str
@@ -204,7 +204,7 @@ def test_nothing_of_root_is_read_through_what_a_user_has_put_there(
     assert answers(said) == [{"digests": [None]}, {"end": True}]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as somebody else")
+@pytest.mark.needs("root")
 def test_what_arrives_is_its_users_from_the_first_byte(checkpoints: Path) -> None:
     """Goal: nobody can run or read a piece that is root's still. Method: a file half arrived."""
     shutil.chown(checkpoints, "nobody")

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.slurm.node_reservations import NodeReservation
@@ -20,6 +20,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
 )
 from shunter.backends.slurm.pilots.allocations import decide
 from shunter.events.values.ids import NodeName
+from tests.slices import searched
 
 TYPES = ("a", "b", "c")
 LIMITS = AllocationLimits(
@@ -230,7 +231,7 @@ def test_decision_that_was_carried_out_is_not_taken_again(script: Script) -> Non
 
 
 @given(demands)
-@settings(max_examples=300)
+@searched(300)
 def test_demand_that_stays_leads_to_a_state_that_stays(waiting: tuple[GpuRequest, ...]) -> None:
     """Goal: no pilot is asked for and given up in turn. Method: days of the same demand."""
     slurm = Slurm()

@@ -36,7 +36,7 @@ def test_key_pair_that_others_can_read_is_refused(tmp_path: Path) -> None:
         authority(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+@pytest.mark.needs("root")
 def test_key_pair_of_another_user_is_refused(tmp_path: Path) -> None:
     authority(tmp_path)
     os.chown(tmp_path / "pilots.pem", 12345, -1)

@@ -3,7 +3,6 @@
 All but Slurm is what the daemon runs: fleet, decisions, certificates, listener.
 """
 
-import os
 import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,12 +39,19 @@ from shunter.clock.virtual import VirtualClock
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
-USER = pwd.getpwuid(os.geteuid()).pw_name
+USER = "ana"
 DAY_S, HOUR_S = 86_400.0, 3600.0
 POLL_S, CALL_S = 60.0, 1.0
 LATE_S = POLL_S + 2 * CALL_S  # a decision is made at the next look at the queue
 N0 = NodeName("n0")
 ONE_JOB = (GpuRequest(4),)
+
+
+@pytest.fixture(autouse=True)
+def _account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account of this process, which has none in some containers."""
+    account = (USER, "x", 1000, 1000, "", "/", "/bin/sh")
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd(account))
 
 
 class MemoryJob:

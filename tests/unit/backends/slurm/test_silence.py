@@ -1,5 +1,7 @@
-"""For how long Slurm has not answered, and that people are told of it once."""
+"""For how long Slurm has not answered, that people are told of it once, and cancelled commands."""
 
+import gc
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from shunter.app.live.slurm.nodes import tell_silence
 from shunter.backends.slurm import Slurm
+from shunter.backends.slurm.process import CommandRunner
 from shunter.clock.port import clock_set
 from shunter.clock.virtual import VirtualClock
 from shunter.errors import SlurmUnknownError
@@ -76,3 +79,46 @@ def test_people_are_told_once_that_slurm_is_silent_and_once_that_it_is_back() ->
     silent, back = told
     assert silent.startswith("no answer for 10 s; jobs run on")
     assert back == "Slurm answers again"
+
+
+STEPS = 12
+"""Of the loop, while a program is started: in 3 to 7 of these it was left behind."""
+
+
+async def cancelled_after(steps: int) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(CommandRunner().run, ["squeue"])
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+
+
+def test_command_that_is_cancelled_while_it_starts_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "squeue"
+    command.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    left: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: left.append(repr(found.exc_value)))
+    for steps in range(STEPS):
+        anyio.run(cancelled_after, steps)
+        gc.collect()
+    assert left == []
+
+
+def test_command_is_read_to_its_end_and_has_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tmp_path / "sbatch"
+    command.write_text("#!/bin/sh\n/bin/cat; echo said >&2; exit 3\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    text = "x" * 300_000
+
+    async def answered() -> tuple[int, str, str]:
+        answer = await CommandRunner().run(["sbatch"], stdin=text)
+        return answer.status, answer.out, answer.err
+
+    assert anyio.run(answered) == (3, text, "said\n")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import permutations, product
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
@@ -14,6 +14,7 @@ from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level
 from shunter.events.values.reasons import Reason
 from tests.factories import configuration, node_name
+from tests.slices import searched
 
 SWITCHES = (0b0011, 0b1100)
 BY_SWITCH, BY_SOCKET = LevelGroups(Level.switch, SWITCHES), LevelGroups(Level.socket, (3, 12))
@@ -171,7 +172,7 @@ def _two_over_two_switches() -> Pool:
 
 
 @pytest.mark.parametrize("strategy", sorted(PLACEMENTS))
-@settings(max_examples=400)
+@searched(400)
 @given(pool=pools(), demand=demands())
 @example(pool=_two_over_two_switches(), demand=Demand(2, max_level=Level.switch))
 def test_placement_is_refused_only_if_there_is_none(

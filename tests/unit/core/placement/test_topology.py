@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
@@ -17,6 +17,7 @@ from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level
 from shunter.events.values.reasons import Reason
 from tests.factories import configuration, node_name
+from tests.slices import searched
 from tests.unit.core.placement.test_complete import (
     could_be_placed,
     demands,
@@ -79,7 +80,7 @@ def _nearest(pool: Pool, demand: Demand) -> Level | None:
 
 
 @both_modes
-@settings(max_examples=150)
+@searched(150)
 @given(pool=pools().filter(lambda pool: len(pool.servers) < 4), gpus=st.integers(1, 8))
 def test_gang_gets_the_nearest_level_that_has_room(
     placement: Topology, pool: Pool, gpus: int
@@ -94,7 +95,7 @@ def test_gang_gets_the_nearest_level_that_has_room(
 
 
 @both_modes
-@settings(max_examples=400)
+@searched(400)
 @given(pool=pools(), demand=demands(), apart=st.sampled_from([None, True, False]))
 def test_gang_waits_only_if_no_placement_honours_its_contract(
     placement: Topology, pool: Pool, demand: Demand, apart: bool | None
@@ -108,7 +109,7 @@ def test_gang_waits_only_if_no_placement_honours_its_contract(
         assert holds(pool, free, shares, demand)
 
 
-@settings(max_examples=200)
+@searched(200)
 @given(pool=pools(), data=st.data())
 def test_index_of_nearness_follows_what_is_free(pool: Pool, data: st.DataObject) -> None:
     kept = pool.nearness

@@ -4,12 +4,13 @@ from itertools import product
 from math import inf, isinf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.sizing import Choice, Option, Program
 from shunter.events.values.resources import Resources
 from shunter.policies.sizing import HighsSolver
+from tests.slices import searched
 
 pytest.importorskip("highspy", reason="needs HiGHS: the extra `solvers`")
 
@@ -115,7 +116,7 @@ def speed(program: Program, chosen: tuple[int, ...]) -> float:
     return sum(each.options[number].speed for each, number in pairs)
 
 
-@settings(max_examples=30)
+@searched(30)
 @given(program=programs())
 def test_no_other_answer_is_faster(program: Program) -> None:
     (found,) = HighsSolver().solve([program])

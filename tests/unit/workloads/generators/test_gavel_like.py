@@ -158,8 +158,6 @@ def test_rhythm_is_refused() -> None:
 def test_public_trace_is_drawn_again(shared_traces: Path) -> None:
     """The trace of the public generator at seed 0, two single-GPU jobs an hour."""
     gavel = shared_traces / "gavel"
-    if not gavel.exists():
-        pytest.skip("needs Gavel's traces in ../shared/traces/gavel")
     table = load_throughputs(
         str(gavel / "simulation_throughputs.json"), lambda path: Path(path).read_text()
     ).table

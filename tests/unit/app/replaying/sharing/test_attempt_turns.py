@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.api.documents.job_history import JobHistories
@@ -21,6 +21,7 @@ from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import job_id, node_name, run
 from tests.property.worlds import Scene, scenes
+from tests.slices import searched
 
 J0 = job_id(0)
 TWO = (Share(node_name(0), 0b11),)
@@ -56,7 +57,7 @@ def test_no_turn_begins_before_the_last_one_ended() -> None:
     assert not turns.is_on
 
 
-@settings(max_examples=25)
+@searched(25)
 @given(scene=scenes(), quantum_us=st.sampled_from([1, 5, 100]))
 def test_service_of_a_job_that_ends_is_what_the_state_said_of_it(
     scene: Scene, quantum_us: int

@@ -21,7 +21,7 @@ from shunter.backends.node.remote import pruning
 from shunter.backends.node.remote.accounts import as_user
 from tests.faults.supervised import is_alive, wait_for
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as other users")
+pytestmark = pytest.mark.needs("root")
 
 STRANGER, OTHER = 65_533, 65_532  # user ids that nobody has
 STRANGERS: User = {"uid": STRANGER, "gid": STRANGER, "groups": []}

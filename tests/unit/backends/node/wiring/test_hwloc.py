@@ -23,7 +23,7 @@ FLAT = [f"0000:00:{number:02x}.0" for number in (3, 4, 5, 6, 0x13, 0x14, 0x15, 0
 """GPUs as a virtual machine has them: all on one host bridge."""
 
 needs_lstopo = pytest.mark.skipif(
-    not any(map(shutil.which, hwloc.PROGRAMS)), reason="lstopo is not installed (package hwloc)"
+    not any(map(shutil.which, hwloc.PROGRAMS)), reason="install hwloc, whose lstopo is asked"
 )
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
@@ -14,6 +14,7 @@ from shunter.policies.gavel.objectives import MaxMinFairness
 from shunter.policies.gavel.objectives.packing import few_pairs, pairs_among
 from shunter.policies.gavel.solving import Groups, Shares, Status
 from shunter_peers.gavel.arrays import every_pair
+from tests.slices import searched
 
 FAST, SLOW = GpuType("fast"), GpuType("slow")
 TYPES = (FAST, SLOW)
@@ -124,7 +125,7 @@ def test_few_pairs_give_each_job_what_all_pairs_would(
     assert sums(few) == pytest.approx(expected)
 
 
-@settings(max_examples=25, deadline=None)
+@searched(25)
 @given(
     kinds=st.lists(st.sampled_from([A, A, B, WIDE]), min_size=1, max_size=12),
     room=st.tuples(st.integers(2, 4), st.integers(2, 4)),

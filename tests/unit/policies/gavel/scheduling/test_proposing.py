@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.config.policies import completed
@@ -21,6 +21,7 @@ from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
 from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, run, scheme, trace_job
+from tests.slices import searched
 
 S = 1_000_000
 MINUTE_US = 60 * S
@@ -85,7 +86,7 @@ def worlds(draw: st.DrawFn) -> World:
 ASKED = st.tuples(st.integers(0, 1800), st.sampled_from([1, 1, 2, 4]), st.integers(20, 200))
 
 
-@settings(max_examples=25, deadline=None)
+@searched(25)
 @given(world=worlds())
 def test_without_staleness_everybody_receives_what_the_central_plan_gives(world: World) -> None:
     """To the microsecond: each finds a place of the type that the plan chose, at once."""
@@ -94,7 +95,7 @@ def test_without_staleness_everybody_receives_what_the_central_plan_gives(world:
     assert outcome.of(GangRejected) == []
 
 
-@settings(max_examples=25, deadline=None)
+@searched(25)
 @given(
     gpus=st.integers(2, 8),
     more=st.integers(1, 8),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.policies.gavel.solving.fairness import (
@@ -11,6 +11,7 @@ from shunter.policies.gavel.solving.fairness import (
 )
 from shunter.policies.gavel.solving.groups import Groups, Status, alike, proportional_rates
 from shunter.policies.gavel.solving.highs import highs_level
+from tests.slices import searched
 from tests.unit.policies.gavel.solving.instances import EVERY, groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept
 
@@ -46,7 +47,7 @@ def test_makespan_is_that_of_highs(shape: Shape) -> None:
     assert 1 / shares.objective == pytest.approx((steps / shares.throughputs).max())
 
 
-@settings(max_examples=60, deadline=None)
+@searched(60)
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 5), st.booleans(), st.booleans())
 def test_any_answer_keeps_all_limits_and_is_certified(
     seed: int, count: int, types: int, shared: bool, repeated: bool

@@ -28,12 +28,11 @@ def solved(policy: str, groups: Groups, weights: "np.ndarray[Any, np.dtype[np.fl
     return max_min_fairness(groups, weights)
 
 
+@pytest.mark.needs("../shared")
 @pytest.mark.parametrize("trace", ["artifact", "medium"])
 @pytest.mark.parametrize("policy", ["isolated", "max_min_fairness_perf", "max_sum_throughput_perf"])
 def test_fractions_are_the_recorded_ones(policy: str, trace: str) -> None:
     recorded = SHARED / "reference" / "gavel" / "replay" / f"{trace}__{policy}.rounds.json"
-    if not recorded.exists():
-        pytest.skip(f"needs the recorded shares in ../shared/reference/gavel ({recorded.name})")
     replay = json.loads(recorded.read_text())
     config = replay["config"]
     table = json.loads((SHARED / "traces" / "gavel" / config["throughputs"]).read_text())
