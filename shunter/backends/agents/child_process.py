@@ -23,9 +23,10 @@ async def begin_here(verb: str, *words: str) -> AgentProcess:
         OSError: it cannot be begun.
     """
     with TemporaryFile() as complaints:
-        process = await anyio.open_process(
-            command(verb, *words), stderr=complaints, start_new_session=True
-        )
+        with anyio.CancelScope(shield=True):  # half started, it would be ended by nobody
+            process = await anyio.open_process(
+                command(verb, *words), stderr=complaints, start_new_session=True
+            )
         return _ChildProcess(process, os.fdopen(os.dup(complaints.fileno()), "rb"))
 
 

@@ -1,9 +1,12 @@
 """For how long Slurm has not answered, and that people are told of it once."""
 
+import gc
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from shunter.app.live.slurm.nodes import tell_silence
@@ -76,3 +79,27 @@ def test_people_are_told_once_that_slurm_is_silent_and_once_that_it_is_back() ->
     silent, back = told
     assert silent.startswith("no answer for 10 s; jobs run on")
     assert back == "Slurm answers again"
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_command_that_is_cancelled_while_it_starts_is_ended_before_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """As where a daemon stops; what is left running warns once it is collected."""
+    command = tmp_path / "sinfo"
+    command.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    async def stop() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(Slurm().version)
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        anyio.run(stop)
+        gc.collect()
+    assert [str(each.message) for each in seen] == []
