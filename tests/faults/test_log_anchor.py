@@ -154,7 +154,9 @@ async def test_missing_write_ahead_log_is_told(path: Path) -> None:
     last = anchored(path)
     remove(wal(path))
     seq = left(path)
+    assert seq < last, "what is lost was there alone"
     await refuse_lost(path, seq + 1, last)
+    assert (left(path), anchored(path)) == (seq, last), "a refusal changes nothing"
 
 
 async def test_log_that_is_gone_is_not_begun_anew(path: Path) -> None:
@@ -262,7 +264,9 @@ async def test_older_copy_that_is_put_back_is_told(path: Path, tmp_path: Path) -
         before = log.seq
         log.append(story(5))
     shutil.copy(copy, path)
+    assert left(path) == before
     await refuse_lost(path, before + 1, before + 5)
+    assert anchored(path) == before + 5, "a refusal changes nothing"
 
 
 async def test_start_of_a_term_that_is_lost_is_told(path: Path, tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def _cluster(section: "SlurmSection", cluster: "ClusterSection") -> Iterator[Fin
         yield Finding("slurm", "poor", f"slurmctld took {took_s:.1f} s to answer", mend)
     yield from _versions(found)
     yield from _accounting(found)
+    yield from ending(found)
     if section.mode == "per-job":
         yield from scheduling(found)
     partition = next((one for one in found.partitions if one.name == section.partition), None)
@@ -117,6 +118,19 @@ def _accounting(found: "SlurmInventory") -> Iterator[Finding]:
         yield Finding(
             *("slurm", "poor", "the jobs of others are hidden (PrivateData)"),
             "their GPUs are seen as taken all the same; by whom is not",
+        )
+
+
+def ending(found: "SlurmInventory") -> Iterator[Finding]:
+    """Tell where Slurm's SIGTERM ends programs before they are asked to save."""
+    kind = found.settings.get("ProctrackType", "").rpartition("/")[2]
+    is_sent_to_all = found.settings.get("SignalChildrenProcesses", "").lower() == "yes"
+    if kind == "linuxproc" or (kind == "cgroup" and is_sent_to_all):
+        cause = "SignalChildrenProcesses" if is_sent_to_all else f"ProctrackType is {kind}"
+        yield Finding(
+            *("slurm", "poor", f"scancel sends SIGTERM to programs of jobs, too ({cause})"),
+            "those without a handler die before they save: end what they run in by "
+            "scancel --signal=USR1 --batch (per-job: USR2), or handle SIGTERM",
         )
 
 

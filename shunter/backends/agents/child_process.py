@@ -23,8 +23,7 @@ async def begin_here(verb: str, *words: str) -> AgentProcess:
         OSError: it cannot be begun.
     """
     with TemporaryFile() as complaints:
-        # Cancelled while it starts, asyncio would leave it to the garbage collector.
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):  # half started, it would be ended by nobody
             process = await anyio.open_process(
                 command(verb, *words), stderr=complaints, start_new_session=True
             )

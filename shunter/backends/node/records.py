@@ -182,13 +182,16 @@ def processes(proc: str = "/proc") -> dict[int, int]:
 
 
 def catches(pid: int, number: int) -> bool:
-    """Say whether a process has a handler for a signal."""
+    """Say whether a process has a handler for a signal, or blocks it.
+
+    srun blocks those that it waits for; and a signal that is blocked kills nobody.
+    """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            masks = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+            lines = [line.split() for line in file if line.startswith(("SigCgt:", "SigBlk:"))]
     except OSError:
         return False
-    return bool(masks) and bool(int(masks[0], 16) >> (number - 1) & 1)
+    return any(int(mask, 16) >> (number - 1) & 1 for _, mask in lines)
 
 
 def boot_id() -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
 
 from shunter import clock
 from shunter.errors import SlurmUnknownError
@@ -111,22 +110,30 @@ class CommandRunner:
                 f"{words[0]} is not there", "install Slurm's client commands, or correct PATH"
             )
         try:
-            with _readable(stdin) as source, anyio.fail_after(self.deadline_s):
-                # Cancelled while it starts, asyncio would leave it to the garbage collector.
+            with (
+                _in_memory(stdin) as source,
+                _in_memory() as out,
+                _in_memory() as err,
+                anyio.fail_after(self.deadline_s),
+            ):
+                # One that is cancelled while it starts would be ended by nobody.
                 with anyio.CancelScope(shield=True):
                     process = await anyio.open_process(
                         [there, *words[1:]],
                         stdin=source,
+                        stdout=out,
+                        stderr=err,
                         env={**self._environment, **environment},
                     )
-                status, out, err = await _ended(process)
+                async with process:
+                    status = await process.wait()
+                return Answer(name, status, _content(out), _content(err))
         except TimeoutError as error:
             raise SlurmUnknownError(
                 f"{name} gave no answer within {self.deadline_s:g} s", "look at `scontrol ping`"
             ) from error
         except OSError as error:
             raise SlurmUnknownError(f"{name} cannot be run ({error.strerror})", "try it") from error
-        return Answer(name, status, _text(out), _text(err))
 
     async def text(
         self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
@@ -142,29 +149,13 @@ class CommandRunner:
         return answer.out
 
 
-async def _ended(process: Process) -> tuple[int, bytes, bytes]:
-    """Return the exit code of a process and what it wrote; cancelled, it is killed."""
-    out, err = bytearray(), bytearray()
-
-    async def read(stream: ByteReceiveStream | None, into: bytearray) -> None:
-        assert stream is not None, "both are pipes"
-        async for chunk in stream:
-            into += chunk
-
-    async with process, anyio.create_task_group() as readers:
-        readers.start_soon(read, process.stdout, out)
-        readers.start_soon(read, process.stderr, err)
-        status = await process.wait()
-    return status, bytes(out), bytes(err)
-
-
 @contextmanager
-def _readable(text: str) -> Iterator[int]:
+def _in_memory(text: str = "") -> Iterator[int]:
     """Return a file in memory.
 
     A pipe would break where a command ends before it has read all.
     """
-    descriptor = os.memfd_create("stdin")
+    descriptor = os.memfd_create("slurm")
     try:
         os.write(descriptor, text.encode())
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -173,6 +164,8 @@ def _readable(text: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _text(content: bytes) -> str:
-    """Return output as text; a job may have any bytes in its name."""
-    return content.decode("utf-8", errors="backslashreplace")
+def _content(descriptor: int) -> str:
+    """Return what is in a file as text; a job may have any bytes in its name."""
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        return file.read().decode("utf-8", errors="backslashreplace")

@@ -13,6 +13,7 @@ _OUT_OF_SERVICE = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "NOT_RESPONDING"}
     | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "FUTURE", "UNKNOWN", "MAINT"}
 )
+SURELY_EARLY_S = 5  # before the time limit: Slurm tells whole seconds
 _ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
     | {"PREEMPTED", "REVOKED", "TIMEOUT", "LAUNCH_FAILED", "RECONFIG_FAIL"}
@@ -59,6 +60,18 @@ class QueuedJob:
     def has_ended(self) -> bool:
         """Whether its state is a last one."""
         return self.state in _ENDED
+
+    @property
+    def is_being_preempted(self) -> bool:
+        """Whether it runs in the grace that a partition gives before it preempts.
+
+        Slurm has moved its end forward. It tells what srun has started by SIGTERM, and no batch
+        script of it.
+        """
+        if self.start_s is None or self.end_s is None or self.time_limit_s is None:
+            return False
+        early_s = self.start_s + self.time_limit_s - self.end_s
+        return self.state == "RUNNING" and early_s > SURELY_EARLY_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,14 +117,18 @@ async def test_metrics_tell_whether_slurm_answers(
     async with served(bench, monkeypatch, "n1") as site:
         metrics = Metrics(site)
 
-        def told(value: int) -> bool:
-            return f"\nshunter_slurm_answering {value}.0\n" in metrics.page(0).decode()
+        def told() -> list[str]:
+            return re.findall(
+                r"^shunter_slurm_answering (\S+)$", metrics.page(0).decode(), re.MULTILINE
+            )
 
-        await until(site, lambda: told(1), "an answer")
+        await until(site, lambda: told() == ["1.0"], "an answer")
         bench.slurm.kill_slurmctld()
-        await until(site, lambda: told(0), "the silence")
+        await until(site, lambda: told() != ["1.0"], "the silence")
+        assert told() == ["0.0"]
         bench.slurm.start_slurmctld()
-        await until(site, lambda: told(1), "an answer again")
+        await until(site, lambda: told() != ["0.0"], "an answer again")
+        assert told() == ["1.0"]
 
 
 async def test_node_that_nobody_needs_is_not_held_and_neither_lost_nor_unreachable(

@@ -9,7 +9,7 @@ linked into its place, whole, which is atomic over NFS too.
     claim       who has it: a batch job, or a scheduler that withdrew it
     refusal     why its supervisor did not begin
     commands    a line each: orders to its supervisor, which may be on another node
-    leaving     the signal by which Slurm told it to end, if it did
+    leaving     the signal by which Slurm told it to end, if it did, and when
 
 Only the standard library of Python 3.8 or later, as in supervisor.py.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -104,12 +105,17 @@ def add_command(folder: str, command: Mapping[str, object]) -> None:
 def note_leaving(folder: str, by: str) -> None:
     """Note the signal by which the batch system told an attempt to end."""
     with suppress(OSError):  # a full disk: what it has yet to save is more urgent
-        put(f"{folder}/leaving", {"signal": by})
+        put(f"{folder}/leaving", {"signal": by, "wall_ns": time.time_ns()})
 
 
-def told_to_leave_by(folder: str) -> str:
-    """Return the signal that told an attempt to end; nothing if none did."""
-    return str((get(f"{folder}/leaving") or {}).get("signal", ""))
+def told_to_leave_by(folder: str) -> tuple[str, float | None]:
+    """Return the signal that told an attempt to end, nothing if none did, and when.
+
+    That is in seconds since 1970; None: not known.
+    """
+    found = get(f"{folder}/leaving") or {}
+    wall_ns = found.get("wall_ns")
+    return str(found.get("signal", "")), wall_ns / 1e9 if isinstance(wall_ns, int) else None
 
 
 def commands_after(folder: str, offset: int) -> list[bytes]:

@@ -21,6 +21,7 @@ from shunter.backends.node.messages.attempt_records import started_in, status_in
 from shunter.backends.node.messages.wire import Notes, Probe, Started, State, Status
 from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id, get
+from shunter.backends.slurm.batch_jobs import NOTICE_LEAD_MOST_S
 from shunter.backends.slurm.ends import SAYS_WHY, end_in_words, limit_in_words, signal_in_words
 from shunter.backends.slurm.jobs.queue_view import MAY_LIVE_ON, QueueView
 from shunter.backends.slurm.jobs.script import LIMIT_SIGNAL, Key
@@ -48,7 +49,8 @@ class JobAttempt(Watched):
     `asked_s` is when Slurm was last asked to run it, by the monotonic clock: an answer of squeue
     that was asked for before, or right after, says nothing of it. `missed_since_s` is since when
     Slurm should have it and has not. `started` is what it was given, once it has started;
-    `is_stopped` says that its supervisor has noted that it stands still.
+    `is_stopped` says that its supervisor has noted that it stands still, and `is_preempted` that
+    Slurm was seen to begin to preempt it.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class JobAttempt(Watched):
         self.key = key
         self.asked_s = clock.monotonic_s()
         self.started: Started | None = None
-        self.is_stopped = False
+        self.is_stopped = self.is_preempted = False
         self._ahead_ns: int | None = None
         self.missed_since_s: float | None = None
         self._queue = queue
@@ -208,10 +210,12 @@ class JobAttempt(Watched):
         limit_s = None if queue is None else queue.limit_s(self.key)
         if ended_as in MAY_LIVE_ON:
             return "ended", end_in_words(ended_as)
-        signal = told_to_leave_by(self.folder) if status["suspended"] else ""
+        signal, left_at_s = told_to_leave_by(self.folder) if status["suspended"] else ("", None)
         if not signal:
             return "ended", ""
-        if signal == LIMIT_SIGNAL:
+        if self.is_preempted:
+            return "ended", end_in_words("PREEMPTED")
+        if signal == LIMIT_SIGNAL and not self._is_long_before_limit(left_at_s):
             return "ended", limit_in_words(limit_s)
         if ended_as in SAYS_WHY:
             return "ended", end_in_words(ended_as, limit_s)
@@ -219,6 +223,14 @@ class JobAttempt(Watched):
         if not ended_as and clock.monotonic_s() - self._left_s < self._patience.settle_s:
             return "running", ""
         return "ended", signal_in_words(signal)
+
+    def _is_long_before_limit(self, at_s: float | None) -> bool:
+        """Say whether a signal came too early for the limit to be its cause."""
+        queue = self._queue()
+        limit_at_s = None if queue is None else queue.limit_at_s(self.key)
+        if at_s is None or limit_at_s is None:
+            return False
+        return limit_at_s - at_s > NOTICE_LEAD_MOST_S
 
     def _is_over(self) -> bool:
         """Say whether Slurm has none that waits or runs, by an answer that counts."""

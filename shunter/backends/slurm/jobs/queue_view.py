@@ -55,6 +55,12 @@ class QueueView:
         alive = self.alive(key)
         return bool(alive) and all(job.state == "PENDING" for job in alive)
 
+    def being_preempted(self) -> list[Key]:
+        """Return the attempts that run in the grace before they are preempted."""
+        return sorted(
+            key for key, jobs in self.jobs.items() if any(job.is_being_preempted for job in jobs)
+        )
+
     def standing(self, key: Key) -> object:
         """Return what changes when anything of an attempt does."""
         return tuple((job.id, job.state) for job in self.jobs.get(key, ())), self._past(key)
@@ -74,6 +80,18 @@ class QueueView:
     def limit_s(self, key: Key) -> int | None:
         """Return for how many seconds Slurm lets an attempt run; None: not known."""
         return next((job.time_limit_s for job in self.jobs.get(key, ()) if job.time_limit_s), None)
+
+    def limit_at_s(self, key: Key) -> float | None:
+        """Return when its time limit ends an attempt; None: not known.
+
+        That is in seconds since 1970.
+        """
+        ends = [
+            float(job.start_s + job.time_limit_s)
+            for job in self.jobs.get(key, ())
+            if job.start_s is not None and job.time_limit_s is not None and job.state != "PENDING"
+        ]
+        return next(iter(ends), None)
 
     def wait_of(self, key: Key, now_s: float) -> str:
         """Return how long an attempt has waited in Slurm's queue, and for what."""

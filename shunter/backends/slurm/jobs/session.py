@@ -256,6 +256,10 @@ class JobSession:
                 self._answered.set()
                 self._seen(view)
                 self._submissions.take(view)
+                for key in view.being_preempted():
+                    if not self._records.of(key).is_preempted:
+                        self._records.of(key).is_preempted = True
+                        self._submissions.warn(key)
                 await self._act()
             await anyio.sleep(settings.poll_s)
 

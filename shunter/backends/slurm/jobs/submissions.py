@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from shunter import clock
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs.queue_view import QueueView
-from shunter.backends.slurm.jobs.script import Key, job_name
+from shunter.backends.slurm.jobs.script import LIMIT_SIGNAL, Key, job_name
 from shunter.backends.slurm.records import QueuedJob
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
@@ -82,6 +82,11 @@ class Submissions:
         for job in jobs:
             if job.state == "RUNNING" and key not in self._suspended:
                 self._tasks.start_soon(self._cancel, key, job.id, "USR1")
+
+    def warn(self, key: Key) -> None:
+        """Have an attempt save and leave, as Slurm does before its time limit."""
+        for job in self._alive(key):
+            self._tasks.start_soon(self._cancel, key, job.id, LIMIT_SIGNAL.removeprefix("SIG"))
 
     def suspend(self, key: Key) -> None:
         """Have Slurm suspend an attempt, once it stands still by itself."""

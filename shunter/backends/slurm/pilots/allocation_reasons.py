@@ -1,5 +1,6 @@
 """Why a node is held, waited for or not asked for: one sentence for people."""
 
+from shunter.backends.slurm.batch_jobs import NOTICE_LEAD_MOST_S
 from shunter.backends.slurm.limit_reasons import reason_in_words
 from shunter.backends.slurm.pilots.allocation_view import (
     AllocationLimits,
@@ -78,19 +79,20 @@ def announced_end(signal: str, left_s: float, pilot: Pilot, now_s: float) -> str
     """Return why a pilot is about to end that Slurm has sent a signal.
 
     Args:
-        signal: its name; `NOTICE_SIGNAL` comes before the time limit alone.
+        signal: its name; Slurm sends `NOTICE_SIGNAL` before the time limit, people at any time.
         left_s: how long the pilot lets its jobs save.
         pilot: which.
         now_s: when.
     """
     limit = f"its time limit of {duration(pilot.limit_s)} in Slurm"
-    if signal == NOTICE_SIGNAL:
-        why = limit
-    elif pilot.started_at_s is not None and pilot.left_s(now_s) > SURELY_EARLY_S:
+    lead_s = NOTICE_LEAD_MOST_S if signal == NOTICE_SIGNAL else SURELY_EARLY_S
+    if pilot.started_at_s is not None and pilot.left_s(now_s) > lead_s:
         why = "scancel or preemption"
+    elif signal == NOTICE_SIGNAL:
+        why = limit
     else:
         why = f"scancel, preemption or {limit}"
-    # Slurm sends SIGTERM to the processes of jobs at once; the notice reaches the pilot alone.
+    # SIGTERM may reach the processes of jobs at once; the notice reaches the pilot alone.
     whom = "" if signal == NOTICE_SIGNAL else " to programs that handle it"
     return f"Slurm has sent it {signal} ({why}), which leaves {duration(left_s)}{whom}"
 

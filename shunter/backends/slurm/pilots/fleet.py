@@ -44,6 +44,7 @@ from shunter.backends.slurm.pilots.drains import NodeDrains
 from shunter.backends.slurm.pilots.known_pilot import KnownPilot
 from shunter.backends.slurm.pilots.script import pilot_options, pilot_script
 from shunter.backends.slurm.pilots.transport import PilotTransport
+from shunter.backends.slurm.quantities import duration
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
@@ -226,6 +227,9 @@ class PilotFleet:
                 is_connected &= bool(self._jobs_on(known.node)[0])
             if known.seen is None and is_settled and not is_connected:
                 await self._forget(name)
+            if known.seen is not None and known.seen.is_being_preempted and not known.drain:
+                left_s = max(0.0, float(known.seen.end_s or 0) - clock.wall_s())
+                await self._drain(name, f"Slurm preempts it in {duration(left_s)}")
         await self._end_unknown([found[name] for name in sorted(found.keys() - self._known.keys())])
 
     async def _end_unknown(self, pilots: Sequence[QueuedJob]) -> None:

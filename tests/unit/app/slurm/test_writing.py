@@ -16,7 +16,7 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.doctor.findings import Looked
 from shunter.app.gpu_maps.network_places import Place
 from shunter.app.slurm import serving, writing
-from shunter.app.slurm.checks import scheduling, slurm
+from shunter.app.slurm.checks import ending, scheduling, slurm
 from shunter.app.slurm.discovery import SlurmInventory, discovered
 from shunter.app.slurm.places import places_in
 from shunter.app.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
@@ -345,6 +345,27 @@ def test_doctor_names_a_scheduler_of_slurm_that_starts_no_job_of_several_parts(
 ) -> None:
     told = replace(found(), settings={"SchedulerType": kind})
     assert [finding.what for finding in scheduling(told)] == said
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"ProctrackType": "proctrack/linuxproc"}, ["ProctrackType is linuxproc"]),
+        ({"ProctrackType": "proctrack/cgroup"}, []),
+        ({"ProctrackType": "proctrack/cgroup", "SignalChildrenProcesses": "no"}, []),
+        (
+            {"ProctrackType": "proctrack/cgroup", "SignalChildrenProcesses": "yes"},
+            ["SignalChildrenProcesses"],
+        ),
+        ({"ProctrackType": "proctrack/pgid"}, []),
+        ({}, []),
+    ],
+)
+def test_doctor_says_where_sigterm_reaches_the_programs_of_jobs(
+    settings: dict[str, str], said: list[str]
+) -> None:
+    what = [finding.what for finding in ending(replace(found(), settings=settings))]
+    assert what == [f"scancel sends SIGTERM to programs of jobs, too ({each})" for each in said]
 
 
 def test_nodes_with_instances_of_mig_alone_are_kept_and_said(

@@ -1,9 +1,10 @@
-"""What is said of a pilot that Slurm is about to end."""
+"""How it is known that Slurm is about to end a job, and what is said of it."""
 
 import pytest
 
 from shunter.backends.slurm.pilots.allocation_reasons import announced_end
 from shunter.backends.slurm.pilots.allocation_view import Pilot, PilotState
+from tests.unit.backends.slurm.jobs.queue import queued
 
 NOW_S = 10_000.0
 LIMIT = "its time limit of 1 h in Slurm"
@@ -14,6 +15,9 @@ HANDLERS = " to programs that handle it"
     ("signal", "started_at_s", "why", "whom"),
     [
         ("SIGUSR1", NOW_S - 3500, LIMIT, ""),
+        ("SIGUSR1", NOW_S - 3420, LIMIT, ""),  # up to a minute too early
+        ("SIGUSR1", NOW_S - 100, "scancel or preemption", ""),
+        ("SIGUSR1", None, LIMIT, ""),
         ("SIGTERM", NOW_S - 100, "scancel or preemption", HANDLERS),
         ("SIGTERM", NOW_S - 3600, f"scancel, preemption or {LIMIT}", HANDLERS),
         ("SIGTERM", None, f"scancel, preemption or {LIMIT}", HANDLERS),
@@ -25,3 +29,23 @@ def test_signal_is_told_with_what_it_means(
     pilot = Pilot("n1.a", "n1", PilotState.HELD, 0.0, 3600.0, started_at_s)
     told = announced_end(signal, 25.0, pilot, NOW_S)
     assert told == f"Slurm has sent it {signal} ({why}), which leaves 25 s{whom}"
+
+
+@pytest.mark.parametrize(
+    ("state", "end_s", "limit_s", "is_being_preempted"),
+    [
+        ("RUNNING", 4_600, 3_600, False),
+        ("RUNNING", 4_598, 3_600, False),  # by seconds that are whole
+        ("RUNNING", 1_090, 3_600, True),
+        ("RUNNING", 4_700, 3_600, False),  # it was suspended for a while
+        ("RUNNING", None, 3_600, False),
+        ("RUNNING", 1_090, None, False),
+        ("COMPLETING", 1_090, 3_600, False),
+        ("CANCELLED", 1_090, 3_600, False),
+    ],
+)
+def test_job_is_being_preempted_whose_end_has_moved_before_its_limit(
+    state: str, end_s: int | None, limit_s: int | None, is_being_preempted: bool
+) -> None:
+    job = queued("any", state=state, start_s=1_000, end_s=end_s, time_limit_s=limit_s)
+    assert job.is_being_preempted is is_being_preempted

@@ -1,6 +1,7 @@
 """Where an attempt stands, by its folder and Slurm's queue together."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,11 +45,15 @@ class Case:
         self.has_squeue_say(*states, after_s=after_s)
         return self.state
 
-    def has_squeue_say(self, *states: str, after_s: float = 0.0) -> None:
+    def has_squeue_say(
+        self, *states: str, after_s: float = 0.0, started_at_s: float | None = None
+    ) -> None:
         """Have squeue tell of Slurm jobs of the attempt, some time later."""
         self.waits(after_s)
+        start_s = None if started_at_s is None else int(started_at_s)
+        about = {"time_limit_s": 5_400, "start_s": start_s}
         jobs = [
-            queued(job_name("lab", *KEY), id=number, state=state, time_limit_s=5_400)
+            queued(job_name("lab", *KEY), id=number, state=state, **about)
             for number, state in enumerate(states, 1)
         ]
         self.view = QueueView.of("lab", "me", clock.monotonic_s(), jobs)
@@ -226,6 +231,26 @@ def test_attempt_that_slurms_time_limit_ended_says_so_at_once(case: Case) -> Non
     note_leaving(str(case.folder), "SIGUSR2")
     put(f"{case.folder}/status", SUSPENDED)
     assert (case.state, case.cause) == ("ended", "Slurm's time limit of 1 h 30 min ended it")
+
+
+@pytest.mark.parametrize(
+    ("left_s", "state", "cause"),
+    [
+        (3_600.0, "CANCELLED", "it was cancelled in Slurm (scancel)"),
+        (3_600.0, "PREEMPTED", "it was preempted in Slurm"),
+        (3_600.0, "FAILED", "Slurm sent it SIGUSR2, and has not said why"),
+        (170.0, "FAILED", "Slurm's time limit of 1 h 30 min ended it"),
+    ],
+)
+def test_notice_long_before_the_limit_is_not_told_as_the_limit(
+    case: Case, left_s: float, state: str, cause: str
+) -> None:
+    case.begins()
+    case.starts()
+    note_leaving(str(case.folder), "SIGUSR2")
+    put(f"{case.folder}/status", SUSPENDED)
+    case.has_squeue_say(state, started_at_s=time.time() + left_s - 5_400)
+    assert (case.state, case.cause) == ("ended", cause)
 
 
 @pytest.mark.parametrize(
