@@ -236,6 +236,7 @@ class World:
     slicing: Slicing = NO_SLICING
     decentralised: Decentralised | None = None
     full_waits: bool = True
+    moves_evicted: bool = True
     bounds_departures: bool = False
     retries_elsewhere: bool = False
 
@@ -269,6 +270,7 @@ class World:
             takes_turns=bool(self.slicing.quantum_us),
             decentralised=self.decentralised,
             full_waits=self.full_waits,
+            moves_evicted=self.moves_evicted,
             bounds_departures=self.bounds_departures,
             retries_elsewhere=self.retries_elsewhere,
         )

@@ -45,6 +45,7 @@ class View:
 
     `all_reasons` asks a plan to tell what holds back every class, not only what is new, and
     `full_waits` one without classes to tell it also of those that lose their GPUs by it. Where
+    `moves_evicted`, a plan gives those that it evicts other GPUs, if some are left for them. Where
     `homes_are_fixed`, jobs that take turns keep their GPUs, but for those that can move. While an
     event is told, `result` is what became of jobs with it.
     """
@@ -58,6 +59,7 @@ class View:
         "guards",
         "homes_are_fixed",
         "is_guarded",
+        "moves_evicted",
         "now_us",
         "result",
     )
@@ -71,6 +73,7 @@ class View:
         all_reasons: bool,
         homes_are_fixed: bool = False,
         full_waits: bool = False,
+        moves_evicted: bool = False,
     ) -> None:
         self._open: State = state
         self._state: State = _CLOSED
@@ -81,6 +84,7 @@ class View:
         self.all_reasons = all_reasons
         self.homes_are_fixed = homes_are_fixed
         self.full_waits = full_waits
+        self.moves_evicted = moves_evicted
         self.now_us = 0
 
     def open(self) -> None:

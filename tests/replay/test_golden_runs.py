@@ -56,7 +56,7 @@ async def verified(kept: bytes) -> tuple[Verdict, str]:
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "earlier").iterdir()), ids=lambda path: path.stem)
 def test_a_log_of_earlier_rules_is_decided_by_those_rules(path: Path) -> None:
-    """They do not say `launches_first` or `full_waits`, and go by what was so then."""
+    """They do not say `launches_first`, `full_waits` or `moves_evicted`: all was otherwise then."""
     verdict, _ = asyncio.run(verified(path.read_bytes()))
 
     assert verdict.divergence is None

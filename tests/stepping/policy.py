@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shunter.core.cluster import CPU_POOL, Pool
+from shunter.core.cluster import CPU_POOL, Health, Pool
 from shunter.core.interfaces import Rng
 from shunter.core.placement import Placement, place
-from shunter.core.planning.plan import Change, Plan, Start, Suspend
+from shunter.core.planning.moving import untangled
+from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import Because, Reason
@@ -31,7 +32,7 @@ Backfill = Callable[[list[Job], Room, View, int], Iterator[tuple[Job, str]]]
 
 @dataclass
 class Picked:
-    """Who starts in which pool, and who must leave.
+    """Who starts in which pool, and who must leave; who does both is moved.
 
     Of those, the first `settled` starts have their `places`, and the `gone` have left for them.
     """
@@ -63,7 +64,7 @@ class Stepping(Stateless):
             picked = self._walk(view, barred, settled)
             places, misplaced = self._places(picked, view)
             if misplaced is None:
-                return Plan(tuple(_changes(picked, places)))
+                return Plan(tuple(_changes(picked, places, view)))
             room = self._room(picked, places, misplaced[0], view) if self.preemptive else None
             if room is None:
                 barred.append(misplaced)
@@ -88,13 +89,17 @@ class Stepping(Stateless):
             room.leave(job, pool_of(job, view))
         for number, job in enumerate(order):
             if job in settled.gone:
-                continue
-            if may_go_on(job):
+                if job.job_id not in chosen and (number <= upto or not may_move(job, view)):
+                    continue
+            elif may_go_on(job):
                 if room.is_enough_for(job, pool_of(job, view)):
                     room.stay(job, pool_of(job, view))
                 else:
                     room.leave(job, pool_of(job, view))
                     picked.victims.append(job)
+                    if number > upto and may_move(job, view) and (pools := room.pools_for(job)):
+                        room.start(job, pools[0])
+                        picked.starts.append((job, pools[0]))
                 continue
             pools = room.pools_for(job)
             if number <= upto:
@@ -203,6 +208,14 @@ def may_go_on(job: Job) -> bool:
     return bool(job.allocation.shares) and not job.end_cause and job.exit_code is None
 
 
+def may_move(job: Job, view: View) -> bool:
+    """Say whether the plan that evicts a job may give it another place."""
+    servers = [view.cluster.servers[share.node] for share in job.allocation.shares]
+    alone = job.allocation.sharing is Sharing.exclusive
+    near = all(server.health is Health.up for server in servers)
+    return view.moves_evicted and alone and near and job.spec.migratable and not job.is_on_hold
+
+
 def pool_of(job: Job, view: View) -> str:
     """Return the GPU type on which a job runs."""
     return view.cluster.servers[job.allocation.shares[0].node].configuration.gpu_type
@@ -271,9 +284,18 @@ def _others(view: View) -> list[str]:
     return [name for name in view.pools if name != CPU_POOL]
 
 
-def _changes(picked: Picked, places: dict[JobId, Allocation]) -> Iterator[Change]:
-    gainers = tuple(job.job_id for job, _ in picked.starts)
+def _changes(picked: Picked, places: dict[JobId, Allocation], view: View) -> Iterator[Change]:
+    gainers = tuple(job.job_id for job, _ in picked.starts if job not in picked.victims)
+    because = Because("outranked", (), gainers)
+    moves = {}
     for victim in picked.victims:
-        yield Suspend(victim.job_id, Because("outranked", (), gainers))
+        place = places.get(victim.job_id)
+        if place is None:
+            yield Suspend(victim.job_id, because)
+        elif place != victim.allocation:
+            moves[victim.job_id] = Move(victim.job_id, place, because)
+    for some in untangled(moves, view):
+        yield from some
     for job, _ in picked.starts:
-        yield Start(job.job_id, places[job.job_id], Because("fits"))
+        if job not in picked.victims:
+            yield Start(job.job_id, places[job.job_id], Because("fits"))

@@ -52,6 +52,12 @@ RETRIES_ELSEWHERE = "retries_elsewhere"
 Logs of earlier versions do not say it, and are decided again as they were.
 """
 
+MOVES_EVICTED = "moves_evicted"
+"""The key that says that the plan which evicts a job gives it other GPUs, if some are left.
+
+Logs of earlier versions do not say it, nor do those of simulations where it can change nothing.
+"""
+
 REACTOR = "reactor"
 """The key of a live record by which all that follows from facts is in the log.
 
@@ -69,13 +75,20 @@ class PolicyRuntime:
     rules: RoundRules
 
 
-def record_of(loaded: LoadedConfig, *, instant: bool, workload: Mapping[str, object]) -> str:
+def record_of(
+    loaded: LoadedConfig,
+    *,
+    instant: bool,
+    workload: Mapping[str, object],
+    moves_evicted: bool = True,
+) -> str:
     """Return the canonical JSON of a config.
 
     Args:
         loaded: the config.
         instant: whether the backend's outcomes take no time.
         workload: what is said of the jobs, apart from their digest.
+        moves_evicted: whether the plan that evicts a job may move it.
     """
     document = loaded.config.model_dump(mode="json", by_alias=True)
     log = document.pop("log")
@@ -90,6 +103,8 @@ def record_of(loaded: LoadedConfig, *, instant: bool, workload: Mapping[str, obj
         document[LAUNCHES_FIRST] = True
     if loaded.chosen_params.full_waits:
         document[FULL_WAITS] = True
+    if moves_evicted:
+        document[MOVES_EVICTED] = True
     for name in ("backend", "server"):
         document.pop(name, None)
     if loaded.config.backend.is_live:
@@ -239,6 +254,7 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         learns_tolerance=learns_tolerance(config),
         decentralised=section.scheme,
         full_waits=loaded.chosen_params.full_waits,
+        moves_evicted=True,
         bounds_departures=config.backend.is_live,
         retries_elsewhere=config.backend.is_live,
     )
@@ -324,6 +340,7 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             learns_tolerance=section.learns(is_measured=bool(section.topology.learn)),
             decentralised=section.scheme,
             full_waits=document.get(FULL_WAITS, False),
+            moves_evicted=document.get(MOVES_EVICTED, False),
             bounds_departures=document.get(REACTOR, 0) >= _BOUND_DEPARTURES,
             retries_elsewhere=document.get("backend", {}).get(RETRIES_ELSEWHERE, False),
         )

@@ -1,6 +1,6 @@
 """From a config to the parts of a run: jobs, servers, policy, rules, and the simulated world."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import (
     Choices,
     EndShares,
@@ -61,7 +62,10 @@ class Setup:
             policy_version=self.runtime.policy.version,
             seed=config.seed,
             config=record_of(
-                self.loaded, instant=self.backend.instant, workload=_workload_record(self)
+                self.loaded,
+                instant=self.backend.instant,
+                workload=_workload_record(self),
+                moves_evicted=self.runtime.rules.moves_evicted,
             ),
             digests=tuple(self._digests()),
             simulated=True,
@@ -197,6 +201,8 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
         _world_parts(loaded), config.cluster.servers(), trace.jobs, specs=specs
     )
     runtime = policy_runtime(loaded, instant=backend.instant)
+    if not _depend_on_places(loaded, specs):
+        runtime = replace(runtime, rules=replace(runtime.rules, moves_evicted=False))
     world: Backend = backend
     if config.simulation.world:
         world = world_around(
@@ -208,6 +214,22 @@ def set_up(loaded: LoadedConfig, trace: Trace) -> Setup:
         )
         runtime = replace(runtime, rules=replace(runtime.rules, instant=world.instant))
     return Setup(loaded, trace, runtime, world)
+
+
+def _depend_on_places(loaded: LoadedConfig, specs: Sequence[JobSpec]) -> bool:
+    """Say whether a job could be evicted from one place and fit into another.
+
+    Where all ask for a number of GPUs of one type, who is evicted fits nowhere.
+    """
+    policy, nodes = loaded.config.policy, loaded.config.cluster.servers()
+    return (
+        len({where.gpu_type for _, where in nodes}) > 1
+        or any(where.unit_cpus_milli for _, where in nodes)
+        or policy.sizing is not None
+        or policy.placement == "skew"
+        or learns_tolerance(loaded.config)
+        or any(not spec.demand().is_met_by_count for spec in specs)
+    )
 
 
 def _world_parts(loaded: LoadedConfig) -> WorldParts:

@@ -54,9 +54,10 @@ class RoundRules:
     sized. `learns_tolerance`: what gangs measure becomes the curve of tolerance of their model.
     `decentralised`: job schedulers propose where gangs go. `keeps_homes`: jobs of a simulation that
     take turns keep their GPUs as live ones do. `full_waits`: a plan without classes also says why
-    those wait that lose their GPUs by it. `bounds_departures`: a job whose attempts leave unasked
-    and without progress waits longer each time, and fails in the end. `retries_elsewhere`: a job
-    that failed in its first seconds starts on other GPUs, if any are left.
+    those wait that lose their GPUs by it. `moves_evicted`: the plan that evicts a job gives it
+    other GPUs, if some are left. `bounds_departures`: a job whose attempts leave unasked and
+    without progress waits longer each time, and fails in the end. `retries_elsewhere`: a job that
+    failed in its first seconds starts on other GPUs, if any are left.
     """
 
     round_us: int
@@ -76,6 +77,7 @@ class RoundRules:
     decentralised: Decentralised | None = None
     keeps_homes: bool = False
     full_waits: bool = False
+    moves_evicted: bool = False
     bounds_departures: bool = False
     retries_elsewhere: bool = False
 
@@ -98,6 +100,7 @@ class RoundRules:
             all_reasons=self.all_reasons,
             homes_are_fixed=self.homes_are_fixed,
             full_waits=self.full_waits,
+            moves_evicted=self.moves_evicted,
         )
 
     def number_at(self, now_us: int, state: State) -> int:

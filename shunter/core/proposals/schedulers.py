@@ -20,6 +20,7 @@ from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
     Change,
+    Move,
     Plan,
     Proposal,
     Reservation,
@@ -184,7 +185,7 @@ def _reserved(
     needing = {
         gainer
         for change in others
-        if type(change) is Suspend and change.because.rule == MAKES_ROOM
+        if isinstance(change, Suspend | Move) and change.because.rule == MAKES_ROOM
         for gainer in change.because.beneficiaries
     }
     needing.update(book.reserved)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft, pools_without_gpus
-from shunter.core.ranking.ranking import Entry, Ranking
+from shunter.core.ranking.ranking import NO_POOL, Entry, Ranking
 from shunter.core.ranking.selection import Selection, Settled
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
@@ -120,7 +120,7 @@ class Placing:
         """
         entry, rank = misplaced.entry, misplaced.entry.key + drift
         demand = self._demand(entry, misplaced.pool)
-        if is_met_by_count(demand) and not self._has_units(misplaced.pool):
+        if demand.is_met_by_count and not self._has_units(misplaced.pool):
             return False
         number = next(at for at, (other, _) in enumerate(picked.starts) if other is entry)
         self._keep_places_only(picked, number, rank)
@@ -252,16 +252,6 @@ class Placing:
         return self.view.cluster.deciding.emptied(held.shares, self.left)
 
 
-def is_met_by_count(demand: Demand) -> bool:
-    """Say whether a demand asks for nothing but a number of GPUs, of some type."""
-    return bool(
-        demand.max_level is None
-        and not demand.shapes
-        and not demand.cpus_milli
-        and not demand.memory_mb
-    )
-
-
 def _pools_for(demand: Demand, view: View) -> list[str]:
     """Return the pools in which a job may be, in the order in which they are tried."""
     if not demand.gpus:
@@ -276,7 +266,8 @@ def _misfits_before(picked: Selection, key: int, ranking: Ranking) -> dict[int, 
     """
     started: dict[int, int] = {}
     for entry, _ in picked.starts:
-        started[entry.number] = started.get(entry.number, 0) + 1
+        if entry.pool is NO_POOL:
+            started[entry.number] = started.get(entry.number, 0) + 1
     found = {}
     for number, reason in picked.misfits.items():
         waiting = ranking.classes[number]

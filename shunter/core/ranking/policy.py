@@ -16,9 +16,11 @@ from shunter.core.planning.making_room import (
     sooner,
     with_room_observers,
 )
+from shunter.core.planning.moving import untangled
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
     Change,
+    Move,
     Plan,
     Reservation,
     Start,
@@ -55,6 +57,7 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because, Reason
 
 Found = TypeVar("Found")
+_GAINERS = 4
 _RESERVED = Misfit.reserved  # members are slow to look up
 YEAR_US = 365 * 24 * 3_600_000_000
 
@@ -227,7 +230,7 @@ class RankedPolicy:
             return EMPTY_PLAN
         stay = [view.jobs[job_id] for job_id in moved if job_id not in placed] if moved else ()
         return Plan(
-            self._changes(picked, placed, view.now_us),
+            self._changes(picked, placed, view),
             waits,
             reservations=() if promise is None else (promise,),
             consolidated=tuple([job.job_id for job in stay if not job.must_consolidate]),
@@ -316,17 +319,27 @@ class RankedPolicy:
         self,
         picked: Selection,
         placed: Mapping[JobId, Shares],
-        now_us: int,
+        view: View,
     ) -> tuple[Change, ...]:
-        """Return suspensions and starts, each with its rule."""
+        """Return suspensions, moves and starts, each with its rule."""
         changes: list[Change] = []
         if picked.victims:
-            zero = now_us if self.index.drifts else 0
-            changes.extend(self._suspensions(picked, zero))
+            zero = view.now_us if self.index.drifts else 0
+            moves: dict[JobId, Move] = {}
+            for suspension in self._suspensions(picked, zero):
+                job_id, shares = suspension.job_id, placed.get(suspension.job_id)
+                if shares is None:
+                    changes.append(suspension)
+                elif shares != view.jobs[job_id].allocation.shares:
+                    moves[job_id] = Move(job_id, Allocation(shares), suspension.because)
+            for some in untangled(moves, view):
+                changes.extend(some)
         reasons: dict[int, Because] = {}
         numbers = self.numbers
         for entry, _ in picked.starts:
             rank, job_id = rank_of(entry.key), entry.job_id
+            if entry.pool is not NO_POOL:
+                continue  # it is moved
             because = reasons.get(rank)
             if because is None:
                 because = reasons[rank] = Because(self.name, numbers(rank))
@@ -336,7 +349,7 @@ class RankedPolicy:
     def _suspensions(self, picked: Selection, zero: int) -> Iterator[Suspend]:
         """Yield who leaves: for the first starts, or for who needs its place."""
         room_for = picked.room_for
-        gainers = tuple([entry.job_id for entry, _ in picked.starts[:4]])
+        gainers = tuple([entry.job_id for entry, _ in picked.starts[:_GAINERS]])
         reasons: dict[tuple[int, JobId | None], Because] = {}
         for victim in picked.victims:
             rank, job_id = rank_of(victim.key), victim.job_id
@@ -345,6 +358,8 @@ class RankedPolicy:
             if because is None:
                 rule = "outranked" if gainer is None else MAKES_ROOM
                 for_whom = gainers if gainer is None else (gainer,)
+                if job_id in for_whom:  # it is moved
+                    for_whom = tuple([other for other in for_whom if other != job_id])
                 because = Because(rule, self.numbers(rank - zero), for_whom)
                 reasons[rank, gainer] = because
             yield Suspend(job_id, because)

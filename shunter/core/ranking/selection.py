@@ -5,14 +5,19 @@ that fits into what is left. Walking thousands of jobs at every round would be s
 needed: the running jobs all fit together, so the walk can jump from one waiting job to the next.
 What a job finds free at its turn is what is free now, plus what running jobs ranked after it
 hold. Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
+
+Whoever must leave may find other GPUs at its own turn, in another pool or in another place: it is
+picked again, as a start, and the plan moves it.
 """
 
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import field
 from heapq import heapify, heappop, heapreplace
+from typing import Final
 
 from shunter.core.cluster import CPU_POOL
+from shunter.core.planning.moving import may_move_evicted
 from shunter.core.ranking.index import Index, Misfit
 from shunter.core.ranking.keys import FIRST, LAST, ORDINAL_MASK, drift
 from shunter.core.ranking.ranked_usage import RankedUsage
@@ -20,11 +25,14 @@ from shunter.core.ranking.ranking import Entry, Ranking
 from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.view import View
 from shunter.events.values.allocation import Share
-from shunter.events.values.fact import record
+from shunter.events.values.fact import record, replace
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
+
+_ALONE: Final = 1 << 62
+"""The place of an evicted job among the heads: no equal job follows it in its class."""
 
 Bars = dict[tuple[int, str], tuple[int, Reason]]
 
@@ -37,7 +45,8 @@ class Selection:
     """The outcome of one walk: who starts where, who must leave, who found no room.
 
     `misfits` are reasons by class number, where more is known than that others rank first.
-    `room_for` says for whom a victim leaves that was chosen for the place it has.
+    `room_for` says for whom a victim leaves that was chosen for the place it has. A victim among
+    the starts is moved; its entry there has the key of one that waits, and the pool that it leaves.
     """
 
     starts: list[tuple[Entry, str]] = field(default_factory=list)
@@ -67,6 +76,7 @@ class Walk:
 
     __slots__ = (
         "_at",
+        "_evicted",
         "_only",
         "_over",
         "drift",
@@ -79,6 +89,7 @@ class Walk:
         "settled",
         "skipped",
         "skips",
+        "view",
     )
 
     def __init__(
@@ -91,6 +102,7 @@ class Walk:
         skipped: Skipped = NOTHING_SKIPPED,
     ) -> None:
         self.ranking = ranking
+        self.view = view
         self.preemptive = index.preemptive
         self.skips = index.misfit is _SKIPPED
         self.drift = drift(view.now_us) if index.drifts else 0
@@ -104,6 +116,7 @@ class Walk:
         plain = len(self.free) == 1 and not bounded
         self._only = next(iter(self.free)) if plain else None
         self._at = FIRST
+        self._evicted: dict[int, Entry] = {}
         self._over = False
         if settled is not None:
             self._go_on_behind(settled)
@@ -132,20 +145,21 @@ class Walk:
             rank = key + self.drift
             if self._over:
                 self._seat_running(rank)
+            entry = self._evicted.get(key) or by_ordinal[key & ORDINAL_MASK]
             waiting = classes[number]
             is_skipped = key in self.skipped
             if is_skipped:
                 picked.misfits[number] = self.skipped[key]
             pool = None if is_skipped else self.fitting(waiting, rank)
             if pool is None:
-                picked.head = picked.head or by_ordinal[key & ORDINAL_MASK]
+                picked.head = picked.head or entry
                 if not self.skips:
                     break
                 if not is_skipped:
                     heappop(heads)
                     continue
             else:
-                self.take(by_ordinal[key & ORDINAL_MASK], pool)
+                self.take(entry, pool)
                 if self.preemptive:
                     self._at = rank
             place += 1
@@ -230,6 +244,7 @@ class Walk:
                 for waiting, place in zip(classes, places, strict=True)
                 if place < len(waiting.keys)
             ]
+            heads += self._evicted_before(settled)
         if not self.skips or not heads or self._only is not None:
             return heads
         if not self.preemptive:
@@ -242,6 +257,23 @@ class Walk:
                 default=0,
             )
         return [head for head in heads if classes[head[1]].gpus <= most]
+
+    def _evicted_before(self, settled: Settled) -> list[tuple[int, int, int]]:
+        """Return the victims that have yet to have their turn, as heads."""
+        chosen = {entry.ordinal for entry, _ in settled.picked.starts}
+        for victim in settled.picked.victims:
+            again = None if victim.ordinal in chosen else self._again(victim)
+            if again is not None and again.key > settled.key:
+                self._evicted[again.key] = again
+        return [(key, entry.number, _ALONE) for key, entry in self._evicted.items()]
+
+    def _again(self, victim: Entry) -> Entry | None:
+        """Return a victim as one that waits; None: this plan gives it no other GPUs."""
+        view = self.view
+        if not view.moves_evicted or not may_move_evicted(view.jobs[victim.job_id], view):
+            return None
+        gpus = self.ranking.classes[victim.number].gpus
+        return replace(victim, key=victim.key - self.drift, gpus=gpus, changes_at=None)
 
     def take(self, entry: Entry, pool: str) -> None:
         """Pick a waiting job to start."""
@@ -317,6 +349,11 @@ class Walk:
             if self.quota_free:
                 self._spend_quota(victim, -victim.gpus)
             self._at = first
+            again = self._again(victim)
+            if again is not None:
+                pool = self.fitting(self.ranking.classes[again.number], first)
+                if pool is not None:
+                    self.take(again, pool)
 
     def _seat_in_one_pool(self, budget: RankedUsage, free: int, behind: int, upto: int) -> int:
         """Do the same with one bound; return what is free then.

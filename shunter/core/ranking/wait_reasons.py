@@ -3,6 +3,7 @@
 from shunter.core.planning.guards import Band
 from shunter.core.ranking.keys import ordinal_of, pack
 from shunter.core.ranking.ranked_usage import RankedUsage
+from shunter.core.ranking.ranking import NO_POOL
 from shunter.core.ranking.selection import Walk
 from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.view import View
@@ -18,10 +19,14 @@ def class_waits(walk: Walk, view: View) -> tuple[ClassWait, ...]:
     """Return the classes whose reason is not the recorded one (all, if asked for)."""
     ranking, picked = walk.ranking, walk.picked
     started: dict[int, int] = {}
+    moved = set[JobId]()
     for entry, _ in picked.starts:
         number = entry.number
-        started[number] = started.get(number, 0) + 1
-    left = {victim.number for victim in picked.victims}
+        if entry.pool is NO_POOL:
+            started[number] = started.get(number, 0) + 1
+        else:
+            moved.add(entry.job_id)
+    left = {victim.number for victim in picked.victims if victim.job_id not in moved}
     usual = _OUTRANKED if walk.preemptive else _NO_CAPACITY
     queued = 0 if walk.skips else max(walk.free.values(), default=0)
     misfits, every = picked.misfits, view.all_reasons

@@ -113,6 +113,16 @@ class Demand:
             return self.shapes
         return tuple([shape for shape in self.shapes if len(shape) == 1])
 
+    @property
+    def is_met_by_count(self) -> bool:
+        """Whether it asks for nothing but a number of GPUs, of some type."""
+        return (
+            self.max_level is None
+            and not self.shapes
+            and not self.cpus_milli
+            and not self.memory_mb
+        )
+
     def accepts_split(self, pieces: Sequence[int]) -> bool:
         """Say whether so many GPUs on each server, in any order, are among its shapes."""
         return not self.shapes or sorted(pieces) in [sorted(shape) for shape in self.shapes]

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from shunter.core.planning.moving import untangled
 from shunter.core.planning.plan import Change, Move, Pack, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import GpuType, JobId, NodeName
+from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gavel.mechanism import Gang, Ledger
 from shunter.policies.gavel.seating.choosing import Candidate, Choice
@@ -129,45 +129,8 @@ def changes_of(
                 placed.append(Start(job.job_id, allocation, because))
             else:
                 moves[job.job_id] = Move(job.job_id, allocation, because)
-    circles, straight = _untangled(moves, view)
+    circles, straight = untangled(moves, view)
     return (*suspended, *opened, *circles, *straight, *placed)
-
-
-def _untangled(moves: dict[JobId, Move], view: View) -> tuple[list[Change], list[Change]]:
-    """Return what breaks circles, and moves that find what they need free in turn.
-
-    A job whose CPUs or memory are not free yet waits for all that leave the server.
-    """
-    held: dict[NodeName, list[tuple[int, JobId]]] = {}
-    for job_id in moves:
-        for share in view.jobs[job_id].allocation.shares:
-            held.setdefault(share.node, []).append((share.gpu_mask, job_id))
-    before = {
-        job_id: {
-            other
-            for share in move.allocation.shares
-            for mask, other in held.get(share.node, ())
-            if other != job_id and (mask & share.gpu_mask or _is_short(share, view))
-        }
-        for job_id, move in moves.items()
-    }
-    straight: list[Change] = []
-    pending = dict(moves)
-    while pending:
-        free = [job_id for job_id in pending if before[job_id].isdisjoint(pending)]
-        if not free:
-            break
-        straight += [pending.pop(job_id) for job_id in free]
-    circles: list[Change] = [Suspend(job_id, move.because) for job_id, move in pending.items()]
-    starts = [Start(job_id, move.allocation, move.because) for job_id, move in pending.items()]
-    return circles, [*straight, *starts]
-
-
-def _is_short(share: Share, view: View) -> bool:
-    """Say whether a server has not the CPUs or memory of a share free now."""
-    if share.beside.are_gpus_alone:
-        return False
-    return not share.beside.fit_beside(view.cluster.servers[share.node].beside_free)
 
 
 def waits_of(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config
+from shunter.app.config import LoadedConfig, load_config, make_config
 from shunter.app.runs import simulation
+from shunter.app.runs.setup import load_jobs, rebuild, set_up
 from shunter.app.runs.simulation import simulate
 from shunter.core.digest import state_digest
 from shunter.errors import LogError, LogExistsError, TraceError
@@ -349,3 +350,26 @@ def test_costs_and_failures_reach_the_simulated_world(generated: Generated) -> N
     assert costs["jct_s"]["mean"] > plain["jct_s"]["mean"]
     assert failures["log"]["digest"] != plain["log"]["digest"]
     assert sum(failures["jobs"].values()) == 2 * 60
+
+
+@pytest.mark.parametrize(("level", "moves"), [("", False), ("server", True)])
+def test_record_says_that_evicted_jobs_are_moved_where_places_matter(
+    level: str, moves: bool, tmp_path: Path
+) -> None:
+    """Where all jobs ask for a number of GPUs alone, records are what they were before."""
+    trace = tmp_path / "jobs.csv"
+    trace.write_text(f"job_id,submit_s,gpus,duration_s,max_level\na,0,2,60,{level}\n")
+    config = {
+        "cluster": {"nodes": [{"name": "n[1-2]", "gpus": 4}]},
+        "workload": {"trace": str(trace)},
+        "policy": {"name": "srtf"},
+    }
+    loaded = make_config(config, "test")
+
+    setup = set_up(loaded, load_jobs(loaded))
+
+    (started, *_) = setup.opening(1)
+    assert isinstance(started, SchedulerStarted)
+    assert setup.runtime.rules.moves_evicted is moves
+    assert ("moves_evicted" in json.loads(started.config)) is moves
+    assert rebuild(started)[1].moves_evicted is moves

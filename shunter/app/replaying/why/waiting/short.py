@@ -151,10 +151,18 @@ _NAMED: dict[Reason, Callable[[Explanation, Wait], str]] = {
     ),
     Reason.awaiting_proposal: lambda _found, _: "its job scheduler, which has to propose a place",
     Reason.proposal_rejected: lambda _found, _: "its job scheduler, which has to propose again",
+    Reason.checkpoint_stays: lambda found, evidence: (
+        f"room on {_home(found)}, where what it saved is"
+    ),
     Reason.checkpoint_unreachable: lambda found, evidence: reason_in_words(found, evidence).split(
         ", and "
     )[-1],
 }
+
+
+def _home(found: Explanation) -> str:
+    """Return the server with a checkpoint that is too large to be copied."""
+    return (found.job and found.job.stays_on) or "the server that has it"
 
 
 def _to_do(found: Explanation, evidence: Wait) -> str:
@@ -218,6 +226,10 @@ _ADVICE: dict[Reason, Callable[[Explanation], str]] = {
     Reason.checkpoint_unreachable: lambda found: (
         "bring that server back, or give the checkpoint up: `shunter discard-checkpoint "
         f"{found.story.job_id}`"
+    ),
+    Reason.checkpoint_stays: lambda found: (
+        f"wait for room there; or make that folder smaller, then `shunter resume "
+        f"{found.story.job_id}`; or give it up: `shunter discard-checkpoint {found.story.job_id}`"
     ),
     Reason.awaiting_proposal: lambda _found: _PROPOSE,
     Reason.proposal_rejected: lambda _found: _PROPOSE,
