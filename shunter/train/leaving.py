@@ -102,7 +102,8 @@ def _writers_of_orbax() -> list[Any]:
     kind = getattr(sys.modules.get("orbax.checkpoint"), "AsyncCheckpointer", None)
     if kind is None:
         return []
-    return [each for each in gc.get_objects() if isinstance(each, kind)]
+    # `isinstance` would ask proxies for what they stand for: they load it, or raise.
+    return [each for each in gc.get_objects() if issubclass(type(each), kind)]
 
 
 def _pool_threads() -> Collection[threading.Thread]:

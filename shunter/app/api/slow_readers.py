@@ -11,6 +11,8 @@ import anyio
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from shunter.errors import BackendError
+
 CUT = "shunter.cut"
 """The extension of a request's scope that cuts its connection."""
 
@@ -50,4 +52,9 @@ class TimelyResponse(StreamingResponse):
         # The generator is closed here and now: whoever leaves it to the collector leaks what it
         # holds, since a reader may leave while a piece is on its way.
         async with aclosing(self._content):
-            await super().__call__(scope, receive, timely)
+            try:
+                await super().__call__(scope, receive, timely)
+            except BackendError:  # a server does not answer any more, or the daemon ends
+                if cut is None:
+                    raise
+                cut()

@@ -21,7 +21,7 @@ PATIENCE_S = 120.0
 CONFIG = """\
 [[cluster.nodes]]
 name = "{nodes}"
-gpus = 4
+gpus = {gpus}
 cpus = {cpus}
 [policy]
 trigger = "event"
@@ -47,12 +47,13 @@ url = "log.db"
 class Served:
     """A daemon in a folder; leaving it ends the daemon and all it started."""
 
-    def __init__(self, root: Path, server: str = "", nodes: str = "n0", cpus: int = 0) -> None:
+    def __init__(
+        self, root: Path, server: str = "", nodes: str = "n0", cpus: int = 0, gpus: int = 4
+    ) -> None:
         self.root = root
         self.config = root / "site.toml"
-        self.config.write_text(
-            CONFIG.format(root=root, server=server, nodes=nodes, cpus=cpus), encoding="utf-8"
-        )
+        text = CONFIG.format(root=root, server=server, nodes=nodes, cpus=cpus, gpus=gpus)
+        self.config.write_text(text, encoding="utf-8")
         self.url = f"unix:{root}/s"
         self.tcp = ""
         self.process: subprocess.Popen[bytes] | None = None

@@ -3,6 +3,7 @@
 import pytest
 
 from shunter.client import Client, daemon_calls
+from shunter.errors import UnavailableError
 from tests.live.api.serving import Served
 
 pytestmark = pytest.mark.live
@@ -18,3 +19,14 @@ def test_output_is_followed_over_a_silence(
     with Client(where, token=shared.token) as client:
         job = client.submit(["sh", "-c", "echo first; sleep 2; echo last"])
         assert b"".join(client.logs(job.id, follow=True)) == b"first\nlast\n"
+
+
+def test_daemon_that_ends_while_output_is_followed_prints_no_traceback(served: Served) -> None:
+    with served.client() as client:
+        job = client.submit(["sh", "-c", "echo first; sleep 60"])
+        output = client.logs(job.id, follow=True)
+        assert next(iter(output)) == b"first\n"
+        assert served.end() == 0
+        with pytest.raises(UnavailableError):
+            list(output)
+    assert "Traceback" not in served.said()

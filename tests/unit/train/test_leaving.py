@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,6 +76,28 @@ def test_folder_that_orbax_has_not_finished_is_no_checkpoint(tmp_path: Path) -> 
 
     with pytest.raises(OSError, match=r"model\.orbax-checkpoint-tmp is not finished"):
         store(tmp_path).write(1, {}, save)
+
+
+class Proxy:
+    """Raises whenever it is asked for what it stands for, as lazy modules and contexts may."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise AssertionError(f"asked for {name}")
+
+
+def test_writers_of_orbax_are_found_and_proxies_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class AsyncCheckpointer:
+        def wait_until_finished(self) -> None:
+            (tmp_path / "weights").touch()
+
+    module = SimpleNamespace(AsyncCheckpointer=AsyncCheckpointer)
+    monkeypatch.setitem(sys.modules, "orbax.checkpoint", module)
+    alive = [Proxy(), AsyncCheckpointer()]
+    leaving.wait_for_writers(tmp_path, None, threading.enumerate(), may_be_empty=False)
+    assert len(alive) == 2
+    assert (tmp_path / "weights").exists()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import traceback
+from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -271,6 +272,8 @@ class BriefHandler(logging.Handler):
         """Print a record, or count it."""
         text = record.getMessage().strip()
         error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, CancelledError):
+            return  # the daemon ends, and with it what it was answering
         if isinstance(error, h11.LocalProtocolError):
             text = "a request turned out to be no HTTP when it was being answered"
         elif error is not None:
