@@ -79,7 +79,7 @@ class Asked(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What came of the forecasts in a log, and how many waits there were to ask about."""
+    """What came of the forecasts in a log, and how many waits there were."""
 
     asked: Sequence[Asked]
     waits: int
