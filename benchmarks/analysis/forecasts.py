@@ -1,15 +1,20 @@
 """How often jobs start and end within the P50 and the P90 that were foretold for them.
 
     python -m benchmarks.analysis.forecasts [--policies fifo,fifo_easy] [--loads 0.8,1.2,1.6]
-        [--seeds 1-5] [--jobs 300] [--moments 12] [--each 4] [--workload philly-like]
+        [--seeds 1-5] [--jobs 300] [--moments 40] [--each 10] [--workload philly-like]
         [--processes 1] [--table]
 
 For each policy, load and seed such jobs are generated and simulated on 16 GPUs. At random instants,
 while the middle of them comes, a forecast is made by the code of `shunter queue --eta`, from the
-log up to then alone: of the starts of jobs that wait, and of the ends of all. A job is asked about
-once for each, and at most so many at an instant, drawn at random: those that wait behind the same
-job come sooner or later together, so many of them say little more than one. Jobs whose start is
+log up to then alone: of the starts of jobs that wait, and of the ends of all. A wait is asked about
+once, a job's end too, and at most so many at an instant, drawn at random. Jobs whose start is
 certain (all simulations say the same) are counted apart: with them P50 holds always.
+
+Those that wait behind the same job come sooner or later together, and a seed has the same jobs at
+each load. So the seeds are what is independent: beside each share stands half its 95 % interval
+over them (the linearised variance of a ratio of cluster totals; Cochran, Sampling Techniques, 1977,
+chapter 6; Student's t). `waits` are how many there are in that time that are longer than a round,
+those asked about or not: where jobs are preempted instead, there are few.
 
 Prints a JSON document for each policy: of starts and of ends the share that came by P50 and by P90,
 where those were foretold, and the share whose P90 was not. `--table` prints all as Markdown at the
@@ -22,9 +27,11 @@ import json
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from math import fsum, sqrt
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -33,10 +40,13 @@ from shunter.app.config import make_config
 from shunter.app.forking.fork_point import fork_point
 from shunter.app.predictions.forecast import Forecasting, Quantiles
 from shunter.app.predictions.history import History, read_history
+from shunter.app.replaying.folding import fold_events
+from shunter.app.runs.comparison import students_t
 from shunter.app.runs.setup import rebuild
 from shunter.app.runs.simulation import simulate
 from shunter.app.simulated_world import recorded_parts
-from shunter.core.state import Job
+from shunter.core.state import Job, State
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
 
@@ -68,18 +78,29 @@ class Asked(NamedTuple):
     p90_us: int | None
 
 
+class Found(NamedTuple):
+    """What came of the forecasts in a log, and how many waits there were."""
+
+    asked: Sequence[Asked]
+    waits: int
+    cpu_s: float
+
+
 class Shares(NamedTuple):
-    """How many were asked about, and the percentages of what held."""
+    """How many were asked about, and the percentages of what held, with half their intervals."""
 
     asked: int
     certain: int
     p50: float | None
+    p50_ci95: float | None
     p90: float | None
+    p90_ci95: float | None
     unknown: float | None
 
 
-def asked_in(run: Run) -> list[Asked]:
+def found_in(run: Run) -> Found:
     """Simulate a log, make forecasts in it, and return what came of them."""
+    begun_s = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         url = str(Path(folder) / "log.db")
         generate = {"kind": run.workload, "jobs": run.jobs, "load": run.load}
@@ -90,26 +111,46 @@ def asked_in(run: Run) -> list[Asked]:
             "policy": {"name": run.policy},
             "log": {"url": url},
         }
-        simulate(make_config(config, "benchmark"), overwrite=True)
-        return asyncio.run(_asked(url, run))
+        loaded = make_config(config, "benchmark")
+        simulate(loaded, overwrite=True)
+        asked, waits = asyncio.run(_asked(url, run, loaded.config.policy.round_us))
+    return Found(asked, waits, time.process_time() - begun_s)
 
 
-async def _asked(url: str, run: Run) -> list[Asked]:
+async def _asked(url: str, run: Run, round_us: int) -> tuple[list[Asked], int]:
     rng = Random(f"{run.seed}/moments")
     async with read_log(url) as reader:
         history = await read_history(reader)
-        instants = [event.at_us async for event in reader.events()]
+        events = [event async for event in reader.events()]
+        instants = [event.at_us for event in events]
         submitted = [event.at_us for _, event in history.submissions.values()]
         span_us = submitted[-1] - submitted[0]
         moments = sorted(
             submitted[0] + int(span_us * rng.uniform(FIRST, LAST)) for _ in range(run.moments)
         )
         found: list[Asked] = []
-        done: set[tuple[str, JobId]] = set()
+        done: set[tuple[str, JobId, int]] = set()
         for now_us in moments:
             seq = bisect_right(instants, now_us)
             found += await _at(reader, history, seq, now_us, run.each, rng, done)
-    return found
+        begin_us, end_us = (submitted[0] + int(span_us * part) for part in (FIRST, LAST))
+        return found, _waits(events, begin_us, end_us, round_us)
+
+
+def _waits(events: Iterable[Event], begin_us: int, end_us: int, longer_us: int) -> int:
+    """Return how often jobs waited so long for GPUs between two instants, and got some later."""
+    state, since, count = State(), dict[JobId, int](), 0
+    for event in events:
+        fold_events(state, (event,))
+        job = state.jobs.get(getattr(event, "job_id", JobId("")))
+        if job is None:
+            continue
+        if job.since_us is None:
+            since.setdefault(job.job_id, event.at_us)
+        elif (since_us := since.pop(job.job_id, None)) is not None:
+            is_long = event.at_us - since_us > longer_us
+            count += is_long and since_us < end_us and event.at_us > begin_us
+    return count
 
 
 async def _at(
@@ -119,7 +160,7 @@ async def _at(
     now_us: int,
     each: int,
     rng: Random,
-    done: set[tuple[str, JobId]],
+    done: set[tuple[str, JobId, int]],
 ) -> list[Asked]:
     """Ask at a moment, and return what came of it; `done` are those asked about before."""
     point = await fork_point(reader, seq, rebuild)
@@ -145,96 +186,134 @@ async def _at(
 
 
 def _some(
-    jobs: Iterable[Job], what: str, each: int, rng: Random, done: set[tuple[str, JobId]]
+    jobs: Iterable[Job], what: str, each: int, rng: Random, done: set[tuple[str, JobId, int]]
 ) -> list[JobId]:
-    """Return some jobs that were not asked about; of their starts only those that wait."""
+    """Return some jobs that were not asked about; of their starts only those that wait.
+
+    A job that was preempted waits for another start.
+    """
     fresh = [
-        job.job_id
+        (what, job.job_id, job.attempt if what == "start" else 0)
         for job in jobs
-        if (what, job.job_id) not in done and (what == "end" or job.since_us is None)
+        if what == "end" or job.since_us is None
     ]
+    fresh = [each for each in fresh if each not in done]
     chosen = rng.sample(fresh, min(each, len(fresh)))
-    done.update((what, job_id) for job_id in chosen)
-    return chosen
+    done.update(chosen)
+    return [job_id for _, job_id, _ in chosen]
 
 
 def _of(what: str, came_us: int, told: Quantiles) -> Asked:
     return Asked(what, came_us, told.p50_us, told.p90_us)
 
 
-def shares(found: Sequence[Asked], what: str) -> Shares:
+def shares(found: Sequence[tuple[Run, Found]], what: str) -> Shares:
     """Return how forecasts of starts or of ends held."""
-    of_kind = [each for each in found if each.what == what]
-    certain = [each for each in of_kind if each.p50_us is not None and each.p50_us == each.p90_us]
-    open_ones = [each for each in of_kind if each.p50_us is None or each.p50_us != each.p90_us]
-    p50 = [each.came_us <= each.p50_us for each in open_ones if each.p50_us is not None]
-    p90 = [each.came_us <= each.p90_us for each in open_ones if each.p90_us is not None]
-    unknown = [each.p90_us is None for each in open_ones]
-    return Shares(len(of_kind), len(certain), _percent(p50), _percent(p90), _percent(unknown))
+    by_seed: dict[int, list[Asked]] = defaultdict(list)
+    for run, of_run in found:
+        by_seed[run.seed] += [each for each in of_run.asked if each.what == what]
+    every = [each for asked in by_seed.values() for each in asked]
+    uncertain = {
+        seed: [each for each in asked if each.p50_us is None or each.p50_us != each.p90_us]
+        for seed, asked in by_seed.items()
+    }
+    p50 = _percent(uncertain, lambda each: each.p50_us)
+    p90 = _percent(uncertain, lambda each: each.p90_us)
+    left = [each for asked in uncertain.values() for each in asked]
+    unknown = sum(each.p90_us is None for each in left)
+    return Shares(
+        len(every),
+        len(every) - len(left),
+        *p50,
+        *p90,
+        round(100 * unknown / len(left), 1) if left else None,
+    )
 
 
-def _percent(held: Sequence[bool]) -> float | None:
-    return round(100 * sum(held) / len(held), 1) if held else None
+def _percent(
+    by_seed: Mapping[int, Sequence[Asked]], limit: Callable[[Asked], int | None]
+) -> tuple[float | None, float | None]:
+    """Return the percentage that came by a limit, and half its 95 % interval over the seeds."""
+    totals = []
+    for asked in by_seed.values():
+        held = [each.came_us <= at_us for each in asked if (at_us := limit(each)) is not None]
+        totals.append((sum(held), len(held)))
+    count = sum(asked for _, asked in totals)
+    if not count:
+        return None, None
+    share = sum(held for held, _ in totals) / count
+    if len(totals) < 2:
+        return round(100 * share, 1), None
+    squares = fsum((held - share * asked) ** 2 for held, asked in totals)
+    error = sqrt(len(totals) / (len(totals) - 1) * squares) / count
+    return round(100 * share, 1), round(100 * students_t(len(totals) - 1) * error, 1)
 
 
-def document(policy: str, found: Sequence[Asked], cpu_s: float, least: int) -> dict[str, object]:
+def document(policy: str, found: Sequence[tuple[Run, Found]], least: int) -> dict[str, object]:
     """Return what is printed of a policy; a budget is of enough askings only."""
     starts, ends = shares(found, "start"), shares(found, "end")
-    has_enough = len(found) >= least
+    askings = sum(len(of_run.asked) for _, of_run in found)
+    has_enough = askings >= least
     return {
         "benchmark": "analysis_forecasts",
         "policy": policy,
-        "askings": len(found),
+        "askings": askings,
+        "waits": sum(of_run.waits for _, of_run in found),
         "starts": starts._asdict(),
         "ends": ends._asdict(),
         "starts_p90_percent": starts.p90 or 0.0,
         "ends_p90_percent": ends.p90 or 0.0,
         "budget_least_percent": LEAST_PERCENT if has_enough else None,
         "budget_most_percent": MOST_PERCENT if has_enough else None,
-        "cpu_s": round(cpu_s, 1),
+        "cpu_s": round(fsum(of_run.cpu_s for _, of_run in found), 1),
     }
 
 
 SHARES = ("by P50", "by P90", "not told")
 
 
-def table(found: Sequence[tuple[Run, Sequence[Asked]]]) -> list[str]:
+def table(found: Sequence[tuple[Run, Found]]) -> list[str]:
     """Return a Markdown table: each policy, then by load, then by seed."""
     lines = [
-        " | ".join(("| policy", "load", "seed", "starts", *SHARES, "ends", *SHARES)) + " |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        " | ".join(("| policy", "load", "seed", "waits", "starts", *SHARES, "ends", *SHARES))
+        + " |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for policy in dict.fromkeys(run.policy for run, _ in found):
-        of_policy = [(run, asked) for run, asked in found if run.policy == policy]
-        lines.append(_row(policy, "all", "all", [asked for _, asked in of_policy]))
+        of_policy = [(run, of_run) for run, of_run in found if run.policy == policy]
+        lines.append(_row(policy, "all", "all", of_policy))
         for load in dict.fromkeys(run.load for run, _ in of_policy):
-            some = [asked for run, asked in of_policy if run.load == load]
+            some = [each for each in of_policy if each[0].load == load]
             lines.append(_row(policy, str(load), "all", some))
         for seed in dict.fromkeys(run.seed for run, _ in of_policy):
-            some = [asked for run, asked in of_policy if run.seed == seed]
+            some = [each for each in of_policy if each[0].seed == seed]
             lines.append(_row(policy, "all", str(seed), some))
     return lines
 
 
-def _row(policy: str, load: str, seed: str, asked: Sequence[Sequence[Asked]]) -> str:
-    every = [each for one in asked for each in one]
-    cells = [policy, load, seed]
+def _row(policy: str, load: str, seed: str, found: Sequence[tuple[Run, Found]]) -> str:
+    cells = [policy, load, seed, str(sum(of_run.waits for _, of_run in found))]
     for what in ("start", "end"):
-        found = shares(every, what)
-        certain = f" ({found.certain} certain)" if found.certain else ""
-        cells.append(f"{found.asked}{certain}")
-        cells += [
-            "-" if part is None else f"{part:.1f}" for part in (found.p50, found.p90, found.unknown)
-        ]
+        held = shares(found, what)
+        certain = f" ({held.certain} certain)" if held.certain else ""
+        cells.append(f"{held.asked}{certain}")
+        cells += [_cell(held.p50, held.p50_ci95), _cell(held.p90, held.p90_ci95)]
+        cells.append(_cell(held.unknown, None))
     return f"| {' | '.join(cells)} |"
+
+
+def _cell(share: float | None, half_width: float | None) -> str:
+    if share is None:
+        return "-"
+    return f"{share:.1f}" if half_width is None else f"{share:.1f} ± {half_width:.1f}"
 
 
 def main() -> None:
     """Measure, and print a JSON document for each policy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=300)
-    parser.add_argument("--moments", type=int, default=12)
-    parser.add_argument("--each", type=int, default=4, help="askings of a kind at a moment")
+    parser.add_argument("--moments", type=int, default=40)
+    parser.add_argument("--each", type=int, default=10, help="askings of a kind at a moment")
     parser.add_argument("--loads", default="0.8,1.2,1.6")
     parser.add_argument("--seeds", default="1-5", help="the first and the last")
     parser.add_argument("--workload", default="philly-like")
@@ -246,25 +325,18 @@ def main() -> None:
     first, _, last = options.seeds.partition("-")
     seeds, loads = range(int(first), int(last or first) + 1), options.loads.split(",")
     sizes = options.jobs, options.moments, options.each
-    every: list[tuple[Run, Sequence[Asked]]] = []
+    every: list[tuple[Run, Found]] = []
     with ProcessPoolExecutor(options.processes) as pool:
         for policy in options.policies.split(","):
             runs = [
                 Run(policy, float(load), seed, options.workload, *sizes)
                 for load, seed in product(loads, seeds)
             ]
-            timed = list(pool.map(_timed, runs))
-            found = [each for asked, _ in timed for each in asked]
-            cpu_s = sum(cpu_s for _, cpu_s in timed)
-            print(json.dumps(document(policy, found, cpu_s, options.least)), flush=True)
-            every += zip(runs, (asked for asked, _ in timed), strict=True)
+            found = list(zip(runs, pool.map(found_in, runs), strict=True))
+            print(json.dumps(document(policy, found, options.least)), flush=True)
+            every += found
     if options.table:
         print("\n".join(table(every)))
-
-
-def _timed(run: Run) -> tuple[list[Asked], float]:
-    begun_s = time.process_time()
-    return asked_in(run), time.process_time() - begun_s
 
 
 if __name__ == "__main__":

@@ -53,6 +53,9 @@ def compare(
         output.print_json(document)
     else:
         print_comparison(document)
+    notes = [sentence for each in document["runs"] for sentence in each.get("notes", ())]
+    for sentence in dict.fromkeys(notes):
+        output.note(sentence)
     if unfinished := document.get("unfinished"):
         output.note(f"cut off: {unfinished} of {len(names) * seeds} runs had not finished")
         raise typer.Exit(INTERRUPTED)

@@ -183,6 +183,7 @@ def fit(
         fit_document,
         left_out,
         rates_document,
+        without_rates,
     )
 
     check_target(out, log)
@@ -212,6 +213,9 @@ def fit(
         )
     for sentence in left_out(fitted):
         output.note(sentence)
+    if rates is not None:
+        for sentence in without_rates(observed, fitted):
+            output.note(sentence)
 
 
 async def _observed(log: str) -> "Observed":

@@ -314,9 +314,6 @@ def _throughputs(
         Fault(("cluster", "nodes", number, "type"), what)
         for number, what in misfits(file.table, types, units)
     ]
-    if config.simulation.speeds.relative:
-        what = f"expected none, for {source} (workload.throughputs) says how fast each type is"
-        faults.append(Fault(("simulation", "speeds", "relative"), what))
     return file
 
 

@@ -168,7 +168,9 @@ class SpeedsSection(Section):
     """How fast jobs run on each GPU type, relative to the speed of their trace."""
 
     relative: dict[str, Share] = Field(
-        default={}, description="speed by GPU type; 1 where left out"
+        default={},
+        description="speed by GPU type, 1 where left out; of jobs of which workload.throughputs "
+        "has no rate there, where it is named",
     )
     shared: Share | None = Field(
         default=None,

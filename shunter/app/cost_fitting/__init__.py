@@ -11,7 +11,13 @@ from shunter.app.cost_fitting.costs import (
     work_us,
 )
 from shunter.app.cost_fitting.slowed import NOT_SLOWED, Slowed, slowed_in
-from shunter.app.cost_fitting.writing import config_text, fit_document, left_out, rates_document
+from shunter.app.cost_fitting.writing import (
+    config_text,
+    fit_document,
+    left_out,
+    rates_document,
+    without_rates,
+)
 
 __all__ = [
     "NOT_SLOWED",
@@ -31,5 +37,6 @@ __all__ = [
     "rates_document",
     "slowed_in",
     "slowed_us",
+    "without_rates",
     "work_us",
 ]

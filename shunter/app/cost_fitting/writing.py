@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from shunter.app.cost_fitting.attempts import Observed
-from shunter.app.cost_fitting.costs import Fitted, Kind, Launch
+from shunter.app.cost_fitting.costs import Fitted, Kind, Launch, kind_of
+from shunter.app.runs.throughputs import named_kinds
+from shunter.core.performance.throughputs import JobKind
 from shunter.errors import TraceError
+from shunter.events.values.ids import JobId
 
 SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -39,7 +42,7 @@ def config_text(observed: Observed, fitted: Fitted, trace: str, rates: str | Non
     simulation: dict[str, object] = {"costs": _costs(fitted)}
     if rates is not None:
         workload |= {"throughputs": rates, "base_type": fitted.types[0]}
-    elif len(fitted.speeds) > 1:
+    if len(fitted.speeds) > 1:
         speeds = {name: round(speed, 6) for name, speed in fitted.speeds.items()}
         simulation["speeds"] = {"relative": speeds}
     tree = kept | {"workload": workload, "simulation": simulation}
@@ -60,10 +63,28 @@ def rates_document(fitted: Fitted) -> dict[str, Any]:
         )
     alone = {
         gpu_type: [_rate(fitted, Kind(model, gpus, gpu_type)) for model, gpus in kinds]
-        for gpu_type in sorted({kind.gpu_type for kind in fitted.batch_us if kind.model})
+        for gpu_type in sorted(fitted.types)
     }
     base = fitted.types[0]
     return {"base": base, "kinds": [list(kind) for kind in kinds], "alone": alone, "pairs": {}}
+
+
+def without_rates(observed: Observed, fitted: Fitted) -> list[str]:
+    """Return what to say of jobs that ran, and of which there is no rate."""
+    known = {(kind.model, kind.gpus) for kind in fitted.batch_us if kind.model}
+    found: dict[JobKind, list[JobId]] = {}
+    for job in observed.jobs:
+        if job.attempts and job.spec.gpus:
+            kind = kind_of(job, job.attempts[0])
+            if (kind.model, job.spec.gpus) not in known:
+                found.setdefault(JobKind(kind.model, job.spec.gpus), []).append(job.job_id)
+    if not found:
+        return []
+    said = (
+        f"there is no rate of {named_kinds(found)}, as no such job told its steps: a simulation "
+        "takes the duration_s of their trace"
+    )
+    return [said]
 
 
 def fit_document(observed: Observed, fitted: Fitted) -> dict[str, object]:

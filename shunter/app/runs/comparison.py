@@ -183,5 +183,12 @@ def _interval(values: Sequence[float | None]) -> Interval:
         return {"mean": None, "ci95": None}
     if len(known) == 1:
         return {"mean": known[0], "ci95": None}
-    quantile = _T[len(known) - 2] if len(known) <= len(_T) + 1 else _T_NORMAL
-    return {"mean": fmean(known), "ci95": quantile * stdev(known) / sqrt(len(known))}
+    return {
+        "mean": fmean(known),
+        "ci95": students_t(len(known) - 1) * stdev(known) / sqrt(len(known)),
+    }
+
+
+def students_t(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t by its degrees of freedom."""
+    return _T[freedom - 1] if freedom <= len(_T) else _T_NORMAL

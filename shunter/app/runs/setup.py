@@ -15,7 +15,7 @@ from shunter.app.config.resolved import (
 )
 from shunter.app.config.workload import ONE_OF
 from shunter.app.runs.table_range import jobs_out_of_range, servers_out_of_range
-from shunter.app.runs.throughputs import fit_to_table
+from shunter.app.runs.throughputs import fit_to_table, without_rates
 from shunter.app.simulated_world import WorldParts, simulated_world
 from shunter.app.worlds import world_around
 from shunter.core.interfaces import AnyPolicy, Backend
@@ -80,10 +80,11 @@ class Setup:
     @property
     def notes(self) -> list[str]:
         """What is to be said of the jobs beside what was wrong with their trace."""
+        found = without_rates(self.loaded, self.trace.jobs)
         table, source = self.loaded.sensitivity, self.loaded.config.workload.sensitivity
         if table is None:
-            return []
-        found = servers_out_of_range(self.loaded)
+            return found
+        found += servers_out_of_range(self.loaded)
         found += jobs_out_of_range(source, table, self.trace.jobs)[0]
         unknown = _unknown_models(self.trace.jobs, table.models)
         if not unknown:

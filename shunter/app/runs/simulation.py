@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from shunter.app.code_digests import sources_of
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.gc_control import collector_off
+from shunter.app.predictions.near_thresholds import near_thresholds
 from shunter.app.runs.driven_world import DrivenWorld, Driver
 from shunter.app.runs.parallel import Report
 from shunter.app.runs.setup import Setup, load_jobs, set_up
@@ -224,7 +225,10 @@ async def _run(
         document["proposals"] = proposals.document(core.state.proposals)
     document["state_digest"] = state_digest(core.state)
     document["elapsed"] = elapsed
-    return RunResult(document, setup.trace, ledger, core.state, refused, setup.notes)
+    notes = [*setup.notes, *near_thresholds(setup.loaded, stories(ledger, core.state))]
+    if notes:
+        document["notes"] = notes
+    return RunResult(document, setup.trace, ledger, core.state, refused, notes)
 
 
 def _strangers(refused: list[JobId]) -> Observers:

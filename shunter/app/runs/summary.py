@@ -75,6 +75,7 @@ class RunDocument(Times):
     share_gap: NotRequired[dict[str, object]]
     opt: NotRequired[dict[str, object]]
     proposals: NotRequired[ProposalsDocument]
+    notes: NotRequired[list[str]]
     state_digest: NotRequired[str]
     elapsed: NotRequired[dict[str, float]]
 

@@ -1,15 +1,18 @@
-"""Jobs and a table of throughputs: every job must be in it, and goes only where it can run.
+"""Jobs and a table of throughputs: each goes only where it can run by it.
 
-Where there are CPU servers, each job says which types it accepts, with a table or without one.
+A job of which the table has no rate runs for the duration that its trace gives, and is named. Where
+there are CPU servers, each job says which types it accepts, with a table or without one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from shunter.app.config.loading import LoadedConfig
+from shunter.app.counting import counted
 from shunter.core.intake.accepted_types import AcceptedTypes
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
+from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import Trace, TraceJob
 
@@ -23,7 +26,8 @@ def fit_to_table(loaded: LoadedConfig, trace: Trace) -> Trace:
     cannot run, also one that knows of no throughputs.
 
     Raises:
-        ConfigError: the table says nothing of a job, or that it can run nowhere.
+        ConfigError: by the table a job can run nowhere, or it says nothing of a job that wants
+            units of CPU.
     """
     table = loaded.throughputs
     servers = [configuration for _, configuration in loaded.config.cluster.servers()]
@@ -60,26 +64,64 @@ class _Fits:
     def _restricted(self, job: TraceJob) -> JobSpec:
         spec, table = self._types.of(job.spec), self._table
         kind = table.kind_of(spec)
-        if kind is None:
-            self._note(JobKind(spec.model, spec.gpus), job, "has no row in it")
-            return spec
+        named = kind or JobKind(spec.model, spec.gpus)
         accepted = [name for name in self._there if name in (spec.gpu_types or self._there)]
-        if not table.rate(table.base_type, kind):
-            self._note(kind, job, f"has no throughput above 0 on the base type {table.base_type}")
-        for gpu_type in accepted:
-            if table.rate(gpu_type, kind) is None:
-                self._note(kind, job, f"has no throughput on {gpu_type}")
-        able = tuple(gpu_type for gpu_type in accepted if table.rate(gpu_type, kind))
+        rates = {name: table.rate(name, named) for name in accepted}
+        if table.rate(table.base_type, named) == 0:
+            self._note(named, job, f"has no throughput above 0 on the base type {table.base_type}")
+        for name in accepted:
+            if rates[name] is None and name in self._types.units:
+                self._note(named, job, f"has no throughput on {name}")
+        able = tuple(name for name in accepted if rates[name] != 0)
         if accepted and not able:
             where = ", ".join(accepted)
-            self._note(kind, job, f"can run on none of the servers: throughput 0 on {where}")
+            self._note(named, job, f"can run on none of the servers: throughput 0 on {where}")
         return spec if len(able) == len(accepted) else replace(spec, gpu_types=able)
 
     def _note(self, kind: JobKind, job: TraceJob, what: str) -> None:
-        model = repr(kind.model) if kind.model else "a job that names no model"
-        size = f"{kind.gpus} GPU{'s' if kind.gpus > 1 else ''}"
-        text = f"{model} on {size} (job {job.job_id}) {what}"
+        text = f"{_words(kind)} (job {job.job_id}) {what}"
         self.wrong.setdefault((kind, what), f"{self._table.name}: {text}")
+
+
+def without_rates(loaded: LoadedConfig, jobs: Iterable[TraceJob]) -> list[str]:
+    """Return what to say of jobs of which the table has no rate."""
+    table = loaded.throughputs
+    if table is None:
+        return []
+    there = {where.gpu_type for _, where in loaded.config.cluster.servers() if where.gpus}
+    found: dict[JobKind, list[JobId]] = {}
+    for job in jobs:
+        spec = job.spec
+        kind = table.kind_of(spec) or JobKind(spec.model, spec.gpus)
+        types = {table.base_type, *(spec.gpu_types or there)}
+        if spec.gpus and any(table.rate(name, kind) is None for name in types):
+            found.setdefault(kind, []).append(job.job_id)
+    if not found:
+        return []
+    how = ""
+    if len(there) > 1:
+        is_typed = bool(loaded.config.simulation.speeds.relative)
+        speed = "as fast as simulation.speeds.relative says" if is_typed else "equally fast"
+        how = f", and are {speed} where there is no rate"
+    lack = f"{table.name} has no rate of {named_kinds(found)}"
+    return [f"{lack}: such jobs take the duration_s of their trace{how}"]
+
+
+def named_kinds(found: Mapping[JobKind, Sequence[JobId]]) -> str:
+    """Return kinds of jobs in words, each with its first job."""
+    named = [f"{_words(kind)} ({_jobs(ids)})" for kind, ids in list(found.items())[:_NAMED_MOST]]
+    if hidden := len(found) - len(named):
+        named.append(f"{hidden} more")
+    return ", ".join(named)
+
+
+def _words(kind: JobKind) -> str:
+    model = repr(kind.model) if kind.model else "a job that names no model"
+    return f"{model} on {counted(kind.gpus, 'GPU')}"
+
+
+def _jobs(ids: Sequence[JobId]) -> str:
+    return f"job {ids[0]}" if len(ids) == 1 else f"{counted(len(ids), 'job')}, first {ids[0]}"
 
 
 def _fitted(job: TraceJob, spec: JobSpec) -> TraceJob:

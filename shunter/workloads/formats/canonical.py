@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.columns import (
@@ -26,6 +27,7 @@ COLUMNS: Final = (*ROW_COLUMNS, *(column.name for column in SPEC_COLUMNS))
 """Every column of a canonical trace; others are noted, unless they start with x_."""
 
 _CACHED_MAX = 2**16
+_NAMED_MOST = 5
 
 
 class CanonicalRows:
@@ -57,6 +59,7 @@ class CanonicalRows:
         self._status = header.index("status") if "status" in header else None
         self._by_texts: dict[tuple[str, ...], JobSpec] = {}
         self._specs: dict[JobSpec, JobSpec] = {}
+        self._without_rate: dict[JobKind, str] = {}
 
     def add(self, texts: Sequence[str], number: int, place: int) -> None:
         """Read one row; `number` is its id where the trace has none."""
@@ -64,7 +67,7 @@ class CanonicalRows:
             submit_us = read_seconds(texts[self._submit])
             picked: tuple[str, ...] = self._pick(texts)
             spec = self._by_texts.get(picked) or self._new_spec(picked)
-            duration_us = self._duration_us(texts[self._duration], spec)
+            duration_us = self._duration_us(texts[self._duration], spec, place)
             ends = JobEnd((texts[self._status] if self._status is not None else "") or "finished")
         except ValueError:
             self._inspection.drop(*self._fault(texts), place)
@@ -76,13 +79,36 @@ class CanonicalRows:
         self.jobs.append(TraceJob(JobId(job_id), submit_us, spec, duration_us, ends))
         self._inspection.places.append(place)
 
-    def _duration_us(self, text: str, spec: JobSpec) -> int:
+    def refuse_without_rate(self, path: str) -> None:
+        """Raise TraceError if rows say steps alone, and there is no rate.
+
+        They are jobs as good as the others, so a trace without them would be another one.
+        """
+        if not self._without_rate:
+            return
+        table = self._throughputs
+        assert table is not None, "without a table such rows have no duration"
+        named = list(self._without_rate.values())[:_NAMED_MOST]
+        if hidden := len(self._without_rate) - len(named):
+            named.append(f"{hidden} more")
+        raise TraceError(
+            f"{path}: duration_s is empty, and {table.name or 'the table'} has no rate above 0 on "
+            f"{table.base_type!r} to make one of total_steps, for {', '.join(named)}; write "
+            "duration_s there, name a table that has the rate, or leave such rows out"
+        )
+
+    def _duration_us(self, text: str, spec: JobSpec, place: int) -> int:
         """Return the duration of a row: as it is written, or its steps by their rate."""
         table = self._throughputs
         if text or table is None or not spec.total_steps:
             return read_seconds(text)
         kind = table.kind_of(spec)
         rate = None if kind is None else table.rate(table.base_type, kind)
+        if not rate:
+            model = repr(spec.model) if spec.model else "jobs that name no model"
+            size = f"{spec.gpus} GPU{'' if spec.gpus == 1 else 's'}"
+            where = f"{model} on {size} ({self._inspection.unit} {place})"
+            self._without_rate.setdefault(kind or JobKind(spec.model, spec.gpus), where)
         return round(spec.total_steps / rate * 1_000_000) if rate else read_seconds(text)
 
     def _new_spec(self, picked: tuple[str, ...]) -> JobSpec:
@@ -114,7 +140,11 @@ class CanonicalRows:
 
 
 def parse_canonical_csv(file: TraceText, inspection: Inspection) -> list[TraceJob]:
-    """Return the usable rows in file order, instants as the file has them."""
+    """Return the usable rows in file order, instants as the file has them.
+
+    Raises:
+        TraceError: the file is no such CSV, or the table lacks a rate that a row needs.
+    """
     rows = DelimitedRows(file)
     rows.require(REQUIRED)
     rows.note_others(COLUMNS, inspection)
@@ -123,6 +153,7 @@ def parse_canonical_csv(file: TraceText, inspection: Inspection) -> list[TraceJo
     for number, fields in enumerate(rows):
         if rows.is_whole(fields, inspection):
             canonical.add(fields, number, rows.line)
+    canonical.refuse_without_rate(file.path)
     inspection.rows_read = number + 1
     rows.report_blanks(inspection)
     return canonical.jobs

@@ -15,7 +15,11 @@ from shunter.workloads.trace import TraceJob
 
 
 def parse_canonical_jsonl(file: TraceText, inspection: Inspection) -> list[TraceJob]:
-    """Return the usable rows in file order, instants as the file has them."""
+    """Return the usable rows in file order, instants as the file has them.
+
+    Raises:
+        TraceError: the table lacks a rate that a row needs.
+    """
     canonical: CanonicalRows | None = None
     has_ids = False
     known: set[tuple[str, ...]] = set()
@@ -46,6 +50,8 @@ def parse_canonical_jsonl(file: TraceText, inspection: Inspection) -> list[Trace
             continue
         columns = COLUMNS if has_ids else COLUMNS[1:]
         canonical.add([_cell(row.get(name)) for name in columns], number, line)
+    if canonical is not None:
+        canonical.refuse_without_rate(file.path)
     inspection.rows_read = number + 1
     inspection.see_blanks(blanks, last_row_line)
     return canonical.jobs if canonical else []

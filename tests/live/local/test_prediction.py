@@ -1,5 +1,7 @@
 """Real jobs that make each other leave, predicted from their own log."""
 
+import csv
+import subprocess
 import sys
 from pathlib import Path
 from statistics import fmean
@@ -103,3 +105,74 @@ def test_jobs_are_predicted_from_their_own_log(tmp_path: Path) -> None:
     live = {job.job_id: (job.attempts[-1].left_us or 0) - job.submit_us for job in observed.jobs}
     mean_us = fmean(us for us in predicted.values() if us is not None)
     assert mean_us == pytest.approx(fmean(live.values()), rel=WITHIN), (live, predicted)
+
+
+async def ran(root: Path) -> None:
+    """Run a job that tells its steps, one of another model that does not, one of no model."""
+    silent = JobSpec(command=("sleep", "1"), gpus=1, model="silent", total_steps=9)
+    wanted = (
+        training(40, 2, SuspendMode.cooperative),
+        Submission(silent),
+        Submission(JobSpec(command=("sleep", "1"), gpus=1)),
+    )
+    policy = {"name": "las", "params": {"las": {"queues_gpu_s": [5, 60]}}}
+    local = {"root": str(root / "attempts"), "patrol": 0.2, "sample": 1}
+    async with machine(root, policy=policy, backend={"local": local}) as site:
+        for submission in wanted:
+            await site.submit(submission, NOBODY)
+        await events_until(site, lambda seen: len(of(seen, JobFinished)) == len(wanted))
+
+
+def commanded(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command as its user would, in the folder of the log."""
+    command = [sys.executable, "-m", "shunter", *words]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_kinds_of_jobs_that_a_log_lacks_run_for_their_own_duration(tmp_path: Path) -> None:
+    """Method: real jobs, then `trace fit --rates`, `simulate` and `compare` by the how-to."""
+    anyio.run(ran, tmp_path)
+    fit = ("trace", "fit", "log.db", "-o", "predicted.toml", "--rates", "rates.json")
+    assert commanded(tmp_path, "log", "export", "log.db", "--as-trace", "-o", "jobs.csv").stderr
+    fitted = commanded(tmp_path, *fit)
+    lacked = "'silent' on 1 GPU (job j2), a job that names no model on 1 GPU (job j3)"
+    assert f"there is no rate of {lacked}, as no such job told its steps" in fitted.stderr
+
+    same = commanded(tmp_path, "simulate", "predicted.toml")
+    assert same.returncode == 0, same.stderr
+    assert "3 submitted, 3 finished" in same.stdout
+    assert f"rates.json has no rate of {lacked}: such jobs take the duration_s" in same.stderr
+
+    # Others, of which the log knows one: 40 steps of the kind that it knows, and 3 s of another.
+    rows = [
+        ("known", 0, "", 2, "toy", 40),
+        ("wider", 0, 13.8, 4, "toy", 300),
+        ("new", 0, 3, 1, "m", 1),
+    ]
+    with (tmp_path / "jobs.csv").open("w", newline="") as file:
+        names = ("job_id", "submit_s", "duration_s", "gpus", "model", "total_steps")
+        csv.writer(file).writerows((names, *rows))
+    other = commanded(tmp_path, "simulate", "predicted.toml", "--jobs-out", "out.csv")
+    assert other.returncode == 0, other.stderr
+    assert (
+        "has no rate of 'toy' on 4 GPUs (job wider), 'm' on 1 GPU (job new): such" in other.stderr
+    )
+    with (tmp_path / "out.csv").open(newline="") as file:
+        held_s = {
+            row["job_id"]: float(row["attained_gpu_s"]) / int(row["gpus"])
+            for row in csv.DictReader(file)
+        }
+    assert 3 < held_s["new"] < 6
+    assert 13.8 < held_s["wider"] < 18
+    compared = commanded(tmp_path, "compare", "predicted.toml", "--policies", "las,fifo")
+    assert compared.returncode == 0, compared.stderr
+    assert compared.stderr.count("has no rate of 'toy' on 4 GPUs (job wider)") == 1
+    assert "las: these jobs end with about as many GPU-seconds as a threshold" in compared.stderr
+    assert "wider, " in compared.stderr, held_s

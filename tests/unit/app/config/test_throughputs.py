@@ -94,7 +94,6 @@ def test_another_cluster_gets_its_types_from_the_same_table(write_config: WriteC
         ("workload.base_type=a100", "no throughputs on 'a100', the GPU type at which durations"),
         ("cluster.nodes.0.type=t4", "cluster.nodes.0.type: "),
         ("cluster.nodes.0.type=t4", "has no throughputs on 't4'; expected one of v100, p100, k80"),
-        ("simulation.speeds.relative={ k80 = 0.5 }", "(workload.throughputs) says how fast each"),
     ],
 )
 def test_what_is_wrong_is_named(write_config: WriteConfig, setting: str, expected: str) -> None:

@@ -40,6 +40,7 @@ throughputs = "rates.json"
 [policy]
 trigger = "event"
 """
+TABLE_OF = '{{"v100": {{{0}}}, "k80": {{{0}}}}}'
 ONLY_K80 = CONFIG.replace('type = "v100"', 'type = "k80"')
 GENERATED = """throughputs = "builtin:gavel"
 [workload.generate]
@@ -57,8 +58,8 @@ Load = Callable[..., LoadedConfig]
 def load(tmp_path: Path) -> Load:
     """Load a config with these rows as its jobs."""
 
-    def load(rows: str, config: str = CONFIG, **settings: str) -> LoadedConfig:
-        (tmp_path / "rates.json").write_text(TABLE)
+    def load(rows: str, config: str = CONFIG, table: str = TABLE, **settings: str) -> LoadedConfig:
+        (tmp_path / "rates.json").write_text(table)
         (tmp_path / "jobs.csv").write_text(HEAD + rows)
         (tmp_path / "run.toml").write_text(config)
         pairs = [("--set", f"{key.replace('__', '.')}={value}") for key, value in settings.items()]
@@ -113,10 +114,6 @@ def test_jobs_without_gpus_need_no_throughput(load: Load) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("a,0,1,9,new,\n", "rates.json: 'new' on 1 GPU (job a) has no row in it"),
-        ("a,0,4,9,LM,\n", "'LM' on 4 GPUs (job a) has no row in it"),
-        ("a,0,1,9,,\n", "a job that names no model on 1 GPU (job a) has no row in it"),
-        ("a,0,1,9,B,\n", "'B' on 1 GPU (job a) has no throughput on k80"),
         ("a,0,1,9,C,\n", "(job a) has no throughput above 0 on the base type v100"),
         ("a,0,1,9,A3C,k80\n", "(job a) can run on none of the servers: throughput 0 on k80"),
     ],
@@ -137,9 +134,81 @@ def test_a_type_that_is_not_accepted_need_not_be_in_the_table(load: Load) -> Non
 
 
 def test_many_faults_are_counted(load: Load) -> None:
-    lines = fault_of(load("".join(f"{n},0,1,9,m{n},\n" for n in range(8)))).splitlines()
+    zeros = ", ".join(f'"(\'m{n}\', 1)": {{"null": 0.0}}' for n in range(8))
+    loaded = load("".join(f"{n},0,1,9,m{n},k80\n" for n in range(8)), table=TABLE_OF.format(zeros))
+    lines = fault_of(loaded).splitlines()
     assert len(lines) == 6
-    assert "and 3 more" in lines[-1]
+    assert "and 11 more" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ("a,0,2,100,new,", "'new' on 2 GPUs (job a)"),
+        ("a,0,2,100,A3C,", "'A3C' on 2 GPUs (job a)"),
+        ("a,0,2,100,,", "a job that names no model on 2 GPUs (job a)"),
+        ("a,0,1,100,B,k80", "'B' on 1 GPU (job a)"),
+    ],
+)
+def test_a_job_without_a_rate_runs_for_its_own_duration_and_is_named(
+    load: Load, row: str, named: str
+) -> None:
+    run = simulate(load(f"{row}\nx,0,2,100,LM,v100\n"))
+
+    assert {story.jct_us for story in run.stories() if story.job_id == "a"} == {100_000_000}
+    (said,) = run.remarks
+    assert f"rates.json has no rate of {named}: such jobs take the duration_s" in said
+    assert "x" not in named
+    assert run.document["notes"] == [said]
+
+
+def test_jobs_without_rates_are_counted(load: Load) -> None:
+    rows = "".join(f"{n},0,1,9,m{n % 7},\n" for n in range(20))
+    loaded = load(rows)
+    (said,) = set_up(loaded, load_jobs(loaded)).notes
+    assert "'m0' on 1 GPU (3 jobs, first 0), 'm1'" in said
+    assert "'m4' on 1 GPU (3 jobs, first 4), 2 more: such jobs" in said
+
+
+def test_a_job_without_a_rate_is_as_fast_as_its_gpu_type_is_said_to_be(load: Load) -> None:
+    rows = "a,0,2,100,new,k80\nb,0,1,100,LM,v100\nc,0,1,100,LM,v100\n"
+    run = simulate(load(rows, simulation__speeds__relative="{ k80 = 0.5 }"))
+
+    ends = {story.job_id: story.jct_us for story in run.stories()}
+    assert ends == {"a": 200_000_000, "b": 100_000_000, "c": 100_000_000}
+    assert run.remarks[0].endswith(
+        "as fast as simulation.speeds.relative says where there is no rate"
+    )
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "makespan", "finish_time_fairness"])
+def test_policies_that_go_by_rates_plan_for_jobs_without_one(load: Load, policy: str) -> None:
+    rows = "a,0,2,100,new,\nb,0,2,100,LM,\nc,5,1,90,,\nd,6,1,80,LM,k80\n"
+    run = simulate(load(rows, policy__name=policy, policy__trigger="round"))
+
+    assert {story.status for story in run.stories()} == {"finished"}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_steps_without_a_rate_are_refused_and_not_dropped(
+    load: Load, tmp_path: Path, form: str
+) -> None:
+    names = ("job_id", "submit_s", "duration_s", "gpus", "model", "total_steps")
+    rows = [("a", 0, "", 1, "LM", 80), ("b", 0, "", 4, "LM", 80), ("c", 0, 7, 4, "LM", 80)]
+    path = tmp_path / f"steps.{form}"
+    if form == "csv":
+        path.write_text("".join(",".join(map(str, row)) + "\n" for row in (names, *rows)))
+        line = 3
+    else:
+        found = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows]
+        path.write_text("".join(found))
+        line = 2
+    with pytest.raises(TraceError) as refused:
+        load_jobs(load("", workload__trace=str(path)))
+
+    said = str(refused.value)
+    assert said.startswith(f"{path}: duration_s is empty, and ")
+    assert f"to make one of total_steps, for 'LM' on 4 GPUs (line {line}); write" in said
 
 
 def test_a_trace_of_gavel_takes_its_durations_from_the_table(load: Load, tmp_path: Path) -> None:

@@ -86,11 +86,18 @@ def test_duration_may_be_left_to_the_steps(suffix: str, text: str, tmp_path: Pat
     assert told.startswith("dropped 1 row: duration_s is missing")
 
 
-@pytest.mark.parametrize("columns", ["1,toy,100", "2,other,100", "2,toy,"])
-def test_duration_of_unknown_steps_is_missing(columns: str, tmp_path: Path) -> None:
+def test_row_without_duration_and_steps_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("submit_s,duration_s,gpus,model,total_steps\n0,,2,toy,\n5,7,1,,\n")
+    assert len(load_trace(path, throughputs=RATES).jobs) == 1
+
+
+@pytest.mark.parametrize("columns", ["1,toy,100", "2,other,100"])
+def test_steps_of_a_kind_without_a_rate_are_refused(columns: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(f"submit_s,duration_s,gpus,model,total_steps\n0,,{columns}\n5,7,1,,\n")
-    assert len(load_trace(path, throughputs=RATES).jobs) == 1
+    with pytest.raises(TraceError, match=r"duration_s is empty, and .* \(line 2\)"):
+        load_trace(path, throughputs=RATES)
 
 
 @pytest.mark.parametrize(
