@@ -84,8 +84,8 @@ class Replies:
         size = HEADER.size + int(HEADER.unpack_from(self._received)[0])
         if size > REPLY_BYTES_MOST:
             raise PlanError(
-                f"its process says {size:,} bytes at once, at most {REPLY_BYTES_MOST >> 20} MiB are "
-                "taken: a plan or the policy's memory is far too large"
+                f"its process says {size:,} bytes at once, and {REPLY_BYTES_MOST >> 20} MiB at "
+                "most are taken: a plan or the policy's memory is far too large"
             )
         if len(self._received) < size:
             return None

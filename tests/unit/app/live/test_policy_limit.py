@@ -33,6 +33,6 @@ async def test_reply_beyond_all_measure_is_refused_before_it_is_received() -> No
     replies = Replies(ours)
     with theirs:
         theirs.sendall(HEADER.pack(REPLY_BYTES_MOST))
-        with pytest.raises(PlanError, match="at most 64 MiB are taken"):
+        with pytest.raises(PlanError, match="and 64 MiB at most are taken"):
             await replies.reply()
     replies.close()
