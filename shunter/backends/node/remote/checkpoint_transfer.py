@@ -46,7 +46,9 @@ from shunter.backends.node.remote.accounts import account, as_user, become
 from shunter.backends.node.remote.entry_lists import (
     ListBound,
     listings,
+    path_in_record,
     pieces,
+    recorded_path,
     rows_of,
     unpacked,
 )
@@ -209,8 +211,12 @@ def _listed(folder: str, name: str, nonce: str) -> ManifestEnd:
     for entry in entries:
         entry["changed"] = known.get(entry["path"]) != _signature(entry)
     gone = sorted(known.keys() - {entry["path"] for entry in entries})
-    _say_each(nonce, listings((entry["path"], fields_of(entry)) for entry in entries))
-    _say_each(nonce, ({"gone": part} for part in pieces(gone)))
+    for entry in entries:
+        entry["to"] = recorded_path(entry["to"])
+    _say_each(
+        nonce, listings((recorded_path(entry["path"]), fields_of(entry)) for entry in entries)
+    )
+    _say_each(nonce, ({"gone": part} for part in pieces(map(recorded_path, gone))))
     return {"generation": before["generation"], "is_whole": bool(whole)}
 
 
@@ -254,11 +260,12 @@ def _built(new: int, old: int | None) -> Answer:
     for record in unpacked(read_exactly):
         if "entries" in record:
             for path, fields in rows_of(record):
-                told = dict(zip(TRANSFERRED, fields))  # noqa: B905  for 3.8
-                entry: Any = {"path": path, **told}
-                bound.add(path, entry["to"])
+                told: Any = dict(zip(TRANSFERRED, fields))  # noqa: B905  for 3.8
+                bound.add(path, told["to"])
+                told["to"] = path_in_record(told["to"])
+                entry: Any = {"path": path_in_record(path), **told}
                 entries.append(entry)
-        received += record.get("received", [])
+        received += map(path_in_record, record.get("received", []))
         generation = record.get("generation", generation)
     build(new, old, entries, received)
     signed = {entry["path"]: _signature(entry) for entry in entries_of(new)}
@@ -271,7 +278,7 @@ def _told_paths() -> Iterator[str]:
     for record in unpacked(read_exactly):
         for path in record["paths"]:
             bound.add(path)
-            yield path
+            yield path_in_record(path)
 
 
 def _opened_as(folder: str, name: str) -> int:

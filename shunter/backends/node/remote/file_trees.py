@@ -30,7 +30,7 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.remote.entry_lists import TOO_MUCH, ListBound
+from shunter.backends.node.remote.entry_lists import TOO_MUCH, ListBound, recorded_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def entries_of(top: int) -> list[Entry]:
         found = [_entry("", os.fstat(folder))]
         bound.add("")
         for entry in _below(folder, "", bound):
-            bound.add(entry["path"], entry["to"])
+            bound.add(recorded_path(entry["path"]), recorded_path(entry["to"]))
             found.append(entry)
     finally:
         os.close(folder)

@@ -20,7 +20,13 @@ import pytest
 
 from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.records import hold
-from shunter.backends.node.remote.entry_lists import END, ENTRIES_MAX, packed, rows_of
+from shunter.backends.node.remote.entry_lists import (
+    END,
+    ENTRIES_MAX,
+    packed,
+    path_in_record,
+    rows_of,
+)
 from shunter.backends.node.remote.file_trees import PIECE
 from tests.unit.backends.agents.test_zip_application import old_python
 
@@ -239,17 +245,18 @@ def test_transfer_that_leads_out_of_the_folder_is_refused(checkpoints: Path, pat
 
 def test_paths_are_told_once_a_folder_and_come_back_as_they_were(checkpoints: Path) -> None:
     """Goal: the list of many files of one folder is short. Method: names beyond UTF-8 and JSON."""
-    names = [b"caf\xe9-\xff\n", b'"\\', "é".encode(), b"plain"]
+    names = [b"caf\xe9-\xff\n", b'"\\', "é".encode(), "日\U0001f40d".encode(), b"plain"]
     within = "d" * 250 + "/" + os.fsdecode(b"\xff" * 250)
     (checkpoints / within).mkdir(parents=True)
     for name in names:
         (checkpoints / within / os.fsdecode(name)).touch()
     told = listed(checkpoints)
-    paths = [path for record in told[:-1] for path, _ in rows_of(record)]
+    paths = [path_in_record(path) for record in told[:-1] for path, _ in rows_of(record)]
+    assert all(character <= "\xff" for record in told[:-1] for character in str(record))
     assert sorted(paths) == sorted(
         ["", "d" * 250, within, "old", *(f"{within}/{os.fsdecode(name)}" for name in names)]
     )
-    assert [len(record["entries"]) for record in told if record.get("folder") == within] == [4]
+    assert [len(record["entries"]) for record in told[:-1] if "d" in record["folder"]] == [1, 5]
 
 
 def test_folder_of_more_files_than_may_be_copied_is_refused_before_any_is_told(
@@ -272,7 +279,7 @@ def test_folder_of_more_files_than_may_be_copied_is_refused_before_any_is_told(
 
 
 def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints: Path) -> None:
-    """Each of a few files repeats the names of all folders above it."""
+    """Each of a few files repeats the names of all folders above it, whose bytes are no letters."""
     folder = os.open(checkpoints, os.O_RDONLY)
     name = b"\xff" * 250
     for _ in range(100):
@@ -280,8 +287,26 @@ def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints
         inner = os.open(name, os.O_RDONLY, dir_fd=folder)
         os.close(folder)
         folder = inner
-    for number in range(100):
-        os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    answers = []
+    for numbers in (range(500), range(500, 700)):
+        for number in numbers:
+            os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        answers.append(listed(checkpoints))
     os.close(folder)
+    paths = [path for record in answers[0][:-1] for path, _ in rows_of(record)]
+    assert 13 << 20 < sum(map(len, paths)) < 16 << 20
+    ((answer,),) = answers[1:]
+    assert "the paths in it and the targets of its links have more than 16 MiB" in answer["error"]
+
+
+def test_targets_of_links_count_as_paths_do_by_their_bytes(checkpoints: Path) -> None:
+    target = os.fsdecode(b"\xff" * 4000)
+    for number in range(4100):
+        (checkpoints / str(number)).symlink_to(target)
+    told = [each for record in listed(checkpoints)[:-1] for each in rows_of(record)]
+    targets = {fields[4] for _, fields in told if fields[0] == "link"}
+    assert [path_in_record(str(each)) for each in targets] == [target]
+    for number in range(4100, 4200):
+        (checkpoints / str(number)).symlink_to(target)
     (answer,) = listed(checkpoints)
-    assert "the paths in it have more than 16 MiB in all" in answer["error"]
+    assert "the targets of its links have more than 16 MiB" in answer["error"]
