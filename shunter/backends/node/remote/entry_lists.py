@@ -46,10 +46,12 @@ class ListBound:
     def add(self, path: str, to: str = "") -> None:
         """Count an entry by its path in a record, and by its target if it is a link.
 
+        The folder itself, whose path is empty, counts as nothing.
+
         Raises:
             ValueError: it is one too many, or is not as in a record.
         """
-        self.entries_left -= 1
+        self.entries_left -= 1 if path else 0
         self._path_bytes_left -= len(path.encode("latin-1")) + len(to.encode("latin-1"))
         if self.entries_left < 0:
             raise self.too_many()
@@ -61,7 +63,7 @@ class ListBound:
 
     def too_many(self) -> ValueError:
         """Return what says that there are too many entries."""
-        return ValueError(f"it has more than {ENTRIES_MAX} files and folders; {TOO_MUCH}")
+        return ValueError(f"it has more than {ENTRIES_MAX:,} files and folders; {TOO_MUCH}")
 
 
 def recorded_path(path: str) -> str:

@@ -71,7 +71,6 @@ def entries_of(top: int) -> list[Entry]:
     folder, bound = os.open(".", _FOLDER, dir_fd=top), ListBound()
     try:
         found = [_entry("", os.fstat(folder))]
-        bound.add("")
         for entry in _below(folder, "", bound):
             bound.add(recorded_path(entry["path"]), recorded_path(entry["to"]))
             found.append(entry)
@@ -197,7 +196,7 @@ def _empty_entry(top: int, name: bytes) -> None:
         os.close(folder)
 
 
-def _below(folder: int, path: str, bound: ListBound, depth: int = 1) -> Iterator[Entry]:
+def _below(folder: int, path: str, bound: ListBound, depth: int = 0) -> Iterator[Entry]:
     if depth > DEPTH_MAX:
         raise ValueError(f"its folders are more than {DEPTH_MAX} deep; {TOO_MUCH}")
     for name in _names_in(folder, bound):

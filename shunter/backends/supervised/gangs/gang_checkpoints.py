@@ -98,10 +98,10 @@ class Manifests:
             TooManyEntriesError: it is one more than may be held.
             ValueError: the checkpoint is larger than one may be.
         """
-        self._left -= 1
+        self._left -= 1 if entry.path else 0
         if self._left < 0:
             raise TooManyEntriesError(
-                f"its servers have more than {self._most} files and folders together; {TOO_MUCH}"
+                f"its servers have more than {self._most:,} files and folders together; {TOO_MUCH}"
             )
         kept = self._known.setdefault(entry, entry)
         if kept is entry:

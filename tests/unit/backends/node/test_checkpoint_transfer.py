@@ -27,7 +27,7 @@ from shunter.backends.node.remote.entry_lists import (
     path_in_record,
     rows_of,
 )
-from shunter.backends.node.remote.file_trees import PIECE
+from shunter.backends.node.remote.file_trees import DEPTH_MAX, PIECE
 from tests.unit.backends.agents.test_zip_application import old_python
 
 OLDEST = old_python() or sys.executable
@@ -262,20 +262,23 @@ def test_paths_are_told_once_a_folder_and_come_back_as_they_were(checkpoints: Pa
 def test_folder_of_more_files_than_may_be_copied_is_refused_before_any_is_told(
     checkpoints: Path,
 ) -> None:
-    """What is no file counts where names are read, so that none is left out in silence."""
+    """What is no file counts where names are read, so that none is left out in silence.
+
+    The folder itself does not count.
+    """
     made = [checkpoints / name for name in ("old", "made")]  # a file has at most 65,000 names
     made[1].touch()
-    for number in range(ENTRIES_MAX - 3):
+    for number in range(ENTRIES_MAX - 2):
         os.link(made[number % 2], checkpoints / str(number))
-    assert len(listed(checkpoints)) > 1
+    assert sum(1 for record in listed(checkpoints)[:-1] for _ in rows_of(record)) == ENTRIES_MAX + 1
     os.link(made[0], checkpoints / "one more")
     (answer,) = listed(checkpoints)
-    assert f"more than {ENTRIES_MAX} files and folders" in answer["error"]
+    assert f"more than {ENTRIES_MAX:,} files and folders" in answer["error"]
     assert "backend.ssh.checkpoints" in answer["error"]
     (checkpoints / "one more").unlink()
     os.mkfifo(checkpoints / "pipe")
     (answer,) = listed(checkpoints)
-    assert f"more than {ENTRIES_MAX} files and folders" in answer["error"]
+    assert f"more than {ENTRIES_MAX:,} files and folders" in answer["error"]
 
 
 def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints: Path) -> None:
@@ -310,3 +313,12 @@ def test_targets_of_links_count_as_paths_do_by_their_bytes(checkpoints: Path) ->
         (checkpoints / str(number)).symlink_to(target)
     (answer,) = listed(checkpoints)
     assert "the targets of its links have more than 16 MiB" in answer["error"]
+
+
+def test_folders_may_be_as_deep_as_is_documented(checkpoints: Path) -> None:
+    deepest = checkpoints / "/".join("d" * DEPTH_MAX)
+    deepest.mkdir(parents=True)
+    assert sum(1 for record in listed(checkpoints)[:-1] for _ in rows_of(record)) == DEPTH_MAX + 2
+    (deepest / "d").mkdir()
+    (answer,) = listed(checkpoints)
+    assert f"its folders are more than {DEPTH_MAX} deep" in answer["error"]
