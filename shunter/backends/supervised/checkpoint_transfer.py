@@ -25,6 +25,7 @@ from shunter.backends.agents.transport import (
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.remote.checkpoint_transfer import COMMIT
 from shunter.backends.node.remote.entry_lists import (
+    TOO_MUCH,
     listings,
     pieces,
     rows_of,
@@ -113,7 +114,9 @@ class CheckpointTransfer:
                     raise UnreachedError(self._agents[node].cause)
             found = Manifests(entries_most)
             for node in nodes:
-                await self._add_manifest(job_id, user, node, found, is_large=is_large)
+                await self._add_manifest(
+                    job_id, user, node, found, is_large=is_large, is_alone=len(nodes) == 1
+                )
             entries = await _worked(partial(joined, found.of_nodes), is_long=is_large)
             del found
             if any(path for path in entries):
@@ -122,7 +125,14 @@ class CheckpointTransfer:
                 return
 
     async def _add_manifest(
-        self, job_id: JobId, user: UserName, node: NodeName, found: Manifests, *, is_large: bool
+        self,
+        job_id: JobId,
+        user: UserName,
+        node: NodeName,
+        found: Manifests,
+        *,
+        is_large: bool,
+        is_alone: bool,
     ) -> None:
         """Add what a host lists to what others have listed.
 
@@ -143,11 +153,16 @@ class CheckpointTransfer:
         except TooManyEntriesError as error:
             if not is_large:
                 raise
-            raise _not_copied(job_id, f"host {node}: {error}") from error
+            places = [
+                f"{each}:{self._folder(job_id, each)} ({len(listed.entries) - 1:,} listed)"
+                for each, listed in found.of_nodes
+            ]
+            why = f"{', '.join(places)} have together {error}; {TOO_MUCH}"
+            raise _not_copied(job_id, why) from error
         except UnreachedError:
             raise
         except BackendError as error:
-            raise _not_copied(job_id, str(error)) from error
+            raise _not_copied(job_id, str(error), node if is_alone else "") from error
 
     async def _list(
         self,
@@ -295,7 +310,7 @@ class CheckpointTransfer:
             UnreachedError: the agent does not begin it.
         """
         nonce, limit_s = secrets.token_hex(8), self._limits.call_s
-        folder = checkpoints_of(self._limits, self._owner, self._agents[node].root, job_id)
+        folder = self._folder(job_id, node)
         try:
             with anyio.fail_after(limit_s):
                 process = await link.begin(verb, folder, user, nonce)
@@ -305,6 +320,9 @@ class CheckpointTransfer:
             yield CheckpointVerb(node, verb, process, nonce, limit_s)
         finally:
             await process.aclose()
+
+    def _folder(self, job_id: JobId, node: NodeName) -> str:
+        return checkpoints_of(self._limits, self._owner, self._agents[node].root, job_id)
 
 
 class _Plan:
@@ -370,5 +388,6 @@ def _looks_same(there: ListedEntry, entry: ListedEntry) -> bool:
     return there[1:5] == entry[1:5]  # kind, mode, mtime_ns, size
 
 
-def _not_copied(job_id: JobId, why: str) -> BackendError:
-    return failed(f"the checkpoint of job {job_id} cannot be copied to another host: {why}")
+def _not_copied(job_id: JobId, why: str, only: str = "") -> BackendError:
+    stays = f"; on host {only} the job goes on without a copy" if only else ""
+    return failed(f"the checkpoint of job {job_id} cannot be copied to another host: {why}{stays}")

@@ -44,7 +44,9 @@ from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.records import hold, make_folder, own_folder, put
 from shunter.backends.node.remote.accounts import account, as_user, become
 from shunter.backends.node.remote.entry_lists import (
+    TOO_MUCH,
     ListBound,
+    TooMuchError,
     listings,
     path_in_record,
     pieces,
@@ -78,7 +80,7 @@ REMOVE_S = 60.0
 
 def manifest(folder: str, name: str, nonce: str) -> Answer:
     """Return the entries of a folder, and which are new since the last transfer."""
-    return _answered(nonce, lambda: _listed(folder, name, nonce))
+    return _answered(nonce, folder, lambda: _listed(folder, name, nonce))
 
 
 def digest(folder: str, name: str, nonce: str) -> Answer:
@@ -95,7 +97,7 @@ def digest(folder: str, name: str, nonce: str) -> Answer:
         _say_each(nonce, ({"digests": part} for part in pieces(found)))
         return {"end": True}
 
-    return _answered(nonce, work)
+    return _answered(nonce, folder, work)
 
 
 def stream(folder: str, name: str, nonce: str) -> Answer:
@@ -115,7 +117,7 @@ def stream(folder: str, name: str, nonce: str) -> Answer:
 
 def receive(folder: str, name: str, nonce: str) -> Answer:
     """Make a folder hold what stdin tells, or change nothing and say why."""
-    return _answered(nonce, lambda: _received(folder, account(name), nonce))
+    return _answered(nonce, folder, lambda: _received(folder, account(name), nonce))
 
 
 def open_checkpoints(folder: str, user: User | None) -> None:
@@ -363,9 +365,11 @@ def _emptied(top: int) -> Answer:
     return {}
 
 
-def _answered(nonce: str, work: Callable[[], Answer]) -> Answer:
+def _answered(nonce: str, folder: str, work: Callable[[], Answer]) -> Answer:
     try:
         found = work()
+    except TooMuchError as error:
+        found = {"error": f"{folder} has {error}; {TOO_MUCH}"}
     except (OSError, ValueError, EOFError) as error:
         found = {"error": str(error)}
     sys.stdout.write(f"\n{nonce} ")

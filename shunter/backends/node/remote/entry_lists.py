@@ -27,13 +27,17 @@ ENTRIES_MAX, PATH_BYTES_MAX = 100_000, 16 << 20
 """What a checkpoint may have, to be copied: files and folders in its folder, and bytes of all their
 paths and of the targets of links."""
 TOO_MUCH = (
-    "it stays where it is: pack them into fewer files, or have the servers share a folder for"
-    " checkpoints (backend.ssh.checkpoints)"
+    "it stays where it is: pack or remove files there (nothing more is to be done: the copy is"
+    " tried again), or have the servers share a folder for checkpoints (backend.ssh.checkpoints)"
 )
 RECORD_ENTRIES = 500
 RECORD_TEXT_BYTES = 1 << 16
 RECORD_BYTES_MAX = 4 << 20
 LENGTH_BYTES = 4
+
+
+class TooMuchError(ValueError):
+    """A folder has more than a checkpoint may; its text says of what."""
 
 
 class ListBound:
@@ -49,21 +53,21 @@ class ListBound:
         The folder itself, whose path is empty, counts as nothing.
 
         Raises:
-            ValueError: it is one too many, or is not as in a record.
+            TooMuchError: it is one too many.
+            ValueError: it is not as in a record.
         """
         self.entries_left -= 1 if path else 0
         self._path_bytes_left -= len(path.encode("latin-1")) + len(to.encode("latin-1"))
         if self.entries_left < 0:
             raise self.too_many()
         if self._path_bytes_left < 0:
-            raise ValueError(
-                f"the paths in it and the targets of its links have more than"
-                f" {PATH_BYTES_MAX >> 20} MiB in all; {TOO_MUCH}"
+            raise TooMuchError(
+                f"paths and targets of links of more than {PATH_BYTES_MAX >> 20} MiB in all"
             )
 
-    def too_many(self) -> ValueError:
+    def too_many(self) -> TooMuchError:
         """Return what says that there are too many entries."""
-        return ValueError(f"it has more than {ENTRIES_MAX:,} files and folders; {TOO_MUCH}")
+        return TooMuchError(f"more than {ENTRIES_MAX:,} files and folders")
 
 
 def recorded_path(path: str) -> str:

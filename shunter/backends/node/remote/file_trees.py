@@ -30,7 +30,7 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.remote.entry_lists import TOO_MUCH, ListBound, recorded_path
+from shunter.backends.node.remote.entry_lists import ListBound, TooMuchError, recorded_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ def entries_of(top: int) -> list[Entry]:
 
     Raises:
         OSError: some of it cannot be read.
-        ValueError: it holds more than a checkpoint may (entry_lists.py).
+        TooMuchError: it holds more than a checkpoint may.
     """
     folder, bound = os.open(".", _FOLDER, dir_fd=top), ListBound()
     try:
@@ -198,7 +198,7 @@ def _empty_entry(top: int, name: bytes) -> None:
 
 def _below(folder: int, path: str, bound: ListBound, depth: int = 0) -> Iterator[Entry]:
     if depth > DEPTH_MAX:
-        raise ValueError(f"its folders are more than {DEPTH_MAX} deep; {TOO_MUCH}")
+        raise TooMuchError(f"folders more than {DEPTH_MAX} deep")
     for name in _names_in(folder, bound):
         say_alive()
         text = name.decode("utf-8", "surrogateescape")
