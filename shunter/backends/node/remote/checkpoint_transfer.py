@@ -59,6 +59,7 @@ from shunter.backends.node.remote.file_trees import (
     empty,
     entries_of,
     opened,
+    said_error,
     say_alive,
     write_file,
 )
@@ -111,7 +112,7 @@ def stream(folder: str, name: str, nonce: str) -> Answer:
             write_file(top, path, sys.stdout.buffer.write)
         sys.stdout.flush()
     except (OSError, ValueError) as error:
-        sys.exit(str(error))
+        sys.exit(said_error(error, folder))
     sys.exit(0)
 
 
@@ -237,7 +238,7 @@ def _received(folder: str, user: User | None, nonce: str) -> Answer:
     try:
         new = opened(incoming)
         old = opened(folder) if os.path.lexists(folder) else None
-        built = as_user(user, lambda: _built(new, old), None)
+        built = as_user(user, lambda: _guarded(folder, lambda: _built(new, old)), None)
         if "error" in built:
             return built
         failpoint("checkpoints built")
@@ -366,14 +367,19 @@ def _emptied(top: int) -> Answer:
 
 
 def _answered(nonce: str, folder: str, work: Callable[[], Answer]) -> Answer:
-    try:
-        found = work()
-    except TooMuchError as error:
-        found = {"error": f"{folder} has {error}; {TOO_MUCH}"}
-    except (OSError, ValueError, EOFError) as error:
-        found = {"error": str(error)}
+    found = _guarded(folder, work)
     sys.stdout.write(f"\n{nonce} ")
     return found
+
+
+def _guarded(folder: str, work: Callable[[], Answer]) -> Answer:
+    """Return the answer of work, or why it failed."""
+    try:
+        return work()
+    except TooMuchError as error:
+        return {"error": f"{folder} has {error}; {TOO_MUCH}"}
+    except (OSError, ValueError, EOFError) as error:
+        return {"error": said_error(error, folder)}
 
 
 def _say_aside(nonce: str, record: Answer) -> None:

@@ -27,6 +27,7 @@ import stat
 import struct
 import sys
 import time
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,32 @@ def say_alive() -> None:
         _said_s[0] = time.monotonic()
         sys.stdout.write("\n")
         sys.stdout.flush()
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Have errors of the system name an entry by its whole path in the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+
+
+def said_error(error: Exception, folder: str) -> str:
+    """Return what an error says to people; `naming` has told it where in a folder."""
+    if not isinstance(error, OSError) or not isinstance(error.filename, str):
+        return str(error)
+    path = f"{folder}/{error.filename}".rstrip("/")
+    if error.filename.startswith("/"):
+        path = error.filename
+    elif error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        said = f"{path} is not there any more: the folder changed while it was read, which is tried"
+        return _as_utf8(f"{said} again")
+    return _as_utf8(f"{path}: {error.strerror}")
+
+
+def _as_utf8(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def opened(path: str) -> int:
@@ -94,7 +121,8 @@ def digest_of(top: int, path: str) -> str:
 
 def write_file(top: int, path: str, write: Callable[[bytes], object]) -> None:
     """Stream a file below an open folder."""
-    file = open_file(top, path)
+    with naming(path):
+        file = open_file(top, path)
     digest = hashlib.sha256()
     try:
         size = os.fstat(file).st_size
@@ -199,21 +227,29 @@ def _empty_entry(top: int, name: bytes) -> None:
 def _below(folder: int, path: str, bound: ListBound, depth: int = 0) -> Iterator[Entry]:
     if depth > DEPTH_MAX:
         raise TooMuchError(f"folders more than {DEPTH_MAX} deep")
-    for name in _names_in(folder, bound):
+    with naming(path):
+        names = _names_in(folder, bound)
+    for name in names:
         say_alive()
         text = name.decode("utf-8", "surrogateescape")
         inner = f"{path}/{text}" if path else text
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        inside, to = -1, b""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                inside = os.open(name, _FOLDER, dir_fd=folder)
+            elif stat.S_ISLNK(found.st_mode):
+                to = os.readlink(name, dir_fd=folder)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, inner) from error
         if stat.S_ISDIR(found.st_mode):
-            yield _entry(inner, found)
-            opened_one = os.open(name, _FOLDER, dir_fd=folder)
             try:
-                yield from _below(opened_one, inner, bound, depth + 1)
+                yield _entry(inner, found)
+                yield from _below(inside, inner, bound, depth + 1)
             finally:
-                os.close(opened_one)
+                os.close(inside)
         elif stat.S_ISLNK(found.st_mode):
-            to = os.readlink(name, dir_fd=folder).decode("utf-8", "surrogateescape")
-            yield {**_entry(inner, found), "to": to}
+            yield {**_entry(inner, found), "to": to.decode("utf-8", "surrogateescape")}
         elif stat.S_ISREG(found.st_mode):
             yield _entry(inner, found)
 

@@ -20,6 +20,7 @@ import pytest
 
 from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.records import hold
+from shunter.backends.node.remote import file_trees
 from shunter.backends.node.remote.entry_lists import (
     END,
     ENTRIES_MAX,
@@ -322,3 +323,33 @@ def test_folders_may_be_as_deep_as_is_documented(checkpoints: Path) -> None:
     (deepest / "d").mkdir()
     (answer,) = listed(checkpoints)
     assert f"{checkpoints} has folders more than {DEPTH_MAX} deep" in answer["error"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as somebody else")
+def test_entry_that_cannot_be_read_is_named_by_its_whole_path(checkpoints: Path) -> None:
+    closed = checkpoints / "d" / os.fsdecode(b"caf\xe9")
+    closed.mkdir(parents=True, mode=0o700)
+    shutil.chown(checkpoints, "nobody")
+    (answer,) = listed(checkpoints, user="nobody")
+    assert answer["error"] == f"{checkpoints}/d/caf\\xe9: Permission denied"
+
+
+def test_file_that_is_gone_when_it_is_read_is_named_and_said_to_be_tried_again(
+    checkpoints: Path,
+) -> None:
+    streaming = verb(checkpoints, "stream")
+    _, said = streaming.communicate(packed({"paths": ["d/gone"]}) + END)
+    expected = f"{checkpoints}/d/gone is not there any more: the folder changed while it was read"
+    assert expected in said.decode()
+    assert "tried again" in said.decode()
+
+
+def test_file_that_goes_while_a_folder_is_listed_is_named(
+    checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Method: the names have been read when it goes."""
+    monkeypatch.setattr(file_trees, "_names_in", lambda *_: [b"gone"])
+    with pytest.raises(FileNotFoundError) as raised:
+        file_trees.entries_of(file_trees.opened(str(checkpoints)))
+    said = file_trees.said_error(raised.value, str(checkpoints))
+    assert said.startswith(f"{checkpoints}/gone is not there any more: the folder changed")
