@@ -117,8 +117,10 @@ class CheckpointTransfer:
                 await self._add_manifest(
                     job_id, user, node, found, is_large=is_large, is_alone=len(nodes) == 1
                 )
-            entries = await _worked(partial(joined, found.of_nodes), is_long=is_large)
-            del found
+            join = partial(joined, found.of_nodes)
+            del found  # what only its lists needed takes memory
+            entries = await _worked(join, is_long=is_large)
+            del join
             if any(path for path in entries):
                 for target in targets:
                     await self._bring(job_id, attempt, user, entries, target, is_large=is_large)
@@ -332,6 +334,7 @@ class _Plan:
         self.streams: dict[NodeName, list[str]] = {}
         self._entries = entries
         self._sources: list[tuple[str, int | None]] = []
+        alike: dict[tuple[str, int | None], tuple[str, int | None]] = {}
         names: dict[tuple[NodeName, str], int] = {}
         for number, (path, (node, entry)) in enumerate(entries.items()):
             first = names.setdefault((node, entry.inode), number) if entry.inode else number
@@ -340,7 +343,8 @@ class _Plan:
                 origin = "here" if node == target or path in kept else "stream"
             if origin == "stream":
                 self.streams.setdefault(node, []).append(path)
-            self._sources.append((origin, first if first != number else None))
+            source = (origin, first if first != number else None)
+            self._sources.append(alike.setdefault(source, source))
 
     def records(self, generation: int) -> Iterator[Mapping[str, object]]:
         """Yield what the host is told: all entries, and in which order files come."""
@@ -377,7 +381,7 @@ def _take_listed(
             return True
     except TooManyEntriesError:
         raise
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError) as error:
         raise failed(f"host {node} said what is no list of files") from error
     except ValueError as error:
         raise failed(f"host {node}: {error}") from error

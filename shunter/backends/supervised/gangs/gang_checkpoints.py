@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from shunter.backends.node.messages.wire import Kind
 from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, ListBound, TooMuchError
+from shunter.backends.node.remote.file_trees import MODE_BITS
 from shunter.events.values.ids import NodeName
 
 __all__ = [
@@ -45,13 +46,17 @@ def listed_entry(path: str, fields: Sequence[object]) -> ListedEntry:
 
     Raises:
         TypeError: these are not the fields of one.
+        LookupError: its kind or mode is none of a file.
     """
     entry = ListedEntry(path, *fields)  # type: ignore[arg-type]  # checked below
     if [type(each) for each in entry] != _TYPES:
         raise TypeError(f"these are no fields of a file: {fields}")
-    return entry
+    return entry._replace(kind=_KINDS[entry.kind], mode=_MODES[entry.mode])
 
 
+_KINDS: dict[str, Kind] = {"file": "file", "link": "link", "folder": "folder"}
+_MODES = tuple(range(MODE_BITS + 1))
+"""Of each kind and mode one object: JSON makes one for each entry."""
 _TYPES = [str, str, int, int, int, str, str, bool]
 Joined = Mapping[str, tuple[NodeName, ListedEntry]]
 ENTRIES_OF_ALL_MAX = 4 * ENTRIES_MAX
