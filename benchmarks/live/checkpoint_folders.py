@@ -1,6 +1,6 @@
 """What a job's checkpoint folder costs the daemon when the job goes to another server over SSH.
 
-    python -m benchmarks.live.checkpoint_folders [--case deep|flat|many|ordinary] [--jobs 4]
+    python -m benchmarks.live.checkpoint_folders [--case deep|flat|many|long|ordinary] [--jobs 4]
 
 `shunter serve` runs two servers, both real sshds on loopback. Jobs save on the first, are
 suspended, the server is drained, and they are resumed: their checkpoints go to the second, or are
@@ -9,6 +9,7 @@ refused.
     deep      180 nested folders with names of 250 bytes, 780 empty files in them: refused
     flat      500,000 empty files in one folder: refused
     many      80,000 files of 100 bytes: copied, the largest list that is held
+    long      65,000 files whose names have 250 bytes, none a letter: copied, the longest list
     ordinary  100 files of 1 MB
 
 `peak_mb` is how far the daemon's memory rises above what it had before the jobs were resumed,
@@ -36,7 +37,7 @@ from tests.live.ssh.farm import Farm, farm_at
 BUDGET_PEAK_MB = 64.0
 BUDGET_ANSWER_S = 0.3
 PATIENCE_S = 500.0
-CASES = ("deep", "flat", "many", "ordinary")
+CASES = ("deep", "flat", "many", "long", "ordinary")
 PROGRAM = """
 import os, sys, time
 case, place = sys.argv[1], os.environ["SHUNTER_CHECKPOINT_DIR"]
@@ -50,11 +51,12 @@ def deep():
         os.close(above)
     for number in range(780):
         os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder))
-def many(count, content):
+def many(count, content, name="%d"):
     for number in range(count):
-        with open("%s/%d" % (place, number), "wb") as file:
+        with open(place + "/" + name % number, "wb") as file:
             file.write(content)
 {"deep": deep, "flat": lambda: many(500000, b""), "many": lambda: many(80000, b"x" * 100),
+ "long": lambda: many(65000, b"", "\\udcff" * 245 + "%05d"),
  "ordinary": lambda: many(100, os.urandom(1000000))}[case]()
 open(place + "/saved", "w").close()
 while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):

@@ -114,16 +114,27 @@ class CheckpointTransfer:
                     raise UnreachedError(self._agents[node].cause)
             found = Manifests(entries_most)
             for node in nodes:
-                await self._add_manifest(job_id, user, node, found, is_large=is_large)
-            entries = await _worked(partial(joined, found.of_nodes), is_long=is_large)
-            del found
+                await self._add_manifest(
+                    job_id, user, node, found, is_large=is_large, is_alone=len(nodes) == 1
+                )
+            join = partial(joined, found.of_nodes)
+            del found  # what only its lists needed takes memory
+            entries = await _worked(join, is_long=is_large)
+            del join
             if any(path for path in entries):
                 for target in targets:
                     await self._bring(job_id, attempt, user, entries, target, is_large=is_large)
                 return
 
     async def _add_manifest(
-        self, job_id: JobId, user: UserName, node: NodeName, found: Manifests, *, is_large: bool
+        self,
+        job_id: JobId,
+        user: UserName,
+        node: NodeName,
+        found: Manifests,
+        *,
+        is_large: bool,
+        is_alone: bool,
     ) -> None:
         """Add what a host lists to what others have listed.
 
@@ -144,11 +155,16 @@ class CheckpointTransfer:
         except TooManyEntriesError as error:
             if not is_large:
                 raise
-            raise _not_copied(job_id, f"host {node}: {error}") from error
+            places = [
+                f"{each}:{self._folder(job_id, each)} ({len(listed.entries) - 1:,} listed)"
+                for each, listed in found.of_nodes
+            ]
+            why = f"{', '.join(places)} have together {error}; {TOO_MUCH}"
+            raise _not_copied(job_id, why) from error
         except UnreachedError:
             raise
         except BackendError as error:
-            raise _not_copied(job_id, str(error)) from error
+            raise _not_copied(job_id, str(error), node if is_alone else "") from error
 
     async def _list(
         self,
@@ -296,7 +312,7 @@ class CheckpointTransfer:
             UnreachedError: the agent does not begin it.
         """
         nonce, limit_s = secrets.token_hex(8), self._limits.call_s
-        folder = checkpoints_of(self._limits, self._owner, self._agents[node].root, job_id)
+        folder = self._folder(job_id, node)
         try:
             with anyio.fail_after(limit_s):
                 process = await link.begin(verb, folder, user, nonce)
@@ -307,6 +323,9 @@ class CheckpointTransfer:
         finally:
             await process.aclose()
 
+    def _folder(self, job_id: JobId, node: NodeName) -> str:
+        return checkpoints_of(self._limits, self._owner, self._agents[node].root, job_id)
+
 
 class _Plan:
     """How a host gets the files of a checkpoint: which are sent, and by whom."""
@@ -315,6 +334,7 @@ class _Plan:
         self.streams: dict[NodeName, list[str]] = {}
         self._entries = entries
         self._sources: list[tuple[str, int | None]] = []
+        alike: dict[tuple[str, int | None], tuple[str, int | None]] = {}
         names: dict[tuple[NodeName, str], int] = {}
         for number, (path, (node, entry)) in enumerate(entries.items()):
             first = names.setdefault((node, entry.inode), number) if entry.inode else number
@@ -323,7 +343,8 @@ class _Plan:
                 origin = "here" if node == target or path in kept else "stream"
             if origin == "stream":
                 self.streams.setdefault(node, []).append(path)
-            self._sources.append((origin, first if first != number else None))
+            source = (origin, first if first != number else None)
+            self._sources.append(alike.setdefault(source, source))
 
     def records(self, generation: int) -> Iterator[Mapping[str, object]]:
         """Yield what the host is told: all entries, and in which order files come."""
@@ -360,7 +381,7 @@ def _take_listed(
             return True
     except TooManyEntriesError:
         raise
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError) as error:
         raise failed(f"host {node} said what is no list of files") from error
     except ValueError as error:
         raise failed(f"host {node}: {error}") from error
@@ -375,6 +396,7 @@ class CheckpointStaysError(BackendError):
     """A checkpoint is more than is copied: the job goes on where that lies, or without it."""
 
 
-def _not_copied(job_id: JobId, why: str) -> BackendError:
-    cause = f"the checkpoint of job {job_id} cannot be copied to another host: {why}"
+def _not_copied(job_id: JobId, why: str, only: str = "") -> BackendError:
+    stays = f"; on host {only} the job goes on without a copy" if only else ""
+    cause = f"the checkpoint of job {job_id} cannot be copied to another host: {why}{stays}"
     return CheckpointStaysError(cause, retryable=True) if TOO_MUCH in why else failed(cause)

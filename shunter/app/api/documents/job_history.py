@@ -96,18 +96,18 @@ class Attempt:
             "where": self.where,
             "granted_at": dated(self.granted_us),
             "rule": self.rule,
-            "started_at": _date(self.started_us, dated),
+            "started_at": date_or_none(self.started_us, dated),
             "resumed_from": self.resumed_from,
-            "suspend_asked_at": _date(self.asked_us, dated),
-            "acknowledged_at": _date(self.acknowledged_us, dated),
+            "suspend_asked_at": date_or_none(self.asked_us, dated),
+            "acknowledged_at": date_or_none(self.acknowledged_us, dated),
             "escalated_to": list(self.escalated),
-            "saved_at": _date(self.saved_us, dated),
+            "saved_at": date_or_none(self.saved_us, dated),
             "step": self.step,
-            "ended_at": _date(self.ended_us, dated),
+            "ended_at": date_or_none(self.ended_us, dated),
             "ended_by": self.ended_by,
             "exit_code": self.exit_code,
             "memory_kills": self.memory_kills,
-            "released_at": _date(self.released_us, dated),
+            "released_at": date_or_none(self.released_us, dated),
             "lost_s": self.lost_us / 1e6,
             "suspend_s": _span_s(self.asked_us, self.released_us) if was_suspended else None,
             "discarded_at": None if self.discarded is None else dated(self.discarded.at_us),
@@ -201,7 +201,7 @@ class JobHistory:
             "cause": self.cause,
             "exit_code": self.exit_code,
             "submitted_at": dated(self.submitted.at_us),
-            "started_at": _date(self.started_us, dated),
+            "started_at": date_or_none(self.started_us, dated),
             "ended_at": dated(self.ended_us),
             "attempts": len(self.attempts),
             "run_s": self.run_us / 1e6,
@@ -335,7 +335,8 @@ def _because(event: CheckpointDiscarded) -> str:
     return f"{nodes} was lost"
 
 
-def _date(at_us: int | None, dated: Dated) -> str | None:
+def date_or_none(at_us: int | None, dated: Dated) -> str | None:
+    """Return the date of an instant that may not have come."""
     return None if at_us is None else dated(at_us)
 
 

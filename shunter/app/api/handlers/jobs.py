@@ -7,7 +7,7 @@ import anyio
 from starlette.responses import Response
 
 from shunter.app.api.documents.dates import with_dates
-from shunter.app.api.documents.job_history import JobHistory, history_of
+from shunter.app.api.documents.job_history import JobHistory, date_or_none, history_of
 from shunter.app.api.documents.queue import Evidence, Present, job_row, queue_document
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
@@ -262,6 +262,7 @@ def _job_document(
         "started_at": None if history.started_us is None else dated(history.started_us),
         "ended_at": None if history.ended_us is None else dated(history.ended_us),
         "service_gpu_s": None if service_us is None else service_us / 1e6,
+        "next_try_at": None if live is None else date_or_none(live.back_at_us, dated),
         "attempts": [attempt.document(dated) for attempt in attempts],
         "profile": None if history.sample is None else to_object(history.sample),
         "profile_at": None if history.sample is None else dated(history.sample.at_us),

@@ -158,6 +158,10 @@ class JobDocument(Document):
         description="once it has ended: GPU-seconds of its attempts, from start to release, "
         "of those in turns while they had one"
     )
+    next_try_at: Instant | None = Field(
+        description="when it may be launched again after a failed launch, a loss or a failure; "
+        "null: it does not wait for that"
+    )
     attempts: tuple[AttemptPart, ...]
     profile: dict[str, object] | None = Field(description="the newest sample, as in ProfileSampled")
     profile_at: Instant | None = Field(description="when that was; `attempt` in it says of which")

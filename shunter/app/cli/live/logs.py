@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
 
 import typer
 
+from shunter.app.cli import output
 from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.submitting.quantities import since_s
+from shunter.app.cli.live.tables import NOT_LAUNCHED, one_line
 from shunter.app.cli.output import visible
 from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
-    from shunter.client import Client
+    from shunter.client.requests import Answer
 
 END_BYTES = 4096
 """How much of the end of a stream is kept for its last line."""
@@ -80,11 +82,16 @@ def logs(
         "follow": follow,
     }
     with connect(url) as client:
-        nodes = [] if rank is not None else _nodes(client, job, attempt)
-        if len(nodes) < 2:
-            write = writer_to(sys.stdout)
+        attempts = client.job(job)["attempts"]
+        nodes = [] if rank is not None else _nodes(attempts, attempt)
+        unlaunched = "" if follow or since else _unlaunched(attempts, attempt)
+        if len(nodes) < 2 or unlaunched:
+            write, count = writer_to(sys.stdout), 0
             for piece in client.logs(job, rank=rank or 0, **said):
                 write(piece)
+                count += len(piece)
+            if unlaunched and not count:
+                output.note(unlaunched)
             return
     _print_ranks(job, nodes, said, url)
 
@@ -141,9 +148,21 @@ def _side_by_side(do: Callable[[int], None], count: int) -> None:
         raise errors[0]
 
 
-def _nodes(client: "Client", job: str, attempt: int | None) -> list[str]:
+def _unlaunched(attempts: "list[Answer]", wanted: int | None) -> str:
+    """Return why an attempt, else the last, printed nothing, and which one did; "": it was."""
+    known = [one for one in attempts if one["started_at"] or one["ended_at"]]
+    asked = [one for one in known if wanted in (None, one["attempt"])]
+    if not asked or not asked[-1]["ended_by"].startswith(NOT_LAUNCHED):
+        return ""
+    one = asked[-1]
+    cause = one["ended_by"].removeprefix(NOT_LAUNCHED)
+    started = [other["attempt"] for other in known if other["started_at"]]
+    other = f"; attempt {started[-1]} has output (--attempt {started[-1]})" if started else ""
+    return one_line(f"attempt {one['attempt']} was never launched: {cause}{other}")
+
+
+def _nodes(attempts: "list[Answer]", attempt: int | None) -> list[str]:
     """Return the servers of an attempt, in order of rank."""
-    attempts = client.job(job)["attempts"]
     found = [one for one in attempts if attempt in (None, one["attempt"])]
     places = found[-1]["where"].split() if found else []
     return [match.group() for place in places if (match := _NODE.match(place))]

@@ -10,6 +10,7 @@ from shunter.app.cli.live.connecting import JobArgument, Url, connect
 from shunter.app.cli.live.logs import END_BYTES, last_line
 from shunter.app.cli.live.reasons import clause
 from shunter.app.cli.live.tables import (
+    NOT_LAUNCHED,
     age,
     beside,
     ended_by,
@@ -53,6 +54,8 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None) -> None:
     for one in found["attempts"]:
         if one["discarded_at"] is not None:
             output.print_line(_discarded(one))
+    if failed := _failed_launch(found):
+        output.print_line(failed)
 
 
 def history(
@@ -270,6 +273,23 @@ def _discarded(one: "Answer") -> str:
         f"what attempt {one['attempt']} had saved{step} was discarded at "
         f"{local_time(one['discarded_at'])}: {one['discarded_because']}"
     )
+
+
+def _failed_launch(found: "Answer") -> str:
+    """Return in full why the last attempt was not launched, and when the next try is.
+
+    Empty if one has started since. A new one may be on its way, and have neither start nor end.
+    """
+    seen = [one for one in found["attempts"] if one["started_at"] or one["ended_at"]]
+    if not seen or not seen[-1]["ended_by"].startswith(NOT_LAUNCHED):
+        return ""
+    one = seen[-1]
+    said = (
+        f"attempt {one['attempt']} was not launched: {one['ended_by'].removeprefix(NOT_LAUNCHED)}"
+    )
+    if found["next_try_at"] is not None:
+        said += f"; the next try is at {local_time(found['next_try_at'])} or later"
+    return one_line(said)
 
 
 def _ended(row: "Answer") -> tuple[str, ...]:

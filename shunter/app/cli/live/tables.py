@@ -18,6 +18,8 @@ ROWS_ON_A_SCREEN = 200
 CELL_MOST = 60
 EMPTY = "–"
 EXITED = "exit"
+NOT_LAUNCHED = "not launched: "
+"""Begins what ended an attempt whose launch failed."""
 """The cause of a failure of which the exit code says all."""
 
 

@@ -66,7 +66,7 @@ class SshSection(LimitsSection):
     checkpoints: str = Field(
         default="",
         description="a folder all servers share, for checkpoints; empty: they are copied when a "
-        "job moves",
+        "job moves, up to a size (how-to share-servers-over-ssh, How large a checkpoint may be)",
     )
     connect: Stretch = Field(
         default=15 * _SECOND, description="how long a server may take to let us in"

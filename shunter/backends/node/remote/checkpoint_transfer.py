@@ -44,9 +44,13 @@ from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.records import hold, make_folder, own_folder, put
 from shunter.backends.node.remote.accounts import account, as_user, become
 from shunter.backends.node.remote.entry_lists import (
+    TOO_MUCH,
     ListBound,
+    TooMuchError,
     listings,
+    path_in_record,
     pieces,
+    recorded_path,
     rows_of,
     unpacked,
 )
@@ -55,6 +59,7 @@ from shunter.backends.node.remote.file_trees import (
     empty,
     entries_of,
     opened,
+    said_error,
     say_alive,
     write_file,
 )
@@ -76,7 +81,7 @@ REMOVE_S = 60.0
 
 def manifest(folder: str, name: str, nonce: str) -> Answer:
     """Return the entries of a folder, and which are new since the last transfer."""
-    return _answered(nonce, lambda: _listed(folder, name, nonce))
+    return _answered(nonce, folder, lambda: _listed(folder, name, nonce))
 
 
 def digest(folder: str, name: str, nonce: str) -> Answer:
@@ -93,7 +98,7 @@ def digest(folder: str, name: str, nonce: str) -> Answer:
         _say_each(nonce, ({"digests": part} for part in pieces(found)))
         return {"end": True}
 
-    return _answered(nonce, work)
+    return _answered(nonce, folder, work)
 
 
 def stream(folder: str, name: str, nonce: str) -> Answer:
@@ -107,13 +112,13 @@ def stream(folder: str, name: str, nonce: str) -> Answer:
             write_file(top, path, sys.stdout.buffer.write)
         sys.stdout.flush()
     except (OSError, ValueError) as error:
-        sys.exit(str(error))
+        sys.exit(said_error(error, folder))
     sys.exit(0)
 
 
 def receive(folder: str, name: str, nonce: str) -> Answer:
     """Make a folder hold what stdin tells, or change nothing and say why."""
-    return _answered(nonce, lambda: _received(folder, account(name), nonce))
+    return _answered(nonce, folder, lambda: _received(folder, account(name), nonce))
 
 
 def open_checkpoints(folder: str, user: User | None) -> None:
@@ -209,8 +214,12 @@ def _listed(folder: str, name: str, nonce: str) -> ManifestEnd:
     for entry in entries:
         entry["changed"] = known.get(entry["path"]) != _signature(entry)
     gone = sorted(known.keys() - {entry["path"] for entry in entries})
-    _say_each(nonce, listings((entry["path"], fields_of(entry)) for entry in entries))
-    _say_each(nonce, ({"gone": part} for part in pieces(gone)))
+    for entry in entries:
+        entry["to"] = recorded_path(entry["to"])
+    _say_each(
+        nonce, listings((recorded_path(entry["path"]), fields_of(entry)) for entry in entries)
+    )
+    _say_each(nonce, ({"gone": part} for part in pieces(map(recorded_path, gone))))
     return {"generation": before["generation"], "is_whole": bool(whole)}
 
 
@@ -229,7 +238,7 @@ def _received(folder: str, user: User | None, nonce: str) -> Answer:
     try:
         new = opened(incoming)
         old = opened(folder) if os.path.lexists(folder) else None
-        built = as_user(user, lambda: _built(new, old), None)
+        built = as_user(user, lambda: _guarded(folder, lambda: _built(new, old)), None)
         if "error" in built:
             return built
         failpoint("checkpoints built")
@@ -254,11 +263,12 @@ def _built(new: int, old: int | None) -> Answer:
     for record in unpacked(read_exactly):
         if "entries" in record:
             for path, fields in rows_of(record):
-                told = dict(zip(TRANSFERRED, fields))  # noqa: B905  for 3.8
-                entry: Any = {"path": path, **told}
-                bound.add(path, entry["to"])
+                told: Any = dict(zip(TRANSFERRED, fields))  # noqa: B905  for 3.8
+                bound.add(path, told["to"])
+                told["to"] = path_in_record(told["to"])
+                entry: Any = {"path": path_in_record(path), **told}
                 entries.append(entry)
-        received += record.get("received", [])
+        received += map(path_in_record, record.get("received", []))
         generation = record.get("generation", generation)
     build(new, old, entries, received)
     signed = {entry["path"]: _signature(entry) for entry in entries_of(new)}
@@ -271,7 +281,7 @@ def _told_paths() -> Iterator[str]:
     for record in unpacked(read_exactly):
         for path in record["paths"]:
             bound.add(path)
-            yield path
+            yield path_in_record(path)
 
 
 def _opened_as(folder: str, name: str) -> int:
@@ -356,13 +366,20 @@ def _emptied(top: int) -> Answer:
     return {}
 
 
-def _answered(nonce: str, work: Callable[[], Answer]) -> Answer:
-    try:
-        found = work()
-    except (OSError, ValueError, EOFError) as error:
-        found = {"error": str(error)}
+def _answered(nonce: str, folder: str, work: Callable[[], Answer]) -> Answer:
+    found = _guarded(folder, work)
     sys.stdout.write(f"\n{nonce} ")
     return found
+
+
+def _guarded(folder: str, work: Callable[[], Answer]) -> Answer:
+    """Return the answer of work, or why it failed."""
+    try:
+        return work()
+    except TooMuchError as error:
+        return {"error": f"{folder} has {error}; {TOO_MUCH}"}
+    except (OSError, ValueError, EOFError) as error:
+        return {"error": said_error(error, folder)}
 
 
 def _say_aside(nonce: str, record: Answer) -> None:

@@ -7,7 +7,9 @@ read on. A record of entries says their folder once:
 
     {"folder": PATH, "entries": [[NAME, FIELD, …], …]}
 
-The folder itself has the name "". Only the standard library of Python 3.8 or later.
+The folder itself has the name "". Paths in records have a character for each byte (Latin-1), so
+that the daemon holds none in more memory than it has bytes; one letter beyond Latin-1 would make
+Python hold all others of its path in two or four. Only the standard library of Python 3.8 or later.
 """
 
 from __future__ import annotations
@@ -22,15 +24,20 @@ if TYPE_CHECKING:
 Text = TypeVar("Text", str, "str | None")
 
 ENTRIES_MAX, PATH_BYTES_MAX = 100_000, 16 << 20
-"""What a checkpoint may have, to be copied: entries, and bytes of all their paths as JSON."""
+"""What a checkpoint may have, to be copied: files and folders in its folder, and bytes of all their
+paths and of the targets of links."""
 TOO_MUCH = (
-    "it stays where it is: pack them into fewer files, or have the servers share a folder for"
-    " checkpoints (backend.ssh.checkpoints)"
+    "it stays where it is: pack or remove files there and `shunter resume` the job, or have the"
+    " servers share a folder for checkpoints (backend.ssh.checkpoints)"
 )
 RECORD_ENTRIES = 500
 RECORD_TEXT_BYTES = 1 << 16
 RECORD_BYTES_MAX = 4 << 20
 LENGTH_BYTES = 4
+
+
+class TooMuchError(ValueError):
+    """A folder has more than a checkpoint may; its text says of what."""
 
 
 class ListBound:
@@ -41,23 +48,40 @@ class ListBound:
         self._path_bytes_left = PATH_BYTES_MAX
 
     def add(self, path: str, to: str = "") -> None:
-        """Count an entry, and where it leads if it is a link.
+        """Count an entry by its path in a record, and by its target if it is a link.
+
+        The folder itself, whose path is empty, counts as nothing.
 
         Raises:
-            ValueError: it is one too many.
+            TooMuchError: it is one too many.
+            ValueError: it is not as in a record.
         """
-        self.entries_left -= 1
-        self._path_bytes_left -= encoded_bytes(path) + encoded_bytes(to)
+        self.entries_left -= 1 if path else 0
+        self._path_bytes_left -= len(path.encode("latin-1")) + len(to.encode("latin-1"))
         if self.entries_left < 0:
             raise self.too_many()
         if self._path_bytes_left < 0:
-            raise ValueError(
-                f"the paths in it have more than {PATH_BYTES_MAX >> 20} MiB in all; {TOO_MUCH}"
+            raise TooMuchError(
+                f"paths and targets of links of more than {PATH_BYTES_MAX >> 20} MiB in all"
             )
 
-    def too_many(self) -> ValueError:
+    def too_many(self) -> TooMuchError:
         """Return what says that there are too many entries."""
-        return ValueError(f"it has more than {ENTRIES_MAX} files and folders; {TOO_MUCH}")
+        return TooMuchError(f"more than {ENTRIES_MAX:,} files and folders")
+
+
+def recorded_path(path: str) -> str:
+    """Return a path, or the target of a link, as it is in a record."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def path_in_record(text: str) -> str:
+    """Return the path that is in a record.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def encoded_bytes(text: str) -> int:

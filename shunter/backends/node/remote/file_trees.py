@@ -27,10 +27,11 @@ import stat
 import struct
 import sys
 import time
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.remote.entry_lists import TOO_MUCH, ListBound
+from shunter.backends.node.remote.entry_lists import ListBound, TooMuchError, recorded_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,6 +57,32 @@ def say_alive() -> None:
         sys.stdout.flush()
 
 
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Have errors of the system name an entry by its whole path in the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+
+
+def said_error(error: Exception, folder: str) -> str:
+    """Return what an error says to people; `naming` has told it where in a folder."""
+    if not isinstance(error, OSError) or not isinstance(error.filename, str):
+        return str(error)
+    path = f"{folder}/{error.filename}".rstrip("/")
+    if error.filename.startswith("/"):
+        path = error.filename
+    elif error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        said = f"{path} is not there any more: the folder changed while it was read, which is tried"
+        return _as_utf8(f"{said} again")
+    return _as_utf8(f"{path}: {error.strerror}")
+
+
+def _as_utf8(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def opened(path: str) -> int:
     """Open a folder, not through a link, without a right to read it."""
     return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -66,14 +93,13 @@ def entries_of(top: int) -> list[Entry]:
 
     Raises:
         OSError: some of it cannot be read.
-        ValueError: it holds more than a checkpoint may (entry_lists.py).
+        TooMuchError: it holds more than a checkpoint may.
     """
     folder, bound = os.open(".", _FOLDER, dir_fd=top), ListBound()
     try:
         found = [_entry("", os.fstat(folder))]
-        bound.add("")
         for entry in _below(folder, "", bound):
-            bound.add(entry["path"], entry["to"])
+            bound.add(recorded_path(entry["path"]), recorded_path(entry["to"]))
             found.append(entry)
     finally:
         os.close(folder)
@@ -107,7 +133,8 @@ def digest_of(top: int, path: str) -> str:
 
 def write_file(top: int, path: str, write: Callable[[bytes], object]) -> None:
     """Stream a file below an open folder."""
-    file = open_file(top, path)
+    with naming(path):
+        file = open_file(top, path)
     digest = hashlib.sha256()
     try:
         size = os.fstat(file).st_size
@@ -209,24 +236,32 @@ def _empty_entry(top: int, name: bytes) -> None:
         os.close(folder)
 
 
-def _below(folder: int, path: str, bound: ListBound, depth: int = 1) -> Iterator[Entry]:
+def _below(folder: int, path: str, bound: ListBound, depth: int = 0) -> Iterator[Entry]:
     if depth > DEPTH_MAX:
-        raise ValueError(f"its folders are more than {DEPTH_MAX} deep; {TOO_MUCH}")
-    for name in _names_in(folder, bound):
+        raise TooMuchError(f"folders more than {DEPTH_MAX} deep")
+    with naming(path):
+        names = _names_in(folder, bound)
+    for name in names:
         say_alive()
         text = name.decode("utf-8", "surrogateescape")
         inner = f"{path}/{text}" if path else text
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        inside, to = -1, b""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                inside = os.open(name, _FOLDER, dir_fd=folder)
+            elif stat.S_ISLNK(found.st_mode):
+                to = os.readlink(name, dir_fd=folder)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, inner) from error
         if stat.S_ISDIR(found.st_mode):
-            yield _entry(inner, found)
-            opened_one = os.open(name, _FOLDER, dir_fd=folder)
             try:
-                yield from _below(opened_one, inner, bound, depth + 1)
+                yield _entry(inner, found)
+                yield from _below(inside, inner, bound, depth + 1)
             finally:
-                os.close(opened_one)
+                os.close(inside)
         elif stat.S_ISLNK(found.st_mode):
-            to = os.readlink(name, dir_fd=folder).decode("utf-8", "surrogateescape")
-            yield {**_entry(inner, found), "to": to}
+            yield {**_entry(inner, found), "to": to.decode("utf-8", "surrogateescape")}
         elif stat.S_ISREG(found.st_mode):
             yield _entry(inner, found)
 

@@ -17,6 +17,7 @@ from shunter.backends.node.remote.file_trees import (
     PIECE,
     PIECE_BYTES,
     change_mode,
+    naming,
     open_file,
     open_parent,
     say_alive,
@@ -49,18 +50,21 @@ def build(new: int, old: int | None, entries: list[Entry], received: list[str]) 
     folders = [entry for entry in entries if entry["kind"] == "folder"]
     for entry in folders:
         if entry["path"]:
-            _in_parent(new, entry["path"], lambda at, name: os.mkdir(name, 0o700, dir_fd=at))
+            with naming(entry["path"]):
+                _in_parent(new, entry["path"], lambda at, name: os.mkdir(name, 0o700, dir_fd=at))
     for path in received:
-        _receive(new, by_path[path])
+        with naming(path):
+            _receive(new, by_path[path])
         say_alive()
     for entry in entries:
         say_alive()
-        if entry["kind"] == "link":
-            _make_link(new, entry)
-        elif entry["from"] == "here":
-            if old is None:
-                raise ValueError(f"{entry['path']}: it is not here any more")
-            _take(new, old, entry)
+        with naming(entry["path"]):
+            if entry["kind"] == "link":
+                _make_link(new, entry)
+            elif entry["from"] == "here":
+                if old is None:
+                    raise ValueError(f"{entry['path']}: it is not here any more")
+                _take(new, old, entry)
     for entry in entries:
         if entry["same"] is None:
             continue

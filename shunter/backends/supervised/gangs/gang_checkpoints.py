@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shunter.backends.node.messages.wire import Kind
-from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, TOO_MUCH, ListBound
+from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, ListBound, TooMuchError
+from shunter.backends.node.remote.file_trees import MODE_BITS
 from shunter.events.values.ids import NodeName
 
 __all__ = [
@@ -45,16 +46,21 @@ def listed_entry(path: str, fields: Sequence[object]) -> ListedEntry:
 
     Raises:
         TypeError: these are not the fields of one.
+        LookupError: its kind or mode is none of a file.
     """
     entry = ListedEntry(path, *fields)  # type: ignore[arg-type]  # checked below
     if [type(each) for each in entry] != _TYPES:
         raise TypeError(f"these are no fields of a file: {fields}")
-    return entry
+    return entry._replace(kind=_KINDS[entry.kind], mode=_MODES[entry.mode])
 
 
+_KINDS: dict[str, Kind] = {"file": "file", "link": "link", "folder": "folder"}
+_MODES = tuple(range(MODE_BITS + 1))
+"""Of each kind and mode one object: JSON makes one for each entry."""
 _TYPES = [str, str, int, int, int, str, str, bool]
 Joined = Mapping[str, tuple[NodeName, ListedEntry]]
 ENTRIES_OF_ALL_MAX = 4 * ENTRIES_MAX
+"""What the servers of a gang may list in all; what differs between them is held to ListBound."""
 
 
 @dataclass(slots=True)
@@ -95,17 +101,20 @@ class Manifests:
         """Add an entry that a host lists.
 
         Raises:
-            TooManyEntriesError: it is one more than may be held.
-            ValueError: the checkpoint is larger than one may be.
+            TooManyEntriesError: it is one more than may be held, or than a checkpoint may have.
+            ValueError: it is none.
         """
-        self._left -= 1
+        self._left -= 1 if entry.path else 0
         if self._left < 0:
-            raise TooManyEntriesError(
-                f"its servers have more than {self._most} files and folders together; {TOO_MUCH}"
-            )
+            raise TooManyEntriesError(f"more than {self._most:,} files and folders")
         kept = self._known.setdefault(entry, entry)
         if kept is entry:
-            self._bound.add(entry.path, entry.to)
+            try:
+                self._bound.add(entry.path, entry.to)
+            except TooMuchError as error:
+                raise TooManyEntriesError(
+                    f"{error}, each counted once if it is the same"
+                ) from error
         manifest.entries.append(kept)
 
 

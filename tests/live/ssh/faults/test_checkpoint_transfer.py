@@ -246,7 +246,7 @@ async def test_older_checkpoint_is_taken_once_the_newest_is_given_up(bench: Benc
 
 def saving_files(bench: Bench, job: JobId, node: str, attempt: int, depth: int = 0) -> Effect:
     kind = Launch if attempt == 1 else Resume
-    words = (str(FILES if depth == 0 else 200), str(depth), str(bench.folder / f"saved.{job}"))
+    words = (str(FILES), str(depth), str(bench.folder / f"saved.{job}"))
     spec = JobSpec(1, command=(sys.executable, "-I", "-S", "-c", SAVES_FILES, *words))
     return kind(job, attempt, allocation(**{node: 1 << int(job[1:])}), spec)
 
@@ -295,9 +295,12 @@ async def test_folder_beyond_the_bound_fails_its_job_alone_and_keeps_the_checkpo
             seen = await seen_until(backend, LaunchFailed, job=large)
             failed = [each for each in seen if isinstance(each, LaunchFailed)]
     assert [each.job_id for each in failed] == [large]
-    assert "the paths in it have more than 16 MiB in all; it stays where it is" in failed[0].cause
-    assert "backend.ssh.checkpoints" in failed[0].cause
-    assert (failed[0].checkpoint_on, failed[0].checkpoint_stays) == (("n0",), True)
     place = bench.farm["n0"].root / f"clusters/lab/jobs/{large}/checkpoints"
+    cause = failed[0].cause
+    assert f"{place} has paths and targets of links of more than 16 MiB in all; it stays" in cause
+    assert "pack or remove files there" in cause
+    assert "on host n0 the job goes on without a copy" in cause
+    assert "backend.ssh.checkpoints" in cause
+    assert (failed[0].checkpoint_on, failed[0].checkpoint_stays) == (("n0",), True)
     assert [each.name for each in sorted(place.iterdir())] == [os.fsdecode(b"\xff" * 250)]
     assert not (bench.farm["n1"].root / f"clusters/lab/jobs/{large}/checkpoints").exists()

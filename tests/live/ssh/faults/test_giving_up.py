@@ -1,4 +1,4 @@
-"""`shunter discard-checkpoint` against a real daemon, whose host with the checkpoint is cut off."""
+"""What people are told by a real daemon of a checkpoint that cannot be had, or not be copied."""
 
 import json
 import sys
@@ -43,6 +43,19 @@ gpus = 1
 address = "{host.address}"
 port = {host.port}
 base = "{root}/{host.name}"
+"""
+
+
+# Says a word, and saves a file below more folders than may be copied.
+SAVES_DEEP = """
+import os, sys, time
+if os.environ.get("SHUNTER_RESUME"):
+    sys.exit(0)
+print("a word", flush=True)
+os.makedirs(os.environ["SHUNTER_CHECKPOINT_DIR"] + "/d" * 201)
+while not os.path.exists(os.environ["SHUNTER_SUSPEND"]):
+    time.sleep(0.01)
+sys.exit(75)
 """
 
 
@@ -103,3 +116,37 @@ def test_owner_gives_a_checkpoint_up_on_the_command_line(
         daemon.run("why", job_id).stdout
     )
     assert daemon.run("cancel", job_id).returncode == 0
+
+
+def test_owner_reads_which_folder_is_not_copied_and_when_it_is_tried_again(bench: Bench) -> None:
+    """Goal: all of it is on the screen, with what to do; packing is enough."""
+    with OverSsh(bench.folder, bench.farm) as daemon:
+        for node in ("n1", "n2"):
+            assert daemon.run("nodes", "drain", node).returncode == 0
+        words = ("--", sys.executable, "-I", "-S", "-c", SAVES_DEEP)
+        job_id = daemon.run("submit", "--parsable", *words).stdout.strip()
+        awaited(lambda: daemon.run("logs", job_id).stdout == "a word\n")
+        (place,) = (bench.folder / "n0").glob(f"clusters/*/jobs/{job_id}/checkpoints")
+        awaited((place / ("d/" * 201)).is_dir)
+        assert daemon.run("suspend", job_id).returncode == 0
+        awaited(in_state(daemon, job_id, "held"))
+        assert "next try" not in daemon.run("show", job_id).stdout
+        assert daemon.run("nodes", "drain", "n0").returncode == 0
+        assert daemon.run("nodes", "restore", "n1").returncode == 0
+        assert daemon.run("resume", job_id).returncode == 0
+        awaited(lambda: "the next try is at 2" in daemon.run("show", job_id).stdout)
+        (line,) = [
+            line
+            for line in daemon.run("show", job_id).stdout.splitlines()
+            if "was not launched: " in line
+        ]
+        assert f"{place} has folders more than 200 deep; it stays where it is" in line
+        assert "on host n0 the job goes on without a copy" in line
+        printed = daemon.run("logs", job_id)
+        assert (printed.returncode, printed.stdout) == (0, "")
+        assert "was never launched: the checkpoint of job" in printed.stderr
+        assert printed.stderr.endswith("; attempt 1 has output (--attempt 1)\n")
+        assert daemon.run("logs", job_id, "--attempt", "1").stdout == "a word\n"
+        (place / "d").rename(bench.folder / "packed")
+        (place / "packed").touch()
+        awaited(lambda: not row_of(daemon, job_id))

@@ -20,8 +20,15 @@ import pytest
 
 from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.records import hold
-from shunter.backends.node.remote.entry_lists import END, ENTRIES_MAX, packed, rows_of
-from shunter.backends.node.remote.file_trees import PIECE
+from shunter.backends.node.remote import file_trees
+from shunter.backends.node.remote.entry_lists import (
+    END,
+    ENTRIES_MAX,
+    packed,
+    path_in_record,
+    rows_of,
+)
+from shunter.backends.node.remote.file_trees import DEPTH_MAX, PIECE
 from tests.unit.backends.agents.test_zip_application import old_python
 
 OLDEST = old_python() or sys.executable
@@ -239,40 +246,44 @@ def test_transfer_that_leads_out_of_the_folder_is_refused(checkpoints: Path, pat
 
 def test_paths_are_told_once_a_folder_and_come_back_as_they_were(checkpoints: Path) -> None:
     """Goal: the list of many files of one folder is short. Method: names beyond UTF-8 and JSON."""
-    names = [b"caf\xe9-\xff\n", b'"\\', "é".encode(), b"plain"]
+    names = [b"caf\xe9-\xff\n", b'"\\', "é".encode(), "日\U0001f40d".encode(), b"plain"]
     within = "d" * 250 + "/" + os.fsdecode(b"\xff" * 250)
     (checkpoints / within).mkdir(parents=True)
     for name in names:
         (checkpoints / within / os.fsdecode(name)).touch()
     told = listed(checkpoints)
-    paths = [path for record in told[:-1] for path, _ in rows_of(record)]
+    paths = [path_in_record(path) for record in told[:-1] for path, _ in rows_of(record)]
+    assert all(character <= "\xff" for record in told[:-1] for character in str(record))
     assert sorted(paths) == sorted(
         ["", "d" * 250, within, "old", *(f"{within}/{os.fsdecode(name)}" for name in names)]
     )
-    assert [len(record["entries"]) for record in told if record.get("folder") == within] == [4]
+    assert [len(record["entries"]) for record in told[:-1] if "d" in record["folder"]] == [1, 5]
 
 
 def test_folder_of_more_files_than_may_be_copied_is_refused_before_any_is_told(
     checkpoints: Path,
 ) -> None:
-    """What is no file counts where names are read, so that none is left out in silence."""
+    """What is no file counts where names are read, so that none is left out in silence.
+
+    The folder itself does not count.
+    """
     made = [checkpoints / name for name in ("old", "made")]  # a file has at most 65,000 names
     made[1].touch()
-    for number in range(ENTRIES_MAX - 3):
+    for number in range(ENTRIES_MAX - 2):
         os.link(made[number % 2], checkpoints / str(number))
-    assert len(listed(checkpoints)) > 1
+    assert sum(1 for record in listed(checkpoints)[:-1] for _ in rows_of(record)) == ENTRIES_MAX + 1
     os.link(made[0], checkpoints / "one more")
     (answer,) = listed(checkpoints)
-    assert f"more than {ENTRIES_MAX} files and folders" in answer["error"]
+    assert f"{checkpoints} has more than {ENTRIES_MAX:,} files and folders" in answer["error"]
     assert "backend.ssh.checkpoints" in answer["error"]
     (checkpoints / "one more").unlink()
     os.mkfifo(checkpoints / "pipe")
     (answer,) = listed(checkpoints)
-    assert f"more than {ENTRIES_MAX} files and folders" in answer["error"]
+    assert f"more than {ENTRIES_MAX:,} files and folders" in answer["error"]
 
 
 def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints: Path) -> None:
-    """Each of a few files repeats the names of all folders above it."""
+    """Each of a few files repeats the names of all folders above it, whose bytes are no letters."""
     folder = os.open(checkpoints, os.O_RDONLY)
     name = b"\xff" * 250
     for _ in range(100):
@@ -280,8 +291,65 @@ def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints
         inner = os.open(name, os.O_RDONLY, dir_fd=folder)
         os.close(folder)
         folder = inner
-    for number in range(100):
-        os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    answers = []
+    for numbers in (range(500), range(500, 700)):
+        for number in numbers:
+            os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        answers.append(listed(checkpoints))
     os.close(folder)
+    paths = [path for record in answers[0][:-1] for path, _ in rows_of(record)]
+    assert 13 << 20 < sum(map(len, paths)) < 16 << 20
+    ((answer,),) = answers[1:]
+    assert f"{checkpoints} has paths and targets of links of more than 16 MiB" in answer["error"]
+
+
+def test_targets_of_links_count_as_paths_do_by_their_bytes(checkpoints: Path) -> None:
+    target = os.fsdecode(b"\xff" * 4000)
+    for number in range(4100):
+        (checkpoints / str(number)).symlink_to(target)
+    told = [each for record in listed(checkpoints)[:-1] for each in rows_of(record)]
+    targets = {fields[4] for _, fields in told if fields[0] == "link"}
+    assert [path_in_record(str(each)) for each in targets] == [target]
+    for number in range(4100, 4200):
+        (checkpoints / str(number)).symlink_to(target)
     (answer,) = listed(checkpoints)
-    assert "the paths in it have more than 16 MiB in all" in answer["error"]
+    assert "targets of links of more than 16 MiB" in answer["error"]
+
+
+def test_folders_may_be_as_deep_as_is_documented(checkpoints: Path) -> None:
+    deepest = checkpoints / "/".join("d" * DEPTH_MAX)
+    deepest.mkdir(parents=True)
+    assert sum(1 for record in listed(checkpoints)[:-1] for _ in rows_of(record)) == DEPTH_MAX + 2
+    (deepest / "d").mkdir()
+    (answer,) = listed(checkpoints)
+    assert f"{checkpoints} has folders more than {DEPTH_MAX} deep" in answer["error"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as somebody else")
+def test_entry_that_cannot_be_read_is_named_by_its_whole_path(checkpoints: Path) -> None:
+    closed = checkpoints / "d" / os.fsdecode(b"caf\xe9")
+    closed.mkdir(parents=True, mode=0o700)
+    shutil.chown(checkpoints, "nobody")
+    (answer,) = listed(checkpoints, user="nobody")
+    assert answer["error"] == f"{checkpoints}/d/caf\\xe9: Permission denied"
+
+
+def test_file_that_is_gone_when_it_is_read_is_named_and_said_to_be_tried_again(
+    checkpoints: Path,
+) -> None:
+    streaming = verb(checkpoints, "stream")
+    _, said = streaming.communicate(packed({"paths": ["d/gone"]}) + END)
+    expected = f"{checkpoints}/d/gone is not there any more: the folder changed while it was read"
+    assert expected in said.decode()
+    assert "tried again" in said.decode()
+
+
+def test_file_that_goes_while_a_folder_is_listed_is_named(
+    checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Method: the names have been read when it goes."""
+    monkeypatch.setattr(file_trees, "_names_in", lambda *_: [b"gone"])
+    with pytest.raises(FileNotFoundError) as raised:
+        file_trees.entries_of(file_trees.opened(str(checkpoints)))
+    said = file_trees.said_error(raised.value, str(checkpoints))
+    assert said.startswith(f"{checkpoints}/gone is not there any more: the folder changed")

@@ -2,8 +2,18 @@
 
 from collections.abc import Iterable
 
+import pytest
+
 from shunter.backends.node.messages.wire import Kind
-from shunter.backends.supervised.gangs.gang_checkpoints import ListedEntry, Manifest, joined
+from shunter.backends.node.remote.entry_lists import ENTRIES_MAX
+from shunter.backends.supervised.gangs.gang_checkpoints import (
+    ENTRIES_OF_ALL_MAX,
+    ListedEntry,
+    Manifest,
+    Manifests,
+    TooManyEntriesError,
+    joined,
+)
 from shunter.events.values.ids import NodeName
 
 N0, N1 = NodeName("n0"), NodeName("n1")
@@ -85,3 +95,18 @@ def test_parents_come_first_and_folders_have_their_latest_time() -> None:
     found = joined([(N0, first), (N1, second)])
     assert list(found) == ["", "a", "a/x", "a/y", "a-b"]
     assert found["a"][1].mtime_ns == 9
+
+
+def test_gang_may_have_as_many_files_as_one_job_and_those_that_are_the_same_once() -> None:
+    """Its hosts get one folder, so what differs between them is held to the bound of one."""
+    found, half = Manifests(ENTRIES_OF_ALL_MAX), ENTRIES_MAX // 2 + 1
+    entries = [entry(str(number)) for number in range(half)]
+    for node in (N0, N1):
+        manifest = found.begin(node)
+        for each in (entry("", "folder"), *entries):
+            found.add(manifest, each)
+    manifest = found.begin(NodeName("n2"))
+    for number in range(ENTRIES_MAX - half):
+        found.add(manifest, entry(f"other-{number}"))
+    with pytest.raises(TooManyEntriesError, match="more than 100,000 files and folders, each"):
+        found.add(manifest, entry("one more"))
