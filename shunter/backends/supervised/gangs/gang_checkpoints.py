@@ -137,36 +137,49 @@ def joined(told: Sequence[tuple[NodeName, Manifest]]) -> Joined:
     if len(told) == 1:
         ((node, only),) = told
         return {entry.path: (node, entry) for entry in only.entries}
-    having: dict[str, list[tuple[NodeName, ListedEntry, int]]] = {}
+    # One entry a path at a time: of all hosts together they would take a multiple of the memory.
+    chosen: dict[str, tuple[NodeName, ListedEntry]] = {}
+    generations = {node: record.generation for node, record in told}
+    times: dict[str, int] = {}
     gone: set[str] = set()
     for node, record in told:
         gone.update(record.gone)
         for entry in record.entries:
-            having.setdefault(entry.path, []).append((node, entry, record.generation))
-    chosen: dict[str, tuple[NodeName, ListedEntry]] = {}
-    for path, found in having.items():
-        changed = [each for each in found if each[1].changed]
-        if changed or path not in gone:
+            if entry.kind == "folder":  # its time changes with each entry that comes or goes
+                times[entry.path] = max(entry.mtime_ns, times.get(entry.path, entry.mtime_ns))
+            first = chosen.get(entry.path)
             # What nobody has changed is right where the latest transfer came.
-            node, entry, _ = changed[0] if changed else max(found, key=lambda each: each[2])
-            chosen[path] = node, entry
-    _keep_parents(chosen, having)
+            if first is None or (
+                not first[1].changed
+                and (entry.changed or generations[node] > generations[first[0]])
+            ):
+                chosen[entry.path] = node, entry
+    for path in gone:
+        if path in chosen and not chosen[path][1].changed:
+            del chosen[path]
+    _keep_parents(chosen, dict(told))
     for path, (node, entry) in chosen.items():
-        if entry.kind == "folder":  # it changes with each entry that comes or goes
-            times = [one.mtime_ns for _, one, _ in having[path] if one.kind == "folder"]
-            chosen[path] = node, entry._replace(mtime_ns=max(times))
-    return dict(sorted(chosen.items(), key=lambda each: each[0].split("/") if each[0] else []))
+        if entry.kind == "folder" and entry.mtime_ns != times[path]:
+            chosen[path] = node, entry._replace(mtime_ns=times[path])
+    return {path: chosen[path] for path in sorted(chosen, key=_in_order_of_names)}
+
+
+def _in_order_of_names(path: str) -> str:
+    """Return what sorts paths name by name, so that parents come first: no name has a NUL."""
+    return path.replace("/", "\0")
 
 
 def _keep_parents(
-    chosen: dict[str, tuple[NodeName, ListedEntry]],
-    having: Mapping[str, list[tuple[NodeName, ListedEntry, int]]],
+    chosen: dict[str, tuple[NodeName, ListedEntry]], told: Mapping[NodeName, Manifest]
 ) -> None:
     """Have a folder above each entry, from the host of that entry."""
-    for path, (node, _) in list(chosen.items()):
-        parent = path
+    folders: dict[NodeName, dict[str, ListedEntry]] = {}
+    for path in list(chosen):
+        node, parent = chosen[path][0], path
         while parent:
             parent = parent.rpartition("/")[0]
             if parent not in chosen or chosen[parent][1].kind != "folder":
-                entry = next(one for at, one, _ in having[parent] if at == node)
-                chosen[parent] = node, entry
+                if node not in folders:
+                    entries = told[node].entries
+                    folders[node] = {each.path: each for each in entries if each.kind == "folder"}
+                chosen[parent] = node, folders[node][parent]

@@ -100,11 +100,11 @@ def test_parents_come_first_and_folders_have_their_latest_time() -> None:
 def test_gang_may_have_as_many_files_as_one_job_and_those_that_are_the_same_once() -> None:
     """Its hosts get one folder, so what differs between them is held to the bound of one."""
     found, half = Manifests(ENTRIES_OF_ALL_MAX), ENTRIES_MAX // 2 + 1
-    entries = [entry(str(number)) for number in range(half)]
     for node in (N0, N1):
         manifest = found.begin(node)
-        for each in (entry("", "folder"), *entries):
-            found.add(manifest, each)
+        found.add(manifest, entry("", "folder"))
+        for number in range(half):
+            found.add(manifest, entry(str(number)))
     manifest = found.begin(NodeName("n2"))
     for number in range(ENTRIES_MAX - half):
         found.add(manifest, entry(f"other-{number}"))
