@@ -8,7 +8,7 @@ takes the place of what was there only when all of it is right.
 """
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
@@ -25,27 +25,28 @@ from shunter.backends.agents.transport import (
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.remote.checkpoint_transfer import COMMIT
 from shunter.backends.node.remote.entry_lists import (
+    ENTRIES_MAX,
     TOO_MUCH,
     listings,
     pieces,
-    rows_of,
 )
 from shunter.backends.supervised.checkpoint_verbs import (
     CheckpointVerb,
     NotTakenError,
     failed,
-    read_answer,
 )
 from shunter.backends.supervised.gangs.gang_checkpoints import (
-    ENTRIES_OF_ALL_MAX,
+    HeavierError,
     Joined,
     ListedEntry,
     Manifest,
     Manifests,
     TooManyEntriesError,
+    Weight,
     joined,
-    listed_entry,
+    take_listed,
 )
+from shunter.backends.supervised.lists_in_hand import ListsInHand
 from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName, UserName
@@ -53,8 +54,8 @@ from shunter.events.values.ids import JobId, NodeName, UserName
 __all__ = ["CheckpointStaysError", "CheckpointTransfer"]
 
 T = TypeVar("T")
-FEW_ENTRIES = 10_000
-"""Checkpoints of more files are copied one after the other: their lists take memory."""
+FEW = 1_000
+"""Lists of so many files may be held by as many copies as there are; see `Weight`."""
 
 
 class CheckpointTransfer:
@@ -64,7 +65,7 @@ class CheckpointTransfer:
         self._limits = limits
         self._owner = owner
         self._agents = agents
-        self._large = anyio.Lock()
+        self._in_hand = ListsInHand(ENTRIES_MAX)
 
     async def bring(
         self,
@@ -89,42 +90,58 @@ class CheckpointTransfer:
         """
         if self._limits.checkpoints:
             return
-        asked = job_id, attempt, user, sources, targets
-        try:
-            await self._bring_newest(*asked, FEW_ENTRIES)
-        except TooManyEntriesError:
-            async with self._large:
-                await self._bring_newest(*asked, ENTRIES_OF_ALL_MAX)
-
-    async def _bring_newest(
-        self,
-        job_id: JobId,
-        attempt: int,
-        user: UserName,
-        sources: Sequence[tuple[NodeName, ...]],
-        targets: tuple[NodeName, ...],
-        entries_most: int,
-    ) -> None:
-        is_large = entries_most > FEW_ENTRIES
         for nodes in sources:
             if nodes == targets and len(nodes) == 1:
                 return  # a gang's hosts have the files of their own rank only, each of them
             for node in nodes:
                 if not self._agents[node].is_up:  # an older one would shadow it for ever
                     raise UnreachedError(self._agents[node].cause)
-            found = Manifests(entries_most)
-            for node in nodes:
-                await self._add_manifest(
-                    job_id, user, node, found, is_large=is_large, is_alone=len(nodes) == 1
-                )
-            join = partial(joined, found.of_nodes)
-            del found  # what only its lists needed takes memory
-            entries = await _worked(join, is_long=is_large)
-            del join
-            if any(path for path in entries):
-                for target in targets:
-                    await self._bring(job_id, attempt, user, entries, target, is_large=is_large)
+            asked = job_id, attempt, user, nodes, targets
+            try:
+                is_brought = await self._bring_of(*asked, FEW)
+            except HeavierError:
+                weight = await self._weight_of(job_id, user, nodes)
+                async with self._in_hand.held(weight):
+                    is_brought = await self._bring_of(*asked, weight)
+            if is_brought:
                 return
+
+    async def _bring_of(
+        self,
+        job_id: JobId,
+        attempt: int,
+        user: UserName,
+        nodes: tuple[NodeName, ...],
+        targets: tuple[NodeName, ...],
+        weight_most: int,
+    ) -> bool:
+        """Bring what some hosts have; return whether that is anything.
+
+        Raises:
+            HeavierError: their lists take more memory than they may.
+        """
+        is_large, found = weight_most > FEW, Manifests(weight_most)
+        for node in nodes:
+            await self._add_manifest(
+                job_id, user, node, found, is_large=is_large, is_alone=len(nodes) == 1
+            )
+        join = partial(joined, found.of_nodes)
+        del found  # what only its lists needed takes memory
+        entries = await _worked(join, is_long=is_large)
+        del join
+        if not any(path for path in entries):
+            return False
+        for target in targets:
+            await self._bring(job_id, attempt, user, entries, target, is_large=is_large)
+        return True
+
+    async def _weight_of(self, job_id: JobId, user: UserName, nodes: Iterable[NodeName]) -> int:
+        """Return how much memory the lists of some hosts take, without holding them."""
+        weight = Weight()
+        for node in nodes:
+            asked = job_id, user, node, Manifest()
+            await self._list(*asked, weight.add, weight.add_gone, is_large=True)
+        return weight.total
 
     async def _add_manifest(
         self,
@@ -139,7 +156,7 @@ class CheckpointTransfer:
         """Add what a host lists to what others have listed.
 
         Raises:
-            TooManyEntriesError: they are more than may be held now.
+            HeavierError: they are more than may be held.
             BackendError: it cannot be listed, or is more than can be copied.
         """
         manifest = found.begin(node)
@@ -150,11 +167,14 @@ class CheckpointTransfer:
                 node,
                 manifest,
                 partial(found.add, manifest),
+                partial(found.add_gone, manifest),
                 is_large=is_large,
             )
-        except TooManyEntriesError as error:
+        except HeavierError as error:
             if not is_large:
                 raise
+            raise failed(f"host {node}: the checkpoint grew while it was listed") from error
+        except TooManyEntriesError as error:
             places = [
                 f"{each}:{self._folder(job_id, each)} ({len(listed.entries) - 1:,} listed)"
                 for each, listed in found.of_nodes
@@ -173,6 +193,7 @@ class CheckpointTransfer:
         node: NodeName,
         manifest: Manifest,
         add: Callable[[ListedEntry], None],
+        add_gone: Callable[[list[str]], None],
         *,
         is_large: bool,
     ) -> None:
@@ -181,7 +202,7 @@ class CheckpointTransfer:
             while True:
                 line = await process.answer_line()
                 if await _worked(
-                    partial(_take_listed, node, line, manifest, add), is_long=is_large
+                    partial(take_listed, node, line, manifest, add, add_gone), is_long=is_large
                 ):
                     return
 
@@ -252,7 +273,9 @@ class CheckpointTransfer:
             if node != target and entry.kind == "file" and _looks_same(there, entry):
                 same.setdefault(node, []).append(entry.path)
 
-        await self._list(job_id, user, target, Manifest(), compare, is_large=is_large)
+        await self._list(
+            job_id, user, target, Manifest(), compare, lambda _: None, is_large=is_large
+        )
         kept: set[str] = set()
         for node, paths in same.items():
             wanted = await self._digests(job_id, user, node, paths)
@@ -358,34 +381,6 @@ class _Plan:
 async def _worked(work: Callable[[], T], *, is_long: bool) -> T:
     """Return what comes of work, done in a thread where others would wait for it."""
     return await to_thread.run_sync(work) if is_long else work()
-
-
-def _take_listed(
-    node: NodeName, line: bytes, manifest: Manifest, add: Callable[[ListedEntry], None]
-) -> bool:
-    """Take in a record of what a host lists; return whether it was the last.
-
-    Raises:
-        TooManyEntriesError: as `add`.
-        BackendError: it is no such record, or there are more than a checkpoint may have.
-    """
-    record = read_answer(node, line)
-    try:
-        if "entries" in record:
-            for path, fields in rows_of(record):
-                add(listed_entry(path, fields))
-        elif "gone" in record:
-            manifest.gone += record["gone"]
-        else:
-            manifest.generation, manifest.is_whole = record["generation"], record["is_whole"]
-            return True
-    except TooManyEntriesError:
-        raise
-    except (LookupError, TypeError) as error:
-        raise failed(f"host {node} said what is no list of files") from error
-    except ValueError as error:
-        raise failed(f"host {node}: {error}") from error
-    return False
 
 
 def _looks_same(there: ListedEntry, entry: ListedEntry) -> bool:

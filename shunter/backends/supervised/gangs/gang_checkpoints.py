@@ -3,23 +3,33 @@
 Every host has a whole folder, in which only the files of its rank are new.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shunter.backends.node.messages.wire import Kind
-from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, ListBound, TooMuchError
+from shunter.backends.node.remote.entry_lists import (
+    ENTRIES_MAX,
+    PATH_BYTES_MAX,
+    ListBound,
+    TooMuchError,
+    rows_of,
+)
 from shunter.backends.node.remote.file_trees import MODE_BITS
+from shunter.backends.supervised.checkpoint_verbs import failed, read_answer
 from shunter.events.values.ids import NodeName
 
 __all__ = [
+    "HeavierError",
     "Joined",
     "ListedEntry",
     "Manifest",
     "Manifests",
     "TooManyEntriesError",
+    "Weight",
     "joined",
     "listed_entry",
+    "take_listed",
 ]
 
 
@@ -49,18 +59,25 @@ def listed_entry(path: str, fields: Sequence[object]) -> ListedEntry:
         LookupError: its kind or mode is none of a file.
     """
     entry = ListedEntry(path, *fields)  # type: ignore[arg-type]  # checked below
-    if [type(each) for each in entry] != _TYPES:
-        raise TypeError(f"these are no fields of a file: {fields}")
+    if [type(each) for each in entry] != _TYPES or not (
+        0 <= entry.size <= NUMBER_MOST
+        and abs(entry.mtime_ns) <= NUMBER_MOST
+        and len(entry.inode) <= INODE_MOST
+    ):
+        raise TypeError("these are no fields of a file")
     return entry._replace(kind=_KINDS[entry.kind], mode=_MODES[entry.mode])
 
 
 _KINDS: dict[str, Kind] = {"file": "file", "link": "link", "folder": "folder"}
 _MODES = tuple(range(MODE_BITS + 1))
 """Of each kind and mode one object: JSON makes one for each entry."""
+NUMBER_MOST, INODE_MOST = 2**63 - 1, 64
 _TYPES = [str, str, int, int, int, str, str, bool]
 Joined = Mapping[str, tuple[NodeName, ListedEntry]]
 ENTRIES_OF_ALL_MAX = 4 * ENTRIES_MAX
 """What the servers of a gang may list in all; what differs between them is held to ListBound."""
+BYTES_OF_ENTRY = PATH_BYTES_MAX // ENTRIES_MAX
+"""Of an entry with a path of so many bytes the path takes as much memory as the rest."""
 
 
 @dataclass(slots=True)
@@ -74,7 +91,54 @@ class Manifest:
 
 
 class TooManyEntriesError(ValueError):
-    """The hosts list more entries than whoever reads them may hold."""
+    """The hosts of a gang list more entries together than are put together."""
+
+
+class HeavierError(ValueError):
+    """Lists take more memory than whoever reads them has set aside for that."""
+
+
+class Weight:
+    """What lists take of memory, in entries whose paths are of usual length.
+
+    Args:
+        most: how much may be added.
+    """
+
+    def __init__(self, most: int = NUMBER_MOST) -> None:
+        self._most, self._entries, self._bytes = most, 0, 0
+
+    @property
+    def total(self) -> int:
+        """How much was added."""
+        return max(self._entries, self._bytes // BYTES_OF_ENTRY)
+
+    def add(self, entry: ListedEntry) -> None:
+        """Count an entry.
+
+        Raises:
+            HeavierError: that is more than may be added.
+        """
+        self.add_text(entry.path, entry.to)
+
+    def add_gone(self, paths: Sequence[object]) -> None:
+        """Count paths that are gone.
+
+        Raises:
+            HeavierError: as `add`.
+            TypeError: they are none.
+        """
+        for path in paths:
+            if not isinstance(path, str):
+                raise TypeError("a path is no text")
+            self.add_text(path)
+
+    def add_text(self, *texts: str) -> None:
+        """Count an entry that has these texts, or raise HeavierError."""
+        self._entries += 1
+        self._bytes += sum(map(len, texts))
+        if self.total > self._most:
+            raise HeavierError
 
 
 class Manifests:
@@ -83,14 +147,15 @@ class Manifests:
     Most of a gang's files are the same on all of its hosts, and are kept once.
 
     Args:
-        entries_most: how many entries the hosts may list together.
+        weight_most: how much memory they may take, see `Weight`.
     """
 
-    def __init__(self, entries_most: int) -> None:
+    def __init__(self, weight_most: int) -> None:
         self.of_nodes: list[tuple[NodeName, Manifest]] = []
         self._known: dict[ListedEntry, ListedEntry] = {}
         self._bound = ListBound()
-        self._most = self._left = entries_most
+        self._weight = Weight(weight_most)
+        self._left = ENTRIES_OF_ALL_MAX
 
     def begin(self, node: NodeName) -> Manifest:
         """Return the list of one more host, which is empty yet."""
@@ -101,12 +166,14 @@ class Manifests:
         """Add an entry that a host lists.
 
         Raises:
-            TooManyEntriesError: it is one more than may be held, or than a checkpoint may have.
+            HeavierError: it is more than may be held.
+            TooManyEntriesError: it is one more than the servers of a gang may have.
             ValueError: it is none.
         """
         self._left -= 1 if entry.path else 0
         if self._left < 0:
-            raise TooManyEntriesError(f"more than {self._most:,} files and folders")
+            raise TooManyEntriesError(f"more than {ENTRIES_OF_ALL_MAX:,} files and folders")
+        self._weight.add(entry)
         kept = self._known.setdefault(entry, entry)
         if kept is entry:
             try:
@@ -116,6 +183,48 @@ class Manifests:
                     f"{error}, each counted once if it is the same"
                 ) from error
         manifest.entries.append(kept)
+
+    def add_gone(self, manifest: Manifest, paths: Sequence[str]) -> None:
+        """Add paths of which a host says that they are gone.
+
+        Raises:
+            HeavierError: as `add`.
+            TypeError: they are none.
+        """
+        self._weight.add_gone(paths)
+        manifest.gone += paths
+
+
+def take_listed(
+    node: NodeName,
+    line: bytes,
+    manifest: Manifest,
+    add: Callable[[ListedEntry], None],
+    add_gone: Callable[[list[str]], None],
+) -> bool:
+    """Take in a record of what a host lists; return whether it was the last.
+
+    Raises:
+        HeavierError, TooManyEntriesError: as `add`.
+        BackendError: it is no such record, or there are more than a checkpoint may have.
+    """
+    record = read_answer(node, line)
+    try:
+        if "entries" in record:
+            for path, fields in rows_of(record):
+                add(listed_entry(path, fields))
+        elif "gone" in record:
+            add_gone(record["gone"])
+        else:
+            manifest.generation, manifest.is_whole = record["generation"], record["is_whole"]
+            return True
+    except (HeavierError, TooManyEntriesError):
+        raise
+    except (LookupError, TypeError) as error:
+        raise failed(f"host {node} said what is no list of files") from error
+    except ValueError as error:
+        raise failed(f"host {node}: {error}") from error
+    return False
 
 
 def joined(told: Sequence[tuple[NodeName, Manifest]]) -> Joined:

@@ -264,7 +264,7 @@ async def test_checkpoints_of_many_files_arrive_whole_one_after_the_other(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Goal: a list that takes memory is held once, and read as well as others."""
-    monkeypatch.setattr(checkpoint_transfer, "FEW_ENTRIES", FILES // 2)
+    monkeypatch.setattr(checkpoint_transfer, "FEW", FILES // 2)
     jobs = [job_id(number) for number in range(3)]
     async with bench.opened() as backend:
         for job in jobs:

@@ -7,12 +7,16 @@ import pytest
 from shunter.backends.node.messages.wire import Kind
 from shunter.backends.node.remote.entry_lists import ENTRIES_MAX
 from shunter.backends.supervised.gangs.gang_checkpoints import (
+    BYTES_OF_ENTRY,
     ENTRIES_OF_ALL_MAX,
+    HeavierError,
     ListedEntry,
     Manifest,
     Manifests,
     TooManyEntriesError,
+    Weight,
     joined,
+    listed_entry,
 )
 from shunter.events.values.ids import NodeName
 
@@ -110,3 +114,49 @@ def test_gang_may_have_as_many_files_as_one_job_and_those_that_are_the_same_once
         found.add(manifest, entry(f"other-{number}"))
     with pytest.raises(TooManyEntriesError, match="more than 100,000 files and folders, each"):
         found.add(manifest, entry("one more"))
+
+
+def test_lists_are_weighed_by_their_entries_and_by_the_bytes_of_their_paths() -> None:
+    weight = Weight()
+    for number in range(10):
+        weight.add(entry(str(number)))
+    assert weight.total == 10
+    weight.add_gone(["a" * BYTES_OF_ENTRY * 50])
+    assert weight.total == 50
+    with pytest.raises(TypeError):
+        weight.add_gone([7])
+
+
+@pytest.mark.parametrize("path", ["short", "long" * BYTES_OF_ENTRY])
+def test_no_more_is_held_of_lists_than_was_set_aside_for_them(path: str) -> None:
+    names = [f"{path}{number}" for number in range(101)]
+    found = Manifests(100)
+    manifest = found.begin(N0)
+
+    def list_all() -> None:
+        for name in names:
+            found.add(manifest, entry(name))
+
+    with pytest.raises(HeavierError):
+        list_all()
+    assert len(manifest.entries) <= 100
+    found = Manifests(100)
+    with pytest.raises(HeavierError):
+        found.add_gone(manifest, names)
+    assert manifest.gone == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["fifo", 0o600, 0, 0, "", "", True],
+        ["k" * 40_000, 0o600, 0, 0, "", "", True],
+        ["file", 0o600, 0, 10**100, "", "", True],
+        ["file", 0o600, -(10**100), 0, "", "", True],
+        ["file", 0o600, 0, 0, "", "i" * 1000, True],
+        ["file", -1000, 0, 0, "", "", True],
+    ],
+)
+def test_entry_that_is_none_of_a_file_is_refused(fields: list[object]) -> None:
+    with pytest.raises((TypeError, LookupError)):
+        listed_entry("a", fields)
