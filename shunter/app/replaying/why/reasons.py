@@ -141,9 +141,12 @@ def _backing_off(found: Explanation, evidence: Wait) -> str:
     events = [own.event for own in found.story.own]
     ends = [event for event in events if isinstance(event, (*_ATTEMPT_ENDS, JobSuspended))]
     last = ends[-1] if ends else None
-    if last is None or isinstance(last, LaunchFailed | AttemptLost):
+    if last is None:
         return "its last launch failed or was lost, and the next one waits a while"
     at = clock(last.at_us)
+    if isinstance(last, LaunchFailed | AttemptLost):
+        what = "it was not launched" if isinstance(last, LaunchFailed) else "its attempt was lost"
+        return f"{what} at {at} ({last.cause}), and the next try waits a while"
     if isinstance(last, JobRetried):
         return f"its last attempt failed at {at}, and the next one waits a while"
     if last.cause:

@@ -17,6 +17,7 @@ from shunter.app.replaying.why.sentences import headline
 from shunter.app.replaying.why.waiting.free_gpus import names_of, next_grants, promised_to
 from shunter.core.cluster import Health
 from shunter.core.state import Job, JobPhase
+from shunter.events.facts.execution import AttemptStarted, LaunchFailed
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.reasons import Reason, Wait
 
@@ -160,6 +161,14 @@ _NAMED: dict[Reason, Callable[[Explanation, Wait], str]] = {
 }
 
 
+def _was_not_launched(found: Explanation) -> bool:
+    """Say whether the last attempt never began, so that it has printed nothing."""
+    own = [each.event for each in found.story.own]
+    kinds = (LaunchFailed, AttemptStarted)
+    last = next((event for event in reversed(own) if isinstance(event, kinds)), None)
+    return isinstance(last, LaunchFailed)
+
+
 def _home(found: Explanation) -> str:
     """Return the server with a checkpoint that is too large to be copied."""
     return (found.job and found.job.stays_on) or "the server that has it"
@@ -215,9 +224,9 @@ _PROPOSE = "nothing where the scheduler itself proposes; else see that its job s
 _ADVICE: dict[Reason, Callable[[Explanation], str]] = {
     Reason.held: lambda found: f"`shunter resume {found.story.job_id}` lets it start",
     Reason.backing_off: lambda found: (
-        f"`shunter logs {found.story.job_id}` says how it left; `shunter resume "
-        f"{found.story.job_id}` starts it at once"
-    ),
+        "" if _was_not_launched(found) else f"`shunter logs {found.story.job_id}` says how it left; "
+    )
+    + f"`shunter resume {found.story.job_id}` starts it at once",
     Reason.node_lost: _bring_back,
     Reason.node_drained: _bring_back,
     Reason.gpu_type_unavailable: lambda _found: (
