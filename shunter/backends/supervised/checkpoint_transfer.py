@@ -18,10 +18,7 @@ from anyio import to_thread
 
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.agents.transport import (
-    Link,
-    UnreachedError,
-)
+from shunter.backends.agents.transport import Link, UnreachedError
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.remote.checkpoint_transfer import COMMIT
 from shunter.backends.node.remote.entry_lists import (

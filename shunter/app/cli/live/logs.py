@@ -149,7 +149,7 @@ def _side_by_side(do: Callable[[int], None], count: int) -> None:
 
 
 def _unlaunched(attempts: "list[Answer]", wanted: int | None) -> str:
-    """Return why an attempt, else the last, printed nothing, and which one did; "": it was."""
+    """Return why an attempt, else the last, was not launched; "": it was."""
     known = [one for one in attempts if one["started_at"] or one["ended_at"]]
     asked = [one for one in known if wanted in (None, one["attempt"])]
     if not asked or not asked[-1]["ended_by"].startswith(NOT_LAUNCHED):

@@ -56,6 +56,15 @@ def build(new: int, old: int | None, entries: list[Entry], received: list[str]) 
         with naming(path):
             _receive(new, by_path[path])
         say_alive()
+    # Not each as it comes: the sender of thousands would wait longer than it may for a write.
+    for path in received:
+        with naming(path):
+            file = open_file(new, path)
+            try:
+                _finish_file(file, by_path[path])
+            finally:
+                os.close(file)
+        say_alive()
     for entry in entries:
         say_alive()
         with naming(entry["path"]):
@@ -112,7 +121,7 @@ def _receive(new: int, entry: Entry) -> None:
             raise ValueError(f"{entry['path']}: expected {entry['size']} bytes, and {offset} came")
         if read_exactly(digest.digest_size) != digest.digest():
             raise ValueError(f"{entry['path']}: other bytes came than were sent")
-        _finish_file(file, entry)
+        os.ftruncate(file, entry["size"])
     finally:
         os.close(file)
 
@@ -149,6 +158,7 @@ def _copied(source: int, path: str, new: int, entry: Entry) -> None:
                 _write_all(file, piece, offset)
             offset += len(piece)
             say_alive()
+        os.ftruncate(file, entry["size"])
         _finish_file(file, entry)
     finally:
         os.close(reader)
@@ -173,7 +183,6 @@ def _make_link(new: int, entry: Entry) -> None:
 
 
 def _finish_file(file: int, entry: Entry) -> None:
-    os.ftruncate(file, entry["size"])
     os.fchmod(file, entry["mode"] & MODE_BITS)
     os.utime(file, ns=(entry["mtime_ns"], entry["mtime_ns"]))
     os.fsync(file)

@@ -274,7 +274,7 @@ def joined(told: Sequence[tuple[NodeName, Manifest]]) -> Joined:
 
 
 def _in_order_of_names(path: str) -> str:
-    """Return what sorts paths name by name, so that parents come first: no name has a NUL."""
+    """Return what sorts paths by their names, parents first: no name has a NUL."""
     return path.replace("/", "\0")
 
 

@@ -4,6 +4,7 @@ They run on the oldest Python there is here, as they may on a host.
 """
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ import pytest
 
 from shunter.backends.agents.zip_application import zip_application
 from shunter.backends.node.records import hold
-from shunter.backends.node.remote import file_trees
+from shunter.backends.node.remote import file_trees, tree_building
 from shunter.backends.node.remote.entry_lists import (
     END,
     ENTRIES_MAX,
@@ -353,3 +354,31 @@ def test_file_that_goes_while_a_folder_is_listed_is_named(
         file_trees.entries_of(file_trees.opened(str(checkpoints)))
     said = file_trees.said_error(raised.value, str(checkpoints))
     assert said.startswith(f"{checkpoints}/gone is not there any more: the folder changed")
+
+
+def test_files_are_synced_when_all_have_come_and_before_the_folder_counts(
+    checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that syncs each as it comes keeps the sender of thousands waiting beyond its limit."""
+    common: dict[str, Any] = {"mode": 0o200, "mtime_ns": 10**18, "size": 0, "to": "", "inode": ""}
+    told: list[Any] = [
+        {**common, "path": path, "kind": "file", "from": "stream", "same": None} for path in "ab"
+    ]
+    stream = io.BytesIO((PIECE.pack(0, 0) + hashlib.sha256().digest()) * 2)
+    steps: list[int] = []
+    sync = os.fsync
+
+    def read(count: int) -> bytes:
+        steps.append(count)
+        return stream.read(count)
+
+    def note_sync(file: int) -> None:
+        steps.append(0)
+        sync(file)
+
+    monkeypatch.setattr(tree_building, "read_exactly", read)
+    monkeypatch.setattr(os, "fsync", note_sync)
+    tree_building.build(file_trees.opened(str(checkpoints)), None, told, ["a", "b"])
+    assert stream.read() == b""
+    assert steps == [PIECE.size, 32, PIECE.size, 32, 0, 0]
+    assert [(checkpoints / path).stat().st_mode & 0o777 for path in "ab"] == [0o200] * 2

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from shunter.app.cli.application import app
 from shunter.app.cli.live.queue import _print
-from shunter.app.cli.live.show import _attempt, _sample, _service
+from shunter.app.cli.live.show import _attempt, _failed_launch, _sample, _service
 from shunter.app.cli.live.submitting.script import read_script
 from shunter.app.cli.live.tables import ended_by, local_time
 
@@ -109,3 +109,21 @@ def test_lost_work_is_an_upper_bound_where_no_checkpoint_was_told(
         "memory_kills": 0,
     }
     assert _attempt(one)[4] == f"suspended, {words} of work lost"
+
+
+def test_failed_launch_is_told_in_full_with_the_next_try_until_one_has_started() -> None:
+    cause = "no connection to host n0: " + "x" * 300
+    at, never = "2026-11-22T10:00:00+00:00", {"started_at": None, "ended_at": None, "ended_by": ""}
+    failed = {
+        "attempt": 2,
+        "started_at": None,
+        "ended_at": at,
+        "ended_by": f"not launched: {cause}",
+    }
+    granted, started = {**never, "attempt": 3}, {**never, "attempt": 3, "started_at": at}
+    told = f"attempt 2 was not launched: {cause}"
+    assert _failed_launch({"attempts": [failed, granted], "next_try_at": None}) == told
+    assert _failed_launch({"attempts": [failed, started], "next_try_at": None}) == ""
+    assert _failed_launch({"attempts": [], "next_try_at": at}) == ""
+    said = _failed_launch({"attempts": [failed], "next_try_at": at})
+    assert said == f"{told}; the next try is at {local_time(at)} or later"
