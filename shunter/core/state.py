@@ -79,21 +79,20 @@ class Job:
 
     `checkpoints` is where they lie, the newest first; None: anywhere, or in a folder of all
     servers. The first `out_of_reach` of them were on servers that are lost when its last attempt
-    was launched. `split` is how many GPUs each rank had (there is one on each server) when its
-    checkpoints were saved; empty: any number will do. `stays_on` has one too large to copy.
-    `counts_from_us` is the instant from which guards and turns count what its attempt has run, if
-    not `since_us`. `left_for` is why its last attempt left, for which it waits until a round says.
-    `tells_training` says that an attempt has told its first mini-batch. `must_consolidate` says
-    that its placement makes it wait for the fewest servers that could hold it. `outcome` is how it
-    ended, for whoever is told of the end: the state has no such jobs. `learned` is the last attempt
-    of which it was learnt where it is, `keeps_shares` the last one that refused other CPUs or
-    memory. `pace` is what it measures of its mini-batches; with `packed_with` it has its turns on
-    the same GPUs at once. `turn_mask` are the GPUs of its server that it has in its turn. `moves`
-    is the attempt that takes its GPUs anew with each turn, `best_batch` its fastest mini-batch
-    alone on its GPUs. `first_spec` is what it was submitted with, if its gang has another size
-    now. `attempt_since_us` is when its attempt began, if not `since_us`: a hold begins with each
-    turn, and ends with it. `off_turn_gpu_us` is for how long others had turns on its GPUs, in
-    GPU-microseconds, complete up to `since_us` as service is.
+    was launched. `split` is how many GPUs each rank (one a server) had when its checkpoints were
+    saved; empty: any will do. `stays_on` has one too large to copy. `counts_from_us` is the instant
+    from which guards and turns count what its attempt has run, if not `since_us`. `left_for` is why
+    its last attempt left, for which it waits until a round says. `tells_training` says that an
+    attempt has told its first mini-batch. `must_consolidate` says that its placement makes it wait
+    for the fewest servers that could hold it. `outcome` is how it ended, for whoever is told of the
+    end: the state has no such jobs. `learned` is the last attempt of which it was learnt where it
+    is, `keeps_shares` the last one that refused other CPUs or memory. `pace` is what it measures of
+    its mini-batches; with `packed_with` it has its turns on the same GPUs at once. `turn_mask` are
+    the GPUs of its server that it has in its turn. `moves` is the attempt that takes its GPUs anew
+    with each turn, `best_batch` its fastest mini-batch alone on its GPUs. `first_spec` is what it
+    was submitted with, if its gang has another size now. `attempt_since_us` is when its attempt
+    began, if not `since_us`, as with turns. `off_turn_gpu_us` is for how long others had turns on
+    its GPUs, in GPU-microseconds, complete up to `since_us` as service is.
     """
 
     job_id: JobId

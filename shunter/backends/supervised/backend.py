@@ -26,7 +26,7 @@ from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.messages.wire import Found
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.attempt_locations import AttemptLocations
-from shunter.backends.supervised.checkpoint_transfer import CheckpointStaysError, CheckpointTransfer
+from shunter.backends.supervised.checkpoints.transfer import CheckpointTransfer, StaysError
 from shunter.backends.supervised.gangs.gang import Gang, Part
 from shunter.backends.supervised.gangs.live_gangs import Key, LiveGangs, Stands
 from shunter.backends.supervised.launching import DrainingError, Launches
@@ -340,8 +340,7 @@ class SupervisedBackend:
             return
         except BackendError as error:
             self._launches.settle(job_id)
-            stays = isinstance(error, CheckpointStaysError)
-            why = str(error), error.retryable, source, False, stays
+            why = str(error), error.retryable, source, False, type(error) is StaysError
             self._inbox.put(lambda at_us: LaunchFailed(at_us, job_id, attempt, *why))
             return
         self._locations.note(job_id, attempt, nodes)

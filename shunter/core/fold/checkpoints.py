@@ -71,7 +71,7 @@ def checkpoint_wait(job: Job, cluster: Cluster) -> Wait:
 
 
 def hold_wanted(job: Job, cluster: Cluster) -> str:
-    """Return who holds a job because of where its checkpoint is; nobody: it may go on."""
+    """Return who holds a job for where its checkpoint is; nobody: it may go on."""
     if awaited(job, cluster):
         return CHECKPOINT
     home = home_of(job, cluster)
@@ -79,13 +79,13 @@ def hold_wanted(job: Job, cluster: Cluster) -> str:
 
 
 def home_of(job: Job, cluster: Cluster) -> Server | None:
-    """Return the only server on which a job can go on from where it saved; None: any may do."""
+    """Return the only server where a job can go on from what it saved, if any."""
     home = None if job.stays_on is None else cluster.servers.get(job.stays_on)
     return None if home is None or _is_gone(home.name, cluster) else home
 
 
 def given_up(job: Job, cluster: Cluster) -> Place | None:
-    """Return the checkpoint that a job waits for, which its owner may give up; None: for none."""
+    """Return the checkpoint that a job waits for and may be given up, if any."""
     if job.since_us is not None or not (awaited(job, cluster) or home_of(job, cluster)):
         return None
     return next(iter((job.checkpoints or ())[out_of_reach(job, cluster) :]), None)

@@ -68,7 +68,7 @@ def job_held(state: State, event: JobHeld) -> None:
 
 
 def job_released(state: State, event: JobReleased) -> None:
-    """Let a held job start again; one that somebody else releases, wherever there is room."""
+    """Let a held job start; one that somebody else releases, wherever it fits."""
     job = job_of(state, event.job_id, "JobReleased")
     if not job.is_on_hold:
         raise IllegalEventError(f"job {event.job_id} was released but not held")

@@ -95,7 +95,7 @@ def _place(
     plan: Plan,
     state: State,
 ) -> Allocation | None:
-    """Return a place for a job on servers of one type that a plan leaves free; None: none.
+    """Return a place for a job that a plan leaves free on servers of one type.
 
     Args:
         job: whose start it is.

@@ -107,7 +107,7 @@ def entries_of(top: int) -> list[Entry]:
 
 
 def digest_of(top: int, path: str) -> str:
-    """Return the SHA-256 of a file below an open folder: of its size, and of data and where it is.
+    """Return the SHA-256 of a file: of its size, its data, and where that is.
 
     A hole costs nothing, however large: a terabyte of zeros would take hours to read.
     """

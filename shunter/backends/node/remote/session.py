@@ -257,7 +257,7 @@ class Session:
         )
 
     def fence(self, question: Question) -> Answer:
-        """Let no attempt up to this one start any more, end those that have, and tell of this."""
+        """Let no attempt up to this one start, end those that have, tell of this."""
         job, last = question["job"], question["attempt"]
         raise_fence(self.root, job, last)
         known = []
@@ -291,7 +291,7 @@ class Session:
         return self._held().change(job, attempt, shares, self.reports.ports)
 
     def inventory(self, question: Question) -> Answer:
-        """Return the newest attempts of one job, or some and all that run, or all there are."""
+        """Return the newest attempts of one job, or some and all that run, or all."""
         job, wanted = question.get("job"), question.get("wanted")
         if job is not None:
             found: list[Found] = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.supervised.checkpoint_verbs import read_answer
+from shunter.backends.supervised.checkpoints.verbs import read_answer
 from shunter.errors import BackendError
 from shunter.events import encode_payload
 from shunter.events.facts.execution import LaunchFailed

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.backends.node.messages.wire import Kind
 from shunter.backends.node.remote.entry_lists import ENTRIES_MAX
-from shunter.backends.supervised.gangs.gang_checkpoints import (
+from shunter.backends.supervised.checkpoints.gang_checkpoints import (
     BYTES_OF_ENTRY,
     ENTRIES_OF_ALL_MAX,
     HeavierError,

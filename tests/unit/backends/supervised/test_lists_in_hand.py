@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from shunter.backends.supervised.lists_in_hand import ListsInHand
+from shunter.backends.supervised.checkpoints.lists_in_hand import ListsInHand
 
 pytestmark = pytest.mark.asyncio
 

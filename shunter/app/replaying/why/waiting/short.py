@@ -224,9 +224,13 @@ _PROPOSE = "nothing where the scheduler itself proposes; else see that its job s
 _ADVICE: dict[Reason, Callable[[Explanation], str]] = {
     Reason.held: lambda found: f"`shunter resume {found.story.job_id}` lets it start",
     Reason.backing_off: lambda found: (
-        "" if _was_not_launched(found) else f"`shunter logs {found.story.job_id}` says how it left; "
-    )
-    + f"`shunter resume {found.story.job_id}` starts it at once",
+        (
+            ""
+            if _was_not_launched(found)
+            else f"`shunter logs {found.story.job_id}` says how it left; "
+        )
+        + f"`shunter resume {found.story.job_id}` starts it at once"
+    ),
     Reason.node_lost: _bring_back,
     Reason.node_drained: _bring_back,
     Reason.gpu_type_unavailable: lambda _found: (

@@ -27,12 +27,7 @@ from shunter.backends.node.remote.entry_lists import (
     listings,
     pieces,
 )
-from shunter.backends.supervised.checkpoint_verbs import (
-    CheckpointVerb,
-    NotTakenError,
-    failed,
-)
-from shunter.backends.supervised.gangs.gang_checkpoints import (
+from shunter.backends.supervised.checkpoints.gang_checkpoints import (
     HeavierError,
     Joined,
     ListedEntry,
@@ -43,12 +38,17 @@ from shunter.backends.supervised.gangs.gang_checkpoints import (
     joined,
     take_listed,
 )
-from shunter.backends.supervised.lists_in_hand import ListsInHand
+from shunter.backends.supervised.checkpoints.lists_in_hand import ListsInHand
+from shunter.backends.supervised.checkpoints.verbs import (
+    CheckpointVerb,
+    NotTakenError,
+    failed,
+)
 from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName, UserName
 
-__all__ = ["CheckpointStaysError", "CheckpointTransfer"]
+__all__ = ["CheckpointTransfer", "StaysError"]
 
 T = TypeVar("T")
 FEW = 1_000
@@ -384,11 +384,11 @@ def _looks_same(there: ListedEntry, entry: ListedEntry) -> bool:
     return there[1:5] == entry[1:5]  # kind, mode, mtime_ns, size
 
 
-class CheckpointStaysError(BackendError):
-    """A checkpoint is more than is copied: the job goes on where that lies, or without it."""
+class StaysError(BackendError):
+    """A checkpoint is too large to be copied: its job goes on where that lies."""
 
 
 def _not_copied(job_id: JobId, why: str, only: str = "") -> BackendError:
     stays = f"; on host {only} the job goes on without a copy" if only else ""
     cause = f"the checkpoint of job {job_id} cannot be copied to another host: {why}{stays}"
-    return CheckpointStaysError(cause, retryable=True) if TOO_MUCH in why else failed(cause)
+    return StaysError(cause, retryable=True) if TOO_MUCH in why else failed(cause)

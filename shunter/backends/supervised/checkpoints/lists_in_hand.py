@@ -9,7 +9,7 @@ __all__ = ["ListsInHand"]
 
 
 class ListsInHand:
-    """Lets lists be held together as long as they do not weigh too much; first come, first served.
+    """Lets lists be held together up to a weight; first come, first served.
 
     Args:
         most: how much they may weigh together; one that weighs more is held alone.

@@ -16,7 +16,7 @@ from shunter.backends.node.remote.entry_lists import (
     rows_of,
 )
 from shunter.backends.node.remote.file_trees import MODE_BITS
-from shunter.backends.supervised.checkpoint_verbs import failed, read_answer
+from shunter.backends.supervised.checkpoints.verbs import failed, read_answer
 from shunter.events.values.ids import NodeName
 
 __all__ = [
