@@ -79,9 +79,8 @@ def last_shares(
             assert free.memory_mb >= 0, f"{server.name} after {event}"
         if isinstance(event, AttemptStarted | JobReshaped | ReshapeRefused):
             job = state.jobs[event.job_id]
-            shares = {
-                share.node: (share.cpus_milli, share.memory_mb) for share in job.allocation.shares
-            }
+            # One that is to leave while it starts has been given another place, or none.
+            shares = {share.node: (share.cpus_milli, share.memory_mb) for share in job.held.shares}
             if shares:
                 found[job.job_id, job.attempt] = state.now_us, shares
     return found
