@@ -11,6 +11,7 @@ A loader that can do that itself (`state_dict`, `load_state_dict`) is asked inst
 from __future__ import annotations
 
 import weakref
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from shunter.train import loaders, state
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T")
+_UNNAMED = "batches"
+_ANOTHER = (
+    "outside run.epochs, run.batches is given another loader than before: loop over run.epochs, or "
+    'name each loader, as in run.batches(loader, "train")'
+)
 _PASS = "iteration"
 _TWICE = (
     "run.batches is asked for two loaders at a time: name each, as in "
@@ -34,10 +40,13 @@ class Batches(Generic[T]):
         self.given = 0
         self.ahead = 0  # how many of them a trainer has fetched and not trained with
         self._is_over = False
+        self._is_left = False  # for another loader, in the same epoch
         self._begun: state.State | None = None
         self._first: state.State | None = None
         self._resumed_own: list[object] | None = None
         self.resumed_chance: state.State = {}
+        self.put_back: list[object] = []  # generators that a loader of this attempt has put back
+        self._is_remade = False  # by the script, for each epoch
         self._is_given_out = False
         self._iterator: Callable[[], Any] = lambda: None
         self._generators: list[Any] = []
@@ -49,6 +58,8 @@ class Batches(Generic[T]):
         self._generators = loaders.generators(self.source)
         if self._resumed_own is not None:
             iterator = self._going_on()
+        elif self._is_left:
+            iterator = self._counted(iter(()))
         else:
             self.next_pass()
             self._begun = self._chance()
@@ -56,16 +67,24 @@ class Batches(Generic[T]):
         self._iterator = weakref.ref(iterator)
         return iterator
 
-    def take(self, source: Iterable[T], *, is_named: bool) -> None:
-        """Have the next pass go over a loader.
+    def take(self, source: Iterable[T]) -> None:
+        """Have the next pass go over a loader."""
+        self._is_remade = self._is_remade or source is not self.source
+        self.source, self._is_given_out = source, True
+
+    def leave(self) -> None:
+        """Have no further pass in this epoch: another loader comes after it.
 
         Raises:
-            ValueError: the pass over another one is not over, and only one of them has a name.
+            ValueError: it is in use.
         """
-        if source is not self.source and not is_named and (self._is_given_out or self._is_live()):
+        if self._is_given_out or self._is_live():
             raise ValueError(_TWICE)
-        loaders.check_loader(source)
-        self.source, self._is_given_out = source, True
+        self._is_left = True
+
+    def is_used(self) -> bool:
+        """Say whether it was taken or begun in this epoch."""
+        return self._is_given_out or self._is_left or self._begun is not None
 
     def _is_live(self) -> bool:
         """Say whether somebody holds an iteration that is not at its end."""
@@ -73,7 +92,7 @@ class Batches(Generic[T]):
 
     def next_pass(self) -> None:
         """Begin at the front again."""
-        self.given, self.ahead, self._is_over = 0, 0, False
+        self.given, self.ahead, self._is_over, self._is_left = 0, 0, False, False
         self._begun = self._first = self._resumed_own = None
         self._iterator = lambda: None
 
@@ -85,8 +104,10 @@ class Batches(Generic[T]):
         return {
             "given": self.given - self.ahead,
             "over": self._is_over,
-            "begun": self._begun,
-            "first": self._first,
+            "left": self._is_left,
+            "remade": self._is_remade,
+            "begun": None if self._is_left else self._begun,
+            "first": None if self._is_left else self._first,
             "generators": own,
             "source": state.captured(self.source) if keeps else None,
             "pass": getattr(self.source, _PASS, None),
@@ -95,7 +116,14 @@ class Batches(Generic[T]):
     def load_state_dict(self, saved: state.State) -> None:
         self.given, self._is_over = saved["given"], saved["over"]
         self._begun, self._first = saved["begun"], saved.get("first")
-        self._resumed_own = None if self._begun is None else saved["generators"]
+        self._is_left = saved.get("left", False)
+        self._is_remade = saved.get("remade", False)
+        if self._begun is not None or self._is_left:
+            self._resumed_own = saved["generators"]
+        elif not self._is_remade:  # it goes on at its next pass
+            self._generators = loaders.generators(self.source)
+            if len(saved["generators"]) <= len(self._generators):
+                self._set_own(self._resumed(saved["generators"]))
         if saved["source"] is not None:
             state.restore(self.source, saved["source"])
         if saved.get("pass") is not None:
@@ -115,11 +143,12 @@ class Batches(Generic[T]):
     def _going_on(self) -> Iterator[T]:
         """Walk to where the checkpoint was, then yield what is left of that pass."""
         own, self._resumed_own = self._resumed_own, None
-        if self._is_over:
-            return
         assert own is not None
+        if self._is_over or self._is_left:
+            self._set_own(self._resumed(own))
+            return
         assert self._begun is not None
-        before = state.chance()
+        before, own = state.chance(), self._resumed(own)
         keeps = loaders.keeps_position(self.source)
         if not keeps:
             self._set_chance(self._begun)
@@ -139,11 +168,94 @@ class Batches(Generic[T]):
 
     def _set_chance(self, saved: state.State) -> None:
         state.set_chance(saved["global"])
-        own = saved["own"]  # of before there may be fewer, the first of them
-        if len(own) > len(self._generators):
+        self._set_own(saved["own"])
+
+    def _set_own(self, own: list[object]) -> None:
+        self._check_number(own)
+        for generator, kept in zip(self._generators, own):
+            state.restore(generator, kept)
+
+    def _resumed(self, own: list[object]) -> list[object]:
+        """Return what generators go on with, if no loader has put them back."""
+        self._check_number(own)
+        pairs = list(zip(self._generators, own))
+        known = {id(each) for each in self.put_back}
+        self.put_back.extend(self._generators)
+        return [state.captured(each) if id(each) in known else kept for each, kept in pairs]
+
+    def _check_number(self, own: list[object]) -> None:
+        if len(own) > len(self._generators):  # of before there may be fewer, the first of them
             raise ValueError(
                 f"the loader draws from {len(self._generators)} generators, and the checkpoint has "
                 f"{len(own)}: make the loader as in the attempt before"
             )
-        for generator, kept in zip(self._generators, own):
-            state.restore(generator, kept)
+
+
+class AllBatches:
+    """All loaders of a run: those without a name have a place in their epoch."""
+
+    def __init__(self) -> None:
+        self.pending: state.State = {}
+        self.chance: state.State = {}
+        self._put_back: list[object] = []
+        self._known: dict[str, Batches[Any]] = {}
+        self._is_in_epoch = False
+
+    @contextmanager
+    def epoch(self) -> Iterator[None]:
+        """While it lasts, the order of loaders without a name says which is which."""
+        self._is_in_epoch = True
+        try:
+            yield
+        finally:
+            self._is_in_epoch = False
+
+    def next_epoch(self) -> None:
+        """Begin all at the front again."""
+        self.pending = {
+            name: {**saved, "given": 0, "over": False, "left": False, "begun": None, "first": None}
+            for name, saved in self.pending.items()
+            if saved["over"] or saved["begun"] is None
+        }
+        for batches in self._known.values():
+            batches.next_pass()
+
+    def name_of(self, source: object) -> str:
+        """Return what a loader without a name goes by.
+
+        Raises:
+            ValueError: another one is in use, or was before outside of an epoch.
+        """
+        before, place = None, 1
+        while True:
+            known = self._known.get(_place(place))
+            if known is None or not known.is_used():
+                break
+            before, place = known, place + 1
+        if before is None:
+            return _place(place)
+        if before.source is source:
+            return _place(place - 1)
+        before.leave()
+        if not self._is_in_epoch:
+            raise ValueError(_ANOTHER)
+        return _place(place)
+
+    def of(self, source: Iterable[T], name: str) -> Batches[T]:
+        """Return the batches of a loader, the next pass of which is over it."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = Batches(source)
+            known.resumed_chance, known.put_back = self.chance, self._put_back
+            if name in self.pending:
+                known.load_state_dict(self.pending.pop(name))
+        known.take(source)
+        return known
+
+    def state_dict(self) -> state.State:
+        known = {name: each.state_dict() for name, each in self._known.items()}
+        return {**self.pending, **known}
+
+
+def _place(number: int) -> str:
+    return _UNNAMED if number == 1 else f"{_UNNAMED} {number}"

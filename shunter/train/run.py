@@ -19,11 +19,11 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from shunter.train import channel, serialization, state, votes
+from shunter.train import channel, loaders, serialization, state, votes
 from shunter.train.agreement import Agreement, Alone, agreement
-from shunter.train.batches import Batches
+from shunter.train.batches import AllBatches
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.device import device
@@ -36,13 +36,11 @@ from shunter.train.turns import turns_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from shunter.train.batches import Batches
     from shunter.train.state import Whole
     from shunter.train.turns import Move, Turns
 
     T = TypeVar("T")
-
-
-_UNNAMED = "batches"
 
 
 def start(
@@ -125,9 +123,7 @@ class Run:
         self._agreement: Agreement | None = None
         self._agreed = 0
         self._tick = 0
-        self._batches: dict[str, Batches[Any]] = {}
-        self._pending: state.State = {}
-        self._chance: state.State = {}
+        self._batches = AllBatches()
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
 
@@ -162,29 +158,26 @@ class Run:
     def epochs(self, count: int) -> Iterator[int]:
         """Yield the numbers of the epochs from the one the checkpoint was in."""
         while self.epoch < count:
-            yield self.epoch
+            with self._batches.epoch():
+                yield self.epoch
             self.epoch += 1
-            self._pending.clear()
-            for batches in self._batches.values():
-                batches.next_pass()
+            self._batches.next_epoch()
 
-    def batches(self, source: Iterable[T], name: str = _UNNAMED) -> Batches[T]:
+    def batches(self, source: Iterable[T], name: str = "") -> Batches[T]:
         """Return a loader whose position is saved; resumed, it goes on where it was.
+
+        Of loaders without a name that come one after the other in an epoch, each has a place of
+        its own. Outside `epochs` nobody could say which of them a resumed run is given.
 
         Raises:
             TypeError: it has begun already, as `enumerate(loader)` has, say.
-            ValueError: another one without a name is in use.
+            ValueError: another one without a name is in use, or was before outside `epochs`.
         """
-        known = self._batches.get(name)
-        if known is None and name in self._pending and self._saved_world != self._world:
+        loaders.check_loader(source)
+        name = name or self._batches.name_of(source)
+        if name in self._batches.pending and self._saved_world != self._world:
             check_loader(source, name, self._saved_world, self._world)
-        if known is None:
-            known = self._batches[name] = Batches(source)
-            known.resumed_chance = self._chance
-            if name in self._pending:
-                known.load_state_dict(self._pending.pop(name))
-        known.take(source, is_named=name != _UNNAMED)
-        return known
+        return self._batches.of(source, name)
 
     def shards(self, size: int, batch_size: int, *, seed: int = 0, shuffle: bool = True) -> Shards:
         """Return this rank's part of batches that are the same over any ranks.
@@ -282,12 +275,12 @@ class Run:
             self._parts.load(folder)
         self.steps_done, self.epoch = saved["step"], saved["epoch"]
         self.is_evaluation_due = saved["evaluating"]
-        self._pending, self._chance = saved["batches"], saved["chance"]
+        self._batches.pending, self._batches.chance = saved["batches"], saved["chance"]
         self.resumed_from = folder
-        state.set_chance(self._chance)
+        state.set_chance(self._batches.chance)
         if is_new:  # else it would draw what the first rank draws
             state.seed(f"{self.steps_done}/{self._rank}")
-            self._chance = state.chance()
+            self._batches.chance = state.chance()
 
     def finish(self) -> None:
         """Tell that no further boundary comes; also done at the end of the process."""
@@ -342,7 +335,6 @@ class Run:
         if self._checkpoints is None:
             raise ValueError(f"no folder of checkpoints: {channel.CHECKPOINTS} is not set")
         is_evaluating = self._evaluation_chance is not None
-        known = {name: each.state_dict() for name, each in self._batches.items()}
         written = self._checkpoints.write(
             self.steps_done,
             {
@@ -350,7 +342,7 @@ class Run:
                 "epoch": self.epoch,
                 "world": self._world,
                 "parts": self._parts.captured(self._rank),
-                "batches": {**self._pending, **known},
+                "batches": self._batches.state_dict(),
                 "chance": self._evaluation_chance if is_evaluating else state.chance(),
                 "evaluating": is_evaluating,
             },

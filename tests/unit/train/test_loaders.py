@@ -3,6 +3,7 @@
 import functools
 import random
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from shunter.train import loaders, state
 from shunter.train.run import Run
-from tests.unit.train.toy import Loader
+from tests.unit.train.toy import Loader, Model, run_of
 
 
 def begun() -> Iterator[int]:
@@ -64,6 +65,60 @@ def test_pass_that_was_broken_off_makes_room_for_another_loader() -> None:
         for batch in run.batches([1, 2]):
             assert batch == 1
             break
+        assert list(run.batches([3])) == [3]
+
+
+class Shuffled:
+    """Batches in an order that a generator of its own decides."""
+
+    def __init__(self, first: int) -> None:
+        self.numbers, self.chance = range(first, first + 3), random.Random(first)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.chance.sample(self.numbers, 3))
+
+
+def of_two_loaders(folder: Path | None, attempt: int, stop_at: int, names: list[str]) -> list[int]:
+    """Train on one loader after the other in each epoch, up to a step; return the batches."""
+    run = run_of(None, folder, Model(), attempt)
+    a, b, found = Shuffled(0), Shuffled(10), []
+    for _ in run.epochs(2):
+        for loader, name in zip((a, b, a), names, strict=True):
+            for batch in run.batches(loader, name):
+                found.append(batch)
+                run.step()
+                if run.steps_done == stop_at:
+                    run.save()
+                    return found
+    return found
+
+
+@pytest.mark.parametrize("names", [["", "", ""], ["first", "between", "last"]])
+@pytest.mark.parametrize("stops", [[2], [3], [4, 5], [8], [9], [11, 14], [17]])
+def test_loaders_one_after_the_other_go_on_where_they_were(
+    tmp_path: Path, names: list[str], stops: list[int]
+) -> None:
+    expected = of_two_loaders(None, 1, 0, names)
+    cut = enumerate([*stops, 0], start=1)
+    found = [of_two_loaders(tmp_path, attempt, stop_at, names) for attempt, stop_at in cut]
+    assert len(expected) == 18
+    assert [batch for each in found for batch in each] == expected
+
+
+def test_another_loader_outside_epochs_is_refused_unless_it_has_a_name() -> None:
+    run, loader = Run(None), Shuffled(0)
+    for _ in range(2):
+        assert sorted(run.batches(loader)) == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"loop over run.epochs, or name each"):
+        run.batches(Shuffled(10))
+    assert sorted(run.batches(Shuffled(10), "train")) == [10, 11, 12]
+
+
+def test_loader_that_was_wrapped_before_the_epochs_stays_itself() -> None:
+    run = Run(None)
+    first = run.batches([1, 2])
+    for _ in run.epochs(2):
+        assert list(first) == [1, 2]
         assert list(run.batches([3])) == [3]
 
 
