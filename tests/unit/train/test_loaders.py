@@ -105,6 +105,41 @@ def test_loaders_one_after_the_other_go_on_where_they_were(
     assert [batch for each in found for batch in each] == expected
 
 
+def first(loader: Iterable[int], count: int) -> Iterator[int]:
+    for number, batch in enumerate(loader):
+        if number == count:
+            return
+        yield batch
+
+
+def of_first_batches(folder: Path | None, attempt: int, stop_at: int, way: str) -> list[int]:
+    """Train on two batches of each pass, as the how-to says, up to a step; return the batches."""
+    run = run_of(None, folder, Model(), attempt)
+    loader, found = Shuffled(0), []
+    for epoch in run.epochs(3):
+        for batch in run.batches(first(loader, 2) if way == "within" else loader):
+            if way == "steps" and run.steps_done == 2 * (epoch + 1):
+                break
+            found.append(batch)
+            run.step()
+            if run.steps_done == stop_at:
+                run.save()
+                return found
+    return found
+
+
+@pytest.mark.parametrize("way", ["within", "steps"])
+@pytest.mark.parametrize("stops", [[1], [2], [3, 4]])
+def test_loops_that_count_as_the_how_to_says_stop_where_they_did(
+    tmp_path: Path, stops: list[int], way: str
+) -> None:
+    expected = of_first_batches(None, 1, 0, way)
+    cut = enumerate([*stops, 0], start=1)
+    found = [of_first_batches(tmp_path, attempt, stop_at, way) for attempt, stop_at in cut]
+    assert len(expected) == 6
+    assert [batch for each in found for batch in each] == expected
+
+
 def test_another_loader_outside_epochs_is_refused_unless_it_has_a_name() -> None:
     run, loader = Run(None), Shuffled(0)
     for _ in range(2):
