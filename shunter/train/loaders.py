@@ -26,6 +26,8 @@ _LAYERS_MAX = 2  # how deep loaders and samplers lie in each other
 _DEPTH_MAX = 6
 _FEW = 100  # lists that are longer hold data
 _BEGUN = (enumerate, filter, map, zip)
+_OF_NO_LOADER = ("count", "repeat")  # of itertools
+_PERSISTENT = "_iterator"  # where a DataLoader itself keeps its workers
 # Accelerate's makes its generator when it begins, and seeds it with the number of each pass.
 _SEEDS_EACH_PASS = "SeedableRandomSampler"
 
@@ -39,10 +41,13 @@ def check_loader(source: object) -> None:
     found: Any = source
     while found is not None:
         kind = type(found).__name__
-        if isinstance(found, _BEGUN):
+        if isinstance(found, _BEGUN) or _is_of_itertools(found):
+            around = f"`{kind}(..., run.batches(loader))`, or, to go on counting where it resumes, "
             raise TypeError(
                 f"run.batches was given {_of(found)}, whose loader begins before a resumed run can "
-                f"put its order back: give it the loader, as in `{kind}(..., run.batches(loader))`"
+                f"put its order back: give it the loader, as in "
+                f"{around if isinstance(found, _BEGUN) else ''}"
+                f"`def batches(): yield from {kind}(...)` with `run.batches(batches())`"
             )
         if "DataLoaderIter" in kind or (_is_generator(found) and found.gi_frame is None):
             raise _begun(found)
@@ -51,6 +56,9 @@ def check_loader(source: object) -> None:
                 raise _begun(found)
             found = inspect.getgeneratorlocals(found).get(".0")  # of a generator expression
         else:
+            for name, held in getattr(found, "__dict__", {}).items():
+                if "DataLoaderIter" in type(held).__name__ and name != _PERSISTENT:
+                    raise _begun(found)
             found = getattr(found, "iterable", None)  # of tqdm
 
 
@@ -88,6 +96,11 @@ def _begun(source: object) -> TypeError:
 def _of(source: object) -> str:
     name = type(source).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _is_of_itertools(source: object) -> bool:
+    kind = type(source)
+    return kind.__module__ == "itertools" and kind.__name__ not in _OF_NO_LOADER
 
 
 def _is_generator(source: object) -> bool:

@@ -1,6 +1,7 @@
 """What `run.batches` takes, and where it finds what a loader draws from."""
 
 import functools
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -29,6 +30,11 @@ def begun() -> Iterator[int]:
         (zip(Loader(), Loader(), strict=True), r"as in `zip\(..., run.batches\(loader\)\)`"),
         ((each for each in enumerate(Loader())), "as in `enumerate"),
         (SimpleNamespace(iterable=enumerate(Loader())), "as in `enumerate"),  # tqdm is such
+        (itertools.islice(Loader(), 2), r"as in `def batches\(\): yield from islice\(...\)`"),
+        (itertools.chain(Loader(), Loader()), r"yield from chain\(...\)`"),
+        (itertools.zip_longest(Loader(), Loader()), r"yield from zip_longest\(...\)`"),
+        (itertools.starmap(print, Loader()), r"yield from starmap\(...\)`"),
+        (itertools.takewhile(bool, Loader()), r"yield from takewhile\(...\)`"),
         (begun(), r"iterate over run.batches\(loader\)"),
     ],
 )
