@@ -41,6 +41,8 @@ class Batches(Generic[T]):
         self.ahead = 0  # how many of them a trainer has fetched and not trained with
         self._is_over = False
         self._is_left = False  # for another loader, in the same epoch
+        self._had_workers = False  # that outlive a pass, before this one
+        self._is_after_workers = False  # the pass with which a resumed run begins
         self._begun: state.State | None = None
         self._first: state.State | None = None
         self._resumed_own: list[object] | None = None
@@ -56,12 +58,18 @@ class Batches(Generic[T]):
             raise ValueError(_TWICE)
         self._is_given_out = False
         self._generators = loaders.generators(self.source)
+        if self._is_after_workers:
+            before = self._chance()
+            loaders.begin_workers(self.source)
+            self._set_chance(before)
+            self._is_after_workers = False
         if self._resumed_own is not None:
             iterator = self._going_on()
         elif self._is_left:
             iterator = self._counted(iter(()))
         else:
             self.next_pass()
+            self._had_workers = loaders.has_workers(self.source)
             self._begun = self._chance()
             iterator = self._fresh(iter(self.source))
         self._iterator = weakref.ref(iterator)
@@ -101,6 +109,7 @@ class Batches(Generic[T]):
         own = self._resumed_own
         if own is None:
             own = [state.captured(each) for each in self._generators]
+        is_within = self._begun is not None and not self._is_over and not self._is_left
         return {
             "given": self.given - self.ahead,
             "over": self._is_over,
@@ -108,6 +117,9 @@ class Batches(Generic[T]):
             "remade": self._is_remade,
             "begun": None if self._is_left else self._begun,
             "first": None if self._is_left else self._first,
+            "workers": self._had_workers
+            if is_within or self._is_after_workers
+            else loaders.has_workers(self.source),
             "generators": own,
             "source": state.captured(self.source) if keeps else None,
             "pass": getattr(self.source, _PASS, None),
@@ -118,12 +130,15 @@ class Batches(Generic[T]):
         self._begun, self._first = saved["begun"], saved.get("first")
         self._is_left = saved.get("left", False)
         self._is_remade = saved.get("remade", False)
+        self._had_workers = self._is_after_workers = saved.get("workers", False)
         if self._begun is not None or self._is_left:
             self._resumed_own = saved["generators"]
         elif not self._is_remade:  # it goes on at its next pass
             self._generators = loaders.generators(self.source)
             if len(saved["generators"]) <= len(self._generators):
                 self._set_own(self._resumed(saved["generators"]))
+        else:
+            self._is_after_workers = False  # those of another loader
         if saved["source"] is not None:
             state.restore(self.source, saved["source"])
         if saved.get("pass") is not None:

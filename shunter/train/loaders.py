@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import random
 import sys
+from collections import deque
 from functools import partial
 from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from shunter.train import state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _INNER = "base_dataloader"
 _FIRST = ("generator", "sampler", "batch_sampler", _INNER)
@@ -56,7 +57,7 @@ def check_loader(source: object) -> None:
                 raise _begun(found)
             found = inspect.getgeneratorlocals(found).get(".0")  # of a generator expression
         else:
-            for name, held in getattr(found, "__dict__", {}).items():
+            for name, held in _named(found).items():
                 if "DataLoaderIter" in type(held).__name__ and name != _PERSISTENT:
                     raise _begun(found)
             found = getattr(found, "iterable", None)  # of tqdm
@@ -64,25 +65,50 @@ def check_loader(source: object) -> None:
 
 def generators(source: object) -> list[Any]:
     """Return the generators a loader draws from, besides the global ones."""
-    found: list[Any] = []
-    seen: dict[int, object] = {}  # kept, so that no other object gets the id of one
-    waiting: list[tuple[object, int]] = [(source, 0)]
-    while waiting:
-        holder, depth = waiting.pop(0)
-        if id(holder) in seen:
-            continue
-        seen[id(holder)] = holder
-        if _is_of_chance(holder):
-            found.append(holder)
-        elif depth < _DEPTH_MAX:
-            waiting += [(each, depth + 1) for each in _parts_of(holder, depth)]
-    return found
+    return [each for each in _holders(source) if _is_of_chance(each)]
+
+
+def has_workers(source: object) -> bool:
+    """Say whether workers that outlive a pass have begun."""
+    # The first pass of such a loader draws a seed for them, those after it do not.
+    return any(getattr(each, _PERSISTENT) is not None for each in _with_lasting_workers(source))
+
+
+def begin_workers(source: object) -> None:
+    """Begin the workers that outlive a pass, where they have not begun."""
+    for each in _with_lasting_workers(source):
+        if getattr(each, _PERSISTENT) is None:
+            iter(each)
 
 
 def keeps_position(source: object) -> bool:
     """Say whether a loader saves and loads by itself how far it is."""
     # Accelerate's loaders have both methods, which work where the loader within has them.
     return all(state.has_state_dict(each) for each in (source, getattr(source, _INNER, source)))
+
+
+def _with_lasting_workers(source: object) -> list[Any]:
+    found = [each for each in _holders(source) if "persistent_workers" in _named(each)]
+    return [each for each in found if each.persistent_workers and hasattr(each, _PERSISTENT)]
+
+
+def _named(holder: object) -> dict[str, object]:
+    found: dict[str, object] = getattr(holder, "__dict__", {})
+    return found
+
+
+def _holders(source: object) -> Iterator[Any]:
+    """Yield what a loader is made of, in the same order in each attempt."""
+    seen: dict[int, object] = {}  # kept, so that no other object gets the id of one
+    waiting: deque[tuple[object, int]] = deque([(source, 0)])
+    while waiting:
+        holder, depth = waiting.popleft()
+        if id(holder) in seen:
+            continue
+        seen[id(holder)] = holder
+        yield holder
+        if not _is_of_chance(holder) and depth < _DEPTH_MAX:
+            waiting += [(each, depth + 1) for each in _parts_of(holder, depth)]
 
 
 def _begun(source: object) -> TypeError:
@@ -136,7 +162,7 @@ def _parts_of(holder: Any, depth: int) -> Iterable[object]:
     if isinstance(holder, (type, ModuleType)) or "DataLoaderIter" in type(holder).__name__:
         return ()
     first = [getattr(holder, name, None) for name in _FIRST] if depth <= _LAYERS_MAX else []
-    return [*first, *getattr(holder, "__dict__", {}).values()]
+    return [*first, *_named(holder).values()]
 
 
 def _used_by(generator: Any) -> list[object]:

@@ -84,10 +84,26 @@ class Shuffled:
         return iter(self.chance.sample(self.numbers, 3))
 
 
-def of_two_loaders(folder: Path | None, attempt: int, stop_at: int, names: list[str]) -> list[int]:
+class Lasting(Shuffled):
+    """As torch's with workers that outlive a pass: only its first one draws a seed for them."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(first)
+        self.persistent_workers = True
+        self._iterator: object = None
+
+    def __iter__(self) -> Iterator[int]:
+        self._iterator = self._iterator or random.random()
+        return iter(random.sample(self.numbers, 3))
+
+
+def of_two_loaders(
+    kind: type[Shuffled], folder: Path | None, attempt: int, stop_at: int, names: list[str]
+) -> list[int]:
     """Train on one loader after the other in each epoch, up to a step; return the batches."""
+    random.seed(attempt)  # nothing but the checkpoint may carry chance over
     run = run_of(None, folder, Model(), attempt)
-    a, b, found = Shuffled(0), Shuffled(10), []
+    a, b, found = kind(0), kind(10), []
     for _ in run.epochs(2):
         for loader, name in zip((a, b, a), names, strict=True):
             for batch in run.batches(loader, name):
@@ -99,14 +115,15 @@ def of_two_loaders(folder: Path | None, attempt: int, stop_at: int, names: list[
     return found
 
 
+@pytest.mark.parametrize("kind", [Shuffled, Lasting])
 @pytest.mark.parametrize("names", [["", "", ""], ["first", "between", "last"]])
 @pytest.mark.parametrize("stops", [[2], [3], [4, 5], [8], [9], [11, 14], [17]])
 def test_loaders_one_after_the_other_go_on_where_they_were(
-    tmp_path: Path, names: list[str], stops: list[int]
+    tmp_path: Path, kind: type[Shuffled], names: list[str], stops: list[int]
 ) -> None:
-    expected = of_two_loaders(None, 1, 0, names)
+    expected = of_two_loaders(kind, None, 1, 0, names)
     cut = enumerate([*stops, 0], start=1)
-    found = [of_two_loaders(tmp_path, attempt, stop_at, names) for attempt, stop_at in cut]
+    found = [of_two_loaders(kind, tmp_path, attempt, stop_at, names) for attempt, stop_at in cut]
     assert len(expected) == 18
     assert [batch for each in found for batch in each] == expected
 
