@@ -47,6 +47,9 @@ class Batches(Generic[T]):
         self._first: state.State | None = None
         self._resumed_own: list[object] | None = None
         self.resumed_chance: state.State = {}
+        self.parts: list[
+            object
+        ] = []  # generators that the script names: a loader may draw from them
         self.put_back: list[object] = []  # generators that a loader of this attempt has put back
         self._is_remade = False  # by the script, for each epoch
         self._is_given_out = False
@@ -57,7 +60,7 @@ class Batches(Generic[T]):
         if self._is_live() and not self.given:
             raise ValueError(_TWICE)
         self._is_given_out = False
-        self._generators = loaders.generators(self.source)
+        self._generators = self._all_generators()
         if self._is_after_workers:
             before = self._chance()
             loaders.begin_workers(self.source)
@@ -134,7 +137,7 @@ class Batches(Generic[T]):
         if self._begun is not None or self._is_left:
             self._resumed_own = saved["generators"]
         elif not self._is_remade:  # it goes on at its next pass
-            self._generators = loaders.generators(self.source)
+            self._generators = self._all_generators()
             if len(saved["generators"]) <= len(self._generators):
                 self._set_own(self._resumed(saved["generators"]))
         else:
@@ -177,6 +180,11 @@ class Batches(Generic[T]):
         self.resumed_chance.clear()  # all loaders of a run have this same one
         yield from self._counted(iterator)
 
+    def _all_generators(self) -> list[Any]:
+        found = loaders.generators(self.source)
+        known = {id(each) for each in found}
+        return found + [each for each in self.parts if id(each) not in known]
+
     def _chance(self) -> state.State:
         own = [state.captured(each) for each in self._generators]
         return {"global": state.chance(), "own": own}
@@ -209,7 +217,8 @@ class Batches(Generic[T]):
 class AllBatches:
     """All loaders of a run: those without a name have a place in their epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Iterable[object] = ()) -> None:
+        self._parts = [each for each in parts if loaders.is_of_chance(each)]
         self.pending: state.State = {}
         self.chance: state.State = {}
         self._put_back: list[object] = []
@@ -262,6 +271,7 @@ class AllBatches:
         if known is None:
             known = self._known[name] = Batches(source)
             known.resumed_chance, known.put_back = self.chance, self._put_back
+            known.parts = self._parts
             if name in self.pending:
                 known.load_state_dict(self.pending.pop(name))
         known.take(source)

@@ -2,8 +2,9 @@
 
 A loader draws from torch's generators (its own, its sampler's) and from whatever numpy's or
 Python's generators its data set, sampler and transforms hold, under wrappers such as tqdm. They are
-found by following attributes, in the same order in each attempt: the same script makes the same
-objects. What has begun to draw before we see it cannot be followed, and is refused.
+found by following attributes, functions and small containers, in the same order in each attempt:
+the same script makes the same objects. What SDKs of before found comes first, as in their
+checkpoints. What has begun to draw before we see it cannot be followed, and is refused.
 """
 
 from __future__ import annotations
@@ -11,9 +12,18 @@ from __future__ import annotations
 import inspect
 import random
 import sys
+import sysconfig
 from collections import deque
+from contextlib import suppress
 from functools import partial
-from types import FunctionType, GeneratorType, MethodType, ModuleType
+from types import (
+    CodeType,
+    FunctionType,
+    GeneratorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any
 
 from shunter.train import state
@@ -25,7 +35,13 @@ _INNER = "base_dataloader"
 _FIRST = ("generator", "sampler", "batch_sampler", _INNER)
 _LAYERS_MAX = 2  # how deep loaders and samplers lie in each other
 _DEPTH_MAX = 6
-_FEW = 100  # lists that are longer hold data
+_FEW = 100
+_MANY = 1000  # lists that are longer hold data
+_HOLDERS_MAX = 10_000
+_ATOMS = (str, bytes, bytearray, int, float, complex, type(None), range, type, ModuleType)
+_LEFT_ALONE = ("_io", "_thread", "datetime", "io", "logging", "re", "shunter", "threading")
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+_PACKAGES = ("site-packages", "dist-packages")
 _BEGUN = (enumerate, filter, map, zip)
 _OF_NO_LOADER = ("count", "repeat")  # of itertools
 _PERSISTENT = "_iterator"  # where a DataLoader itself keeps its workers
@@ -65,7 +81,7 @@ def check_loader(source: object) -> None:
 
 def generators(source: object) -> list[Any]:
     """Return the generators a loader draws from, besides the global ones."""
-    return [each for each in _holders(source) if _is_of_chance(each)]
+    return [each for each in _holders(source) if is_of_chance(each)]
 
 
 def has_workers(source: object) -> bool:
@@ -81,6 +97,21 @@ def begin_workers(source: object) -> None:
             iter(each)
 
 
+def is_of_chance(holder: object) -> bool:
+    """Say whether something is a generator with a state of its own."""
+    numpy = getattr(sys.modules.get("numpy"), "random", None)
+    torch = sys.modules.get("torch")
+    kinds: list[Any] = [random.Random, getattr(torch, "Generator", None)]
+    kinds += [getattr(numpy, name, None) for name in ("Generator", "RandomState", "BitGenerator")]
+    if not issubclass(type(holder), tuple(kind for kind in kinds if kind is not None)):
+        return False
+    mtrand = getattr(numpy, "mtrand", None)
+    others = [getattr(random, "_inst", None), getattr(mtrand, "_rand", None)]
+    others.append(getattr(torch, "default_generator", None))  # the global ones are saved as such
+    is_stateless = isinstance(holder, random.SystemRandom)
+    return not is_stateless and all(holder is not each for each in others)
+
+
 def keeps_position(source: object) -> bool:
     """Say whether a loader saves and loads by itself how far it is."""
     # Accelerate's loaders have both methods, which work where the loader within has them.
@@ -93,22 +124,37 @@ def _with_lasting_workers(source: object) -> list[Any]:
 
 
 def _named(holder: object) -> dict[str, object]:
-    found: dict[str, object] = getattr(holder, "__dict__", {})
+    found: dict[str, object] = {}
+    with suppress(
+        AttributeError
+    ):  # not by `vars`: objects that stand for others load them, or raise
+        found = object.__getattribute__(holder, "__dict__")
     return found
 
 
 def _holders(source: object) -> Iterator[Any]:
     """Yield what a loader is made of, in the same order in each attempt."""
-    seen: dict[int, object] = {}  # kept, so that no other object gets the id of one
+    seen: dict[int, Any] = {}  # kept, so that no other object gets the id of one
     waiting: deque[tuple[object, int]] = deque([(source, 0)])
     while waiting:
         holder, depth = waiting.popleft()
         if id(holder) in seen:
             continue
         seen[id(holder)] = holder
-        yield holder
-        if not _is_of_chance(holder) and depth < _DEPTH_MAX:
-            waiting += [(each, depth + 1) for each in _parts_of(holder, depth)]
+        if not is_of_chance(holder) and depth < _DEPTH_MAX:
+            with suppress(Exception):  # whatever an object does that is looked at
+                waiting += [(each, depth + 1) for each in _parts_of(holder, depth)]
+    yield from seen.values()
+    further = deque(seen.values())
+    while further and len(seen) < _HOLDERS_MAX:
+        parts: Iterable[object] = ()
+        with suppress(Exception):
+            parts = _all_parts_of(further.popleft())
+        for each in parts:
+            if id(each) not in seen and not _is_left_alone(each):
+                seen[id(each)] = each
+                further.append(each)
+                yield each
 
 
 def _begun(source: object) -> TypeError:
@@ -133,14 +179,6 @@ def _is_generator(source: object) -> bool:
     return isinstance(source, GeneratorType)
 
 
-def _is_of_chance(holder: object) -> bool:
-    kinds: list[Any] = [random.Random]
-    numpy = getattr(sys.modules.get("numpy"), "random", None)
-    kinds += [getattr(numpy, "Generator", None), getattr(numpy, "RandomState", None)]
-    kinds.append(getattr(sys.modules.get("torch"), "Generator", None))
-    return isinstance(holder, tuple(kind for kind in kinds if kind is not None))
-
-
 def _parts_of(holder: Any, depth: int) -> Iterable[object]:
     """Return what an object holds that may draw."""
     if isinstance(holder, dict):
@@ -156,9 +194,9 @@ def _parts_of(holder: Any, depth: int) -> Iterable[object]:
     if isinstance(holder, FunctionType):
         used = inspect.getclosurevars(holder)
         named = [*used.nonlocals.values(), *used.globals.values()]
-        return [each for each in named if _is_of_chance(each)]
+        return [each for each in named if is_of_chance(each)]
     if type(holder).__name__ == _SEEDS_EACH_PASS:
-        return [each for each in vars(holder).values() if not _is_of_chance(each)]
+        return [each for each in vars(holder).values() if not is_of_chance(each)]
     if isinstance(holder, (type, ModuleType)) or "DataLoaderIter" in type(holder).__name__:
         return ()
     first = [getattr(holder, name, None) for name in _FIRST] if depth <= _LAYERS_MAX else []
@@ -171,3 +209,56 @@ def _used_by(generator: Any) -> list[object]:
         return []
     names = [generator.gi_frame.f_globals.get(name) for name in generator.gi_code.co_names]
     return [*inspect.getgeneratorlocals(generator).values(), *names]
+
+
+def _all_parts_of(holder: Any) -> Iterable[object]:
+    """Return what an object holds that may draw, besides what `_parts_of` says."""
+    if is_of_chance(holder) or _is_left_alone(holder) or isinstance(holder, GeneratorType):
+        return ()
+    if isinstance(holder, dict):
+        holder = list(dict.values(holder)) if len(holder) <= _MANY else ()
+    if isinstance(holder, (list, tuple, deque)):
+        return holder if len(holder) <= _MANY else ()
+    if isinstance(holder, MethodType):
+        return [holder.__self__, holder.__func__]
+    if isinstance(holder, partial):
+        return [holder.func, *holder.args, *holder.keywords.values()]
+    if isinstance(holder, FunctionType):
+        return _held_by(holder)
+    if type(holder).__name__ == _SEEDS_EACH_PASS or "DataLoaderIter" in type(holder).__name__:
+        return ()
+    kinds = type(holder).__mro__
+    of_classes = [each for kind in kinds if _is_own(kind) for each in vars(kind).values()]
+    in_slots = []
+    for each in [value for kind in kinds for value in vars(kind).values()]:
+        if isinstance(each, MemberDescriptorType):
+            with suppress(AttributeError):  # it is empty
+                in_slots.append(each.__get__(holder))
+    return [*_named(holder).values(), *in_slots, *of_classes]
+
+
+def _held_by(function: FunctionType) -> list[object]:
+    """Return what a function uses; globals if it is of no library."""
+    held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            held.append(cell.cell_contents)
+    codes = [function.__code__] if _is_own(function) else []
+    for code in codes:  # of the functions within as well
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+        held += [function.__globals__.get(name) for name in code.co_names]
+    return held
+
+
+def _is_own(what: Any) -> bool:
+    """Say whether a class or function is of no library."""
+    module = sys.modules.get(what.__module__ or "")
+    path = getattr(module, "__file__", None) or ""
+    if module is None or what.__module__ == "__main__":
+        return True
+    is_package = any(name in path for name in _PACKAGES)
+    return bool(path) and not is_package and not path.startswith(_LIBRARIES)
+
+
+def _is_left_alone(holder: object) -> bool:
+    return issubclass(type(holder), _ATOMS) or type(holder).__module__.split(".")[0] in _LEFT_ALONE

@@ -123,7 +123,7 @@ class Run:
         self._agreement: Agreement | None = None
         self._agreed = 0
         self._tick = 0
-        self._batches = AllBatches()
+        self._batches = AllBatches(self._parts.named.values())
         self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
 

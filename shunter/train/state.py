@@ -118,8 +118,12 @@ def _pair_of(part: object) -> tuple[str, str] | None:
 
 def _bits_of(part: Any) -> Any:
     """Return what holds the state of a generator of numpy (`default_rng`); else None."""
-    kind = getattr(getattr(sys.modules.get("numpy"), "random", None), "Generator", None)
-    return part.bit_generator if kind is not None and isinstance(part, kind) else None
+    numpy = getattr(sys.modules.get("numpy"), "random", None)
+    kind: Any = getattr(numpy, "BitGenerator", ())
+    if isinstance(part, kind):
+        return part
+    kind = getattr(numpy, "Generator", ())
+    return part.bit_generator if isinstance(part, kind) else None
 
 
 def _lacking(part: object) -> str:
@@ -148,13 +152,13 @@ class Parts:
         check_parts(named)
         self.save = save
         self.load = load
-        self._named = named
+        self.named = named
         self._replicated = replicated
 
     def captured(self, rank: int) -> State:
         """Return the states of the parts that this rank saves."""
-        own = [name for name in self._named if self._is_own(name, rank)]
-        return {name: captured(self._named[name]) for name in own}
+        own = [name for name in self.named if self._is_own(name, rank)]
+        return {name: captured(self.named[name]) for name in own}
 
     def check_replicated(self, folder: Path, saved: int, world: int) -> None:
         """Refuse a checkpoint of other ranks, unless all parts are equal on all.
@@ -162,7 +166,7 @@ class Parts:
         Raises:
             ValueError: what each rank has of a part is its own.
         """
-        own = [repr(name) for name in self._named if name not in self._replicated]
+        own = [repr(name) for name in self.named if name not in self._replicated]
         if own:
             ranks = f"{saved} rank{'s' if saved > 1 else ''}"
             raise ValueError(
@@ -173,7 +177,7 @@ class Parts:
 
     def restore(self, rank: int, saved: State, first: State) -> None:
         """Put the parts back: this rank's own, and those that only the first one saved."""
-        for name, part in self._named.items():
+        for name, part in self.named.items():
             restore(part, (saved if self._is_own(name, rank) else first)[name])
 
     def _is_own(self, name: str, rank: int) -> bool:

@@ -1,5 +1,6 @@
 """What `run.batches` takes, and where it finds what a loader draws from."""
 
+import collections
 import functools
 import itertools
 import random
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from shunter.train import loaders, state
+from shunter.train.checkpoints import Checkpoints
 from shunter.train.run import Run
+from shunter.train.state import Parts
 from tests.unit.train.toy import Loader, Model, run_of
 
 
@@ -202,6 +205,30 @@ def drawing() -> float:
     return CHANCE.random()
 
 
+def by_default(chance: object = CHANCE) -> object:
+    return chance
+
+
+class InSlot:
+    __slots__ = ("__what",)
+
+    def __init__(self, what: object) -> None:
+        self.__what = what
+
+
+class OfClass:
+    chance = CHANCE
+
+
+class ByName:
+    def __getitem__(self, index: int) -> float:
+        return max(drawing() for _ in range(index))
+
+
+def nested(what: object, depth: int) -> object:
+    return Holding(nested(what, depth - 1)) if depth else what
+
+
 @pytest.mark.parametrize(
     "holding",
     [
@@ -212,10 +239,77 @@ def drawing() -> float:
         lambda chance: SimpleNamespace(iterable=Holding(chance)),
         generator_over,
         lambda _: Holding(drawing),
+        lambda _: Holding(lambda: 2 * drawing()),
+        lambda _: Holding(by_default),
+        lambda _: Holding(OfClass()),
+        lambda _: Holding(ByName()),
+        lambda chance: Holding(InSlot(chance)),
+        lambda chance: Holding(collections.deque([chance])),
+        lambda chance: Holding([*range(900), chance]),
+        lambda chance: nested(chance, 12),
     ],
 )
 def test_generator_that_a_loader_holds_is_found(holding: Callable[[object], object]) -> None:
     assert loaders.generators(holding(CHANCE)) == [CHANCE]
+
+
+def test_generator_without_a_state_and_the_global_ones_are_left_alone() -> None:
+    held = [random.SystemRandom(), random.random, np.random.normal]
+    assert list(Run(None).batches([held])) == [held]
+    assert loaders.generators(Holding(held)) == []
+
+
+def test_bare_generator_of_bits_goes_on_where_it_was() -> None:
+    bits = np.random.PCG64(3)
+    assert loaders.generators(Holding(bits)) == [bits]
+    saved = state.captured(bits)
+    expected = bits.random_raw()
+    state.restore(bits, saved)
+    assert bits.random_raw() == expected
+
+
+class Standing:
+    """Raises whenever it is asked for what it stands for, as lazy modules and contexts may."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise RuntimeError(f"asked for {name}")
+
+
+def test_object_that_raises_when_it_is_looked_at_is_passed_over() -> None:
+    assert loaders.generators(Holding([Standing(), nested([Standing(), CHANCE], 9)])) == [CHANCE]
+
+
+class Hiding(Shuffled):
+    """Its generator lies in a set, where nobody looks for it."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(first)
+        self.hidden = {self.chance}
+        del self.chance
+
+    def __iter__(self) -> Iterator[int]:
+        return (each + next(iter(self.hidden)).randrange(1000) for each in self.numbers)
+
+
+def of_hidden(folder: Path | None, attempt: int, stop_at: int) -> list[int]:
+    loader, found = Hiding(0), []
+    store = Checkpoints(folder, attempt=attempt, rank=0, world=1) if folder else None
+    run = Run(store, parts=Parts({"chance": next(iter(loader.hidden))}))
+    run.resume()
+    for _ in run.epochs(2):
+        for batch in run.batches(loader):
+            found.append(batch)
+            run.step()
+            if run.steps_done == stop_at:
+                run.save()
+                return found
+    return found
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 5])
+def test_generator_that_is_named_as_a_part_may_be_the_loaders(tmp_path: Path, stop_at: int) -> None:
+    expected = of_hidden(None, 1, 0)
+    assert of_hidden(tmp_path, 1, stop_at) + of_hidden(tmp_path, 2, 0) == expected
 
 
 def test_generators_of_numpy_and_python_go_on_where_they_were() -> None:
