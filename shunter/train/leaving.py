@@ -2,8 +2,8 @@
 
 Orbax, torch's `async_save` and Lightning's AsyncCheckpointIO write in threads. A checkpoint counts
 once they are done: futures that `save` returns are waited for, then what Orbax says of itself, then
-threads that `save` began. Of a pool of threads nobody can say what it does, nor of daemons: while
-there are some, the folder has to be quiet for a second. What is left when a run leaves ends with
+threads that `save` began, daemons for half a minute, since some never end. Of a pool of threads
+nobody can say what it does: while there are some, the folder has to be quiet for a second. What is left when a run leaves ends with
 the interpreter, which waits for threads and child processes, as `os._exit` would not.
 """
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 QUIET_S = 1.0
 WAIT_S = 120.0
+_DAEMON_WAIT_S = 30.0
 _LOOK_EVERY_S = 0.05
 _UNFINISHED = "orbax-checkpoint-tmp"  # in the name of what Orbax has not finished
 
@@ -57,8 +58,8 @@ def wait_for_writers(
     pools = _pool_threads()
     begun = [thread for thread in threading.enumerate() if thread not in before]
     for thread in begun:
-        if not thread.daemon and thread not in pools:
-            thread.join(WAIT_S)
+        if thread not in pools:
+            thread.join(_DAEMON_WAIT_S if thread.daemon else WAIT_S)
     if begun or pools or _is_anything_alive():
         _wait_until_quiet(folder)
     unfinished = [path.name for path in sorted(folder.rglob("*")) if _UNFINISHED in path.name]

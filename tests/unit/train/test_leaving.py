@@ -35,10 +35,11 @@ class Writer(threading.Thread):
         self.join()
 
 
-def test_thread_that_writes_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_daemon", [False, True])
+def test_thread_that_writes_is_waited_for(tmp_path: Path, is_daemon: bool) -> None:
     def save(folder: Path) -> None:
         (folder / "index").touch()
-        Writer(folder / "weights").start()
+        Writer(folder / "weights", daemon=is_daemon).start()
 
     folder, _ = store(tmp_path).write(1, {}, save)
     assert (folder / "weights").read_text() == "whole"
