@@ -3,8 +3,9 @@
 Orbax, torch's `async_save` and Lightning's AsyncCheckpointIO write in threads. A checkpoint counts
 once they are done: futures that `save` returns are waited for, then what Orbax says of itself, then
 threads that `save` began, daemons for half a minute, since some never end. Of a pool of threads
-nobody can say what it does: while there are some, the folder has to be quiet for a second. What is left when a run leaves ends with
-the interpreter, which waits for threads and child processes, as `os._exit` would not.
+nobody can say what it does: while there are some, the folder has to be quiet for a second. What is
+left when a run leaves ends with the interpreter, which waits for threads and child processes, as
+`os._exit` would not.
 """
 
 from __future__ import annotations
