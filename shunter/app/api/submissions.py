@@ -16,11 +16,8 @@ from shunter.app.counting import counted, jobs_waiting
 from shunter.app.live.requests import Caller, Submission
 from shunter.app.live.site import Site
 from shunter.app.policy_process.messages import DryRan
-from shunter.app.replaying.rejections import rejection_in_words
-from shunter.core.intake.admission import Admission
-from shunter.core.queue import Queue
 from shunter.core.state import WAITING
-from shunter.errors import PlanError, RefusedError, UsageError
+from shunter.errors import PlanError, UsageError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
@@ -120,10 +117,9 @@ async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, obje
     """Return what would become of a submission now, without making it.
 
     Raises:
-        ShunterError: as a submission would; RefusedError if it can never run here.
+        ShunterError: as a submission would.
     """
     submitted, found = site.imagined(request, by), None
-    refuse_impossible(site, submitted)
     words, state = "", site.state
     try:
         found = await site.dry_run(submitted, DRY_RUN_S)
@@ -147,16 +143,6 @@ async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, obje
         "would": would + (words or _next_plan(found)),
         "plan": None if found is None else _plan_part(site, found),
     }
-
-
-def refuse_impossible(site: Site, submitted: JobSubmitted) -> None:
-    """Raise RefusedError if a job can never run here."""
-    state, spec = site.state, submitted.spec
-    queue = state.queues.get(spec.queue) or Queue(spec.queue)
-    refusal = Admission(state.cluster).refusal(spec.demand(), spec.user, queue)
-    if refusal is not None:
-        why = rejection_in_words(refusal, spec, state.cluster)
-        raise RefusedError(f"it can never run here: {refusal.reason}: {why}")
 
 
 def _next_plan(found: DryRan | None) -> str:

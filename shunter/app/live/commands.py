@@ -12,7 +12,7 @@ from shunter.app.config.resolved import learns_tolerance
 from shunter.app.live.digests import Digests
 from shunter.app.live.past_jobs import LivePastJobs
 from shunter.app.live.requests import Caller, Receipt, Submission, no_such_job, server_for
-from shunter.app.replaying.rejections import is_short_when_empty, rejection_in_words
+from shunter.app.replaying.rejections import refuse_impossible, rejection_in_words
 from shunter.app.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.core.cluster import Health
 from shunter.core.fold.checkpoints import awaited, given_up, waits_for_checkpoint
@@ -65,6 +65,7 @@ class Commands:
     ) -> None:
         self._types = types
         self._state = state
+        self._admission = Admission(state.cluster)
         self._past = past
         self._config = config
         self._digests = digests
@@ -116,7 +117,7 @@ class Commands:
 
         Raises:
             UsageError: no job can be like that.
-            RefusedError: the caller may not, or there is no such queue.
+            RefusedError: the caller may not, there is no such queue, or it can never run here.
             NotFoundError: it depends on a job that does not exist.
         """
         request.check()
@@ -132,22 +133,21 @@ class Commands:
                 f"min_speed = {spec.min_speed:g}: no curves are learnt here (policy.placement = "
                 "'topology'): say tolerance or shape_tolerance"
             )
-        return asked_of_slurm(self._spec(job_id, request, by), self._config)
+        spec = asked_of_slurm(self._spec(job_id, request, by), self._config)
+        refuse_impossible(spec, self._state, self._admission)
+        return spec
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
-        """Raise RefusedError if a submitted job can never run here."""
+        """Raise RefusedError if a submitted job was rejected: the servers were others meanwhile."""
         events = receipt.events if receipt is not None else ()
         told = [event for event in events if isinstance(event, JobRejected)]
         specs = [event.spec for event in events if isinstance(event, JobSubmitted)]
         if not told and (specs or self._past.outcome(job_id) is not Outcome.rejected):
             return
         why = "see its events"
-        if told and specs and is_short_when_empty(told[0]):
-            words = rejection_in_words(told[0], specs[0], self._state.cluster)
+        if told:
+            words = rejection_in_words(told[0], specs[0] if specs else None, self._state.cluster)
             why = f"{told[0].reason}: {words}"
-        elif told:
-            numbers = f"; needed {told[0].needed}, at most {told[0].most}" if told[0].needed else ""
-            why = f"{told[0].reason}: {told[0].detail}{numbers}"
         raise RefusedError(f"job {job_id} can never run here: {why}")
 
     def cancel(self, job_id: JobId, by: Caller) -> Stamped:
@@ -224,9 +224,8 @@ class Commands:
         if job.end_cause or job.phase is ENDING:
             raise RefusedError(f"job {job_id} is about to end and needs no other size")
         wanted = spec.resized(gpus)
-        refusal = Admission(state.cluster).refusal(
-            state.demand_of(wanted), spec.user, state.queue_of(job)
-        )
+        demand = state.demand_of(wanted)
+        refusal = self._admission.refusal(demand, spec.user, state.queue_of(job))
         if refusal is not None:
             why = rejection_in_words(refusal, wanted, state.cluster)
             raise RefusedError(f"with {gpus} GPUs job {job_id} can never run here: {why}")

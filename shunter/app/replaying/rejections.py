@@ -8,8 +8,11 @@ the job asked for and from the servers themselves.
 from shunter.app.counting import counted
 from shunter.app.replaying.formatting import gpus_in_words, split_in_words
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.intake.admission import EVEN_WHEN_EMPTY, Refusal
+from shunter.core.intake.admission import EVEN_WHEN_EMPTY, Admission, Refusal
 from shunter.core.performance.learnt_tolerance import has_learnt_floor
+from shunter.core.queue import Queue
+from shunter.core.state import State
+from shunter.errors import RefusedError
 from shunter.events.facts.jobs import JobRejected
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Reason
@@ -54,6 +57,15 @@ def rejection_in_words(told: Rejection, spec: JobSpec | None, cluster: Cluster |
     splits = " or ".join(map(split_in_words, spec.shapes_accepted)) or "it asks"
     gpus = gpus_in_words(spec.gpus)
     return f"it needs {gpus} split as {splits}, and no servers can be split so, even when empty"
+
+
+def refuse_impossible(spec: JobSpec, state: State, admission: Admission) -> None:
+    """Raise RefusedError if a job can never run here, as the core would reject it."""
+    queue = state.queues.get(spec.queue) or Queue(spec.queue)
+    refusal = admission.refusal(state.demand_of(spec), spec.user, queue)
+    if refusal is not None:
+        why = rejection_in_words(refusal, spec, state.cluster)
+        raise RefusedError(f"it can never run here: {refusal.reason}: {why}")
 
 
 def _beside(spec: JobSpec, servers: list[Server]) -> str:

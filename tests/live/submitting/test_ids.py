@@ -17,6 +17,13 @@ pytestmark = pytest.mark.live
         ("--queue", "closed", "--after", "j99999", "--", "true"),
         ("--array", "0-3", "--queue", "no-such-queue", "--", "true"),
         ("--gpus", "2", "--shape", "3", "--", "true"),
+        ("--gpus", "5", "--", "true"),
+        ("--gpus", "2", "--shape", "1+1", "--", "true"),
+        ("--type", "h100", "--", "true"),
+        ("--gpus", "1", "--cpus", "9999999", "--", "true"),
+        ("--gpus", "1", "--memory", "2000000G", "--", "true"),
+        ("--queue", "closed", "--", "true"),
+        ("--array", "0-3", "--gpus", "5", "--", "true"),
     ],
 )
 def test_refused_submission_uses_up_no_id(shared: Served, words: tuple[str, ...]) -> None:
@@ -25,6 +32,13 @@ def test_refused_submission_uses_up_no_id(shared: Served, words: tuple[str, ...]
     assert refused.returncode in (2, 3, 5)
     after = shared.run("submit", "--parsable", "--", "true").stdout.strip()
     assert int(after.removeprefix("j")) == int(before.removeprefix("j")) + 1
+
+
+def test_what_can_never_run_is_refused_in_the_words_of_a_dry_run(shared: Served) -> None:
+    never = ("--gpus", "5", "--", "true")
+    tried, made = shared.run("submit", "--dry-run", *never), shared.run("submit", *never)
+    assert (made.returncode, made.stderr) == (tried.returncode, tried.stderr)
+    assert "it needs 5, and there are 4" in made.stderr
 
 
 @pytest.mark.parametrize("command", ["cancel", "show", "why", "logs", "suspend"])

@@ -140,8 +140,7 @@ async def _told(
 async def _submit_tasks(call: Call[NoQuery, SubmitBody], tasks: list[Submission]) -> list[JobId]:
     """Submit an array.
 
-    The first goes ahead alone: if it is refused, all would be, and one record of that is enough;
-    and the others are named after it.
+    The first goes ahead alone: if it is refused, all would be; and the others are named after it.
     """
     site, by = call.services.site, call.caller
     ids = [await site.submit(tasks[0], by)]

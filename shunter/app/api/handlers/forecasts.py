@@ -16,11 +16,7 @@ from shunter.app.api.handlers.queries import AtQuery, ForecastQuery
 from shunter.app.api.models.model import SCHEMA_VERSION
 from shunter.app.api.models.submission import SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
-from shunter.app.api.submissions import (
-    after_whole_arrays,
-    refuse_impossible,
-    submission_of,
-)
+from shunter.app.api.submissions import after_whole_arrays, submission_of
 from shunter.app.predictions.messages import StartsIf
 from shunter.app.replaying.lookup import place_of
 from shunter.errors import ShunterError, UsageError
@@ -46,7 +42,6 @@ async def of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
     site, by = call.services.site, call.caller
     request = await after_whole_arrays(call.services, submission_of(call.body, ""))
     submitted = site.imagined(request, by)
-    refuse_impossible(site, submitted)
     made = call.services.forecasts.of_submission(by, submitted)
     return json_answer(await _while_there(call.request, made))
 
