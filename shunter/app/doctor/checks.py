@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are told, and those of the daemon: sockets and tokens.
+"""All checks, in the order in which they are told, and those of the daemon: sockets, tokens, log.
 
 A backend with checks of its own adds them.
 """
@@ -13,7 +13,7 @@ from shunter.app.doctor.findings import Check, Finding, Looked
 from shunter.app.doctor.pilot_ends import KINDS, moved_by_pilots
 from shunter.app.hosts import checks as hosts
 from shunter.app.slurm import checks as slurm
-from shunter.errors import ShunterError, UnavailableError
+from shunter.errors import NotFoundError, ShunterError, UnavailableError
 
 EVENTS_LOOKED_AT = 10_000
 """So many of the last events of a running cluster: hours to days of it."""
@@ -41,6 +41,41 @@ def tokens(looked: Looked) -> Iterator[Finding]:
         yield Finding("tokens", "bad", str(error), f"`shunter serve --make-token` makes {path}")
     else:
         yield Finding("tokens", "good", f"{path}, for {', '.join(found.users)}")
+
+
+def kept_log(looked: Looked) -> Iterator[Finding]:
+    """Check that a daemon can go on with the log that is there, if there is one."""
+    import anyio
+
+    from shunter.events.log.opening import MEMORY, NONE, path_of
+
+    url = "" if looked.loaded is None else looked.loaded.config.log.url
+    if url in ("", MEMORY, NONE):
+        return
+    try:
+        head, warning = anyio.run(_resumed, url)
+    except NotFoundError:
+        return
+    except ShunterError as error:
+        path = path_of(url)
+        if not path.exists() or path.stat().st_size:
+            yield Finding("log", "bad", str(error))
+        return
+    if warning:
+        yield Finding("log", "poor", warning)
+    else:
+        yield Finding("log", "good", f"{path_of(url)} is whole, up to event {head}")
+
+
+async def _resumed(url: str) -> tuple[int, str]:
+    """Read a log as a start of the daemon does; return its last number, and a warning."""
+    from shunter.app.live.cluster_identity import read_history
+    from shunter.events.log import read_log
+
+    async with read_log(url) as reader:
+        head = await reader.check_tail()
+        await read_history(reader)
+        return head.seq, reader.warning
 
 
 def _socket(address: UnixAddress) -> Iterator[Finding]:
@@ -89,6 +124,7 @@ CHECKS: tuple[Check, ...] = (
     machine.boot,
     sockets,
     tokens,
+    kept_log,
     *hosts.CHECKS,
     *slurm.CHECKS,
 )

@@ -66,6 +66,29 @@ def test_numbers_that_are_lost_are_named_by_every_command_and_the_daemon(killed:
         assert " events with sequence numbers " in lines[0]
 
 
+def test_doctor_says_of_a_log_what_the_daemon_would_refuse_it_for(killed: Served) -> None:
+    assert "ok    log       " in shunter(killed, "doctor", str(killed.config)).stdout
+    damage(killed)
+    lost = told_by_both(killed)
+    assert "has lost the " in lost
+    log = killed.root / "log.db"
+    (killed.root / "log.db-wal").unlink()
+    log.write_bytes(log.read_bytes()[:100] + b"\xff" * 4000 + log.read_bytes()[4100:])
+    assert "is damaged: database disk image is malformed" in told_by_both(killed)
+    log.unlink()
+    assert "has lost the " in told_by_both(killed)
+
+
+def told_by_both(served: Served) -> str:
+    """Return why the daemon refuses to start, which doctor calls bad in the same words."""
+    refused = shunter(served, "serve", str(served.config))
+    found = shunter(served, "doctor", str(served.config))
+    said = refused.stderr.strip().removeprefix("error: ")
+    assert (refused.returncode, found.returncode) == (1, 1)
+    assert f"BAD   log       {said}" in found.stdout
+    return said
+
+
 def test_daemon_goes_on_without_what_is_lost_once_the_anchor_is_moved_away(
     killed: Served,
 ) -> None:
