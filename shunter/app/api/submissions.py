@@ -16,11 +16,13 @@ from shunter.app.counting import counted, jobs_waiting
 from shunter.app.live.requests import Caller, Submission
 from shunter.app.live.site import Site
 from shunter.app.policy_process.messages import DryRan
+from shunter.app.replaying.waits import holding_back
 from shunter.core.state import WAITING
 from shunter.errors import PlanError, UsageError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
+from shunter.events.values.reasons import Reason
 
 SECRET_LEAST = 4
 
@@ -124,9 +126,11 @@ async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, obje
     try:
         found = await site.dry_run(submitted, DRY_RUN_S)
         if found is not None and found.wait is not None:
-            told = told_of_servers(
-                found.wait, submitted.spec.demand(), site.state.cluster, site.unheld
-            )
+            spec = submitted.spec
+            told = told_of_servers(found.wait, spec.demand(), state.cluster, site.unheld)
+            if told.blockers or told.reason is Reason.quota:
+                named = holding_back(told.blockers, told.reason, spec, state)
+                told = replace(told, blockers=named)
             found = msgspec.structs.replace(found, wait=told)
     except PlanError as error:
         words = f"; what the next plan does with it is not known: {error}"

@@ -68,7 +68,7 @@ def kept_log(looked: Looked) -> Iterator[Finding]:
 
 
 async def _resumed(url: str) -> tuple[int, str]:
-    """Read a log as a start of the daemon does; return its last number, and a warning."""
+    """Read a log as a daemon that starts; return its last number, and a warning."""
     from shunter.app.live.cluster_identity import read_history
     from shunter.events.log import read_log
 

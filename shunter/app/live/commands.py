@@ -138,7 +138,7 @@ class Commands:
         return spec
 
     def refuse_rejected(self, job_id: JobId, receipt: Receipt | None = None) -> None:
-        """Raise RefusedError if a submitted job was rejected: the servers were others meanwhile."""
+        """Raise RefusedError if a job was rejected: servers were others meanwhile."""
         events = receipt.events if receipt is not None else ()
         told = [event for event in events if isinstance(event, JobRejected)]
         specs = [event.spec for event in events if isinstance(event, JobSubmitted)]

@@ -10,7 +10,8 @@ from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.proposals.waits import proposal_wait_of
 from shunter.core.state import GRANTED, RUNNING, WAITING, Job, State
-from shunter.events.values.job_spec import Demand, SuspendMode
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand, JobSpec, SuspendMode
 from shunter.events.values.reasons import Reason, Wait
 
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
@@ -68,6 +69,58 @@ def wait_of(job: Job, state: State, waits_as: Demand | None = None) -> Wait | No
 def wait_to_count(job: Job, state: State) -> Wait | None:
     """Return the same without who has yet to leave, who is found among all jobs."""
     return _FOR_RELEASE if job.phase is GRANTED else wait_of(job, state)
+
+
+def holders(reason: Reason, spec: JobSpec, state: State) -> list[Job]:
+    """Return the jobs that have what a job waits for, as they were submitted.
+
+    These are those of its queue for a quota, else those on servers of a type that it accepts; who
+    runs without GPUs keeps none from a job that needs them.
+    """
+    servers, types = state.cluster.servers, spec.gpu_types
+    is_without = reason is Reason.cpu_or_memory_short or not spec.gpus
+    return [
+        job
+        for job in state.jobs.values()
+        if job.allocation.gpus or (is_without and job.allocation.shares)
+        if (
+            job.spec.queue == spec.queue
+            if reason is Reason.quota
+            else not types
+            or any(
+                servers[each.node].configuration.gpu_type in types for each in job.allocation.shares
+            )
+        )
+    ]
+
+
+def holding_back(
+    blockers: Sequence[JobId], reason: Reason, spec: JobSpec, state: State
+) -> tuple[JobId, ...]:
+    """Return who holds a job back: who of those recorded waits or has what it needs.
+
+    Where none of them has it, those who do, the last one submitted first.
+    """
+    jobs = state.jobs
+    if reason is not Reason.quota and not any(_is_without_gpus(each, state) for each in blockers):
+        return tuple(blockers)
+    there = [job.job_id for job in reversed(holders(reason, spec, state))]
+    has = set(there)
+    named = tuple(
+        each
+        for each in blockers
+        if each in has
+        or (
+            (each in jobs and not jobs[each].allocation.shares)
+            and (reason is not Reason.quota or jobs[each].spec.queue == spec.queue)
+        )
+    )
+    return named if has.intersection(named) else (*named, *there)
+
+
+def _is_without_gpus(job_id: JobId, state: State) -> bool:
+    job = state.jobs.get(job_id)
+    return job is not None and bool(job.allocation.shares) and not job.allocation.gpus
 
 
 def most_free(job: Job, state: State) -> int:

@@ -16,7 +16,7 @@ from shunter.app.replaying.formatting import (
     down_in_words,
     held_by_others,
 )
-from shunter.app.replaying.waits import job_state, most_free, told_apart, wait_of
+from shunter.app.replaying.waits import holding_back, job_state, most_free, told_apart, wait_of
 from shunter.core.cluster import Cluster
 from shunter.core.state import LAUNCHING, WAITING, Job, State
 from shunter.events.values.ids import JobId, NodeName
@@ -154,15 +154,18 @@ class Evidence:
         self._state = state
         self._ranks = ranks
         self._unheld = unheld
-        self._parts: dict[tuple[Wait, Demand], ReasonPart] = {}
+        self._parts: dict[tuple[Wait, Demand, str], ReasonPart] = {}
 
     def part(self, job: Job, wait: Wait) -> ReasonPart:
         """Return why a job waits, with its evidence."""
-        key = (wait, job.demand)
+        key = (wait, job.demand, job.spec.queue)
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = self._part(job, wait)
-        ahead = [job_id for job_id in wait.blockers if self._waits_before(job_id, job)]
+        named = wait.blockers
+        if wait.reason is Reason.quota:
+            named = holding_back(named, wait.reason, job.spec, self._state)
+        ahead = [job_id for job_id in named if self._waits_before(job_id, job)]
         return {**part, "blockers": [*ahead, *part["blockers"]]} if ahead else part
 
     def _part(self, job: Job, wait: Wait) -> ReasonPart:
@@ -171,7 +174,8 @@ class Evidence:
         told = told_of_servers(wait, job.demand, self._state.cluster, self._unheld)
         open_ones = [job_id for job_id in told.blockers if job_id in jobs]
         if wait.reason not in _OF_ALL:
-            open_ones = [job_id for job_id in open_ones if jobs[job_id].allocation.shares]
+            found = holding_back(open_ones, told.reason, job.spec, self._state)
+            open_ones = [job_id for job_id in found if jobs[job_id].allocation.shares]
         return {
             "name": told.reason.value,
             "needed": wait.needed,

@@ -12,13 +12,14 @@ from shunter.app.replaying.lookup import end_of_decision, unknown_job
 from shunter.app.replaying.recorded_terms import Rebuild
 from shunter.app.replaying.rejections import is_short_when_empty
 from shunter.app.replaying.scores.measures import Measures, measures_at, measures_of_terms
+from shunter.app.replaying.waits import holding_back
 from shunter.app.replaying.why.job_events import JobEvents, Own, read_story
 from shunter.app.replaying.why.later import (
     Later,
     later_of,
     seen_later,
 )
-from shunter.app.replaying.why.present import Present
+from shunter.app.replaying.why.present import NAMED, Present
 from shunter.app.replaying.why.replan import Folded, Planned, fold_story, rules_of
 from shunter.app.replaying.why.running.grants import last_grant, launches_of
 from shunter.app.replaying.why.running.phases import came_of, ended_of
@@ -194,6 +195,8 @@ class Explanation:
             return replace(wait, needed=present.needed, free=present.gpus.free, blockers=())
         room = present.room(wait.reason)
         blockers = room.holders if present.place else self._still(wait.blockers, waiting=False)
+        if self.state is not None:
+            blockers = holding_back(blockers, wait.reason, self.story.spec, self.state)[:NAMED]
         return replace(wait, needed=present.needed, free=room.free, blockers=blockers)
 
     @property

@@ -70,8 +70,8 @@ class Place:
 class Room:
     """What a job finds: `free`, and `behind`, held by jobs it may make leave.
 
-    `staying` are the keys of those there that it cannot make leave, `holders` the first of them to
-    name: the last in rank. `kept_for` are jobs before it that the order lets start, where job
+    `staying` are the keys of those there that it cannot make leave, `holders` them to name:
+    the last in rank first. `kept_for` are jobs before it that the order lets start, where job
     schedulers have yet to propose them: `kept` is what they need. Of a quota that is not free; of
     GPUs nobody knows yet which these will be, so that is in `free`.
     """
@@ -226,7 +226,7 @@ def _place_of(job: Job, ranking: Ranking, term: Term, state: State) -> Place | N
     rank = rank_of(mine.key)
     policy = term.policy
     score = policy.numbers(rank) if isinstance(policy, RankedPolicy) else (rank,)
-    staying = [entry for entry in _running(ranking) if _stays(entry, mine, term)]
+    staying = [each for each in _running(ranking) if each.gpus and _stays(each, mine, term)]
     return Place(
         len(ahead) + 1,
         len(keys),
@@ -272,7 +272,7 @@ def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: 
         admitted = [each for each in admitted if state.jobs[each.job_id].spec.queue == queue]
         kept = min(free, sum(entry.gpus for entry in admitted))
         names = tuple(entry.job_id for entry in admitted) if kept else ()
-        holders = (*names, *_last_of(staying, ranking))[:NAMED]
+        holders = (*names, *_last_of(staying, ranking))
         present.quota = Room(free - kept, behind, staying, holders, kept, names)
 
 
@@ -332,12 +332,12 @@ def _name_first(present: Present, key: int, ranking: Ranking) -> None:
 
 
 def _with_first(room: Room, job_id: JobId) -> Room:
-    return replace(room, holders=(job_id, *room.holders)[:NAMED])
+    return replace(room, holders=(job_id, *room.holders))
 
 
 def _last_of(keys: Iterable[int], ranking: Ranking) -> tuple[JobId, ...]:
     """Return the jobs that rank last, the last one first."""
-    return tuple(ranking.entry_at(key).job_id for key in sorted(keys, reverse=True)[:NAMED])
+    return tuple(ranking.entry_at(key).job_id for key in sorted(keys, reverse=True))
 
 
 def _key_of(job: Job, ranking: Ranking) -> int | None:

@@ -1,5 +1,6 @@
 """Rows of `queue`: reasons with the evidence of now, whatever the log recorded when."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,8 @@ from shunter.app.cli.live.reasons import clause
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.state_document import standing
 from shunter.app.replaying.waits import told_apart, wait_to_count
+from shunter.app.replaying.why.document import document
+from shunter.app.replaying.why.ranking import standing as standing_of
 from shunter.backends.simulated import Costs
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode
@@ -25,8 +28,8 @@ from shunter.events import (
     RoundPlanned,
     Wait,
 )
-from tests.factories import World, job_id, job_spec, job_submitted, servers, trace_job
-from tests.replay.recording import record
+from tests.factories import World, job_id, job_spec, job_submitted, quota, servers, trace_job
+from tests.replay.recording import asked, record
 
 
 def state_at(world: World, at_us: int, *commands: Command, name: str = "fifo_backfill") -> State:
@@ -199,3 +202,53 @@ def test_jobs_with_reasons_of_their_own_keep_their_sentence() -> None:
         "j1: rank 1; too few GPUs are free; needs 2, 1 free; held back by j0",
         "j2: rank 2; others come first; needs 1, 1 free; held back by j1, j0",
     ]
+
+
+FULL_QUOTA = World(
+    servers=servers(8, cpus_milli=64_000),
+    queues=(quota("research", 2), quota("default", None)),
+    jobs=(
+        trace_job(0, 2, lasts=100, queue="research"),
+        *(trace_job(number, 1, at=number, lasts=100) for number in range(1, 5)),
+        trace_job(5, 2, at=5, queue="research"),
+    ),
+)
+WITHOUT_GPUS = World(
+    servers=servers(4, cpus_milli=64_000),
+    jobs=(
+        trace_job(0, 3, lasts=100),
+        *(trace_job(each, 0, at=each, lasts=100, cpus_milli=1000) for each in range(1, 5)),
+        trace_job(5, 4, at=5),
+    ),
+)
+
+
+def named_by_both(world: World, job: str) -> tuple[list[str], list[str]]:
+    """Return whom the queue names as blockers of a job, and whom `why` does."""
+    row: dict[str, Any] = rows(state_at(world, 50))[job]
+    found = document(asyncio.run(asked(record(world, "fifo_backfill"), job, 50)))
+    return row["reason"]["blockers"], [each["id"] for each in found["evidence"]["blockers"]]
+
+
+def test_quota_is_held_by_jobs_of_its_queue_alone() -> None:
+    assert named_by_both(FULL_QUOTA, "j5") == (["j0"], ["j0"])
+
+
+def test_jobs_without_gpus_hold_no_gpus() -> None:
+    assert named_by_both(WITHOUT_GPUS, "j5") == (["j0"], ["j0"])
+    found = asyncio.run(asked(record(WITHOUT_GPUS, "fifo_backfill"), "j5", 50))
+    (ahead,) = [line for line in standing_of(found) if line.startswith("ahead on GPUs")]
+    assert ahead.startswith("ahead on GPUs: 1 job on 3 GPUs")
+
+
+def test_jobs_without_gpus_hold_cpus() -> None:
+    world = World(
+        servers=servers(4, cpus_milli=4000),
+        jobs=(
+            trace_job(0, 0, lasts=100, cpus_milli=3000),
+            trace_job(1, 2, at=1, cpus_milli=2000),
+        ),
+    )
+    queue, why = named_by_both(world, "j1")
+    assert rows(state_at(world, 50))["j1"]["reason"]["name"] == "cpu_or_memory_short"
+    assert (queue, why) == (["j0"], ["j0"])

@@ -9,6 +9,7 @@ from shunter.app.replaying.formatting import (
     held_by_others,
 )
 from shunter.app.replaying.instants import clock
+from shunter.app.replaying.waits import holders
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.needs import needs, suffices
 from shunter.app.replaying.why.ranking import became
@@ -74,19 +75,8 @@ def _holders(found: Explanation, evidence: Wait) -> str:
     state, spec = found.state, found.story.spec
     if state is None:
         return "others"
-    if evidence.reason is Reason.quota:
-        there = [job for job in state.jobs.values() if job.spec.queue == spec.queue and job.gpus]
-        return _jobs(there) or f"the quota of queue {spec.queue}"
-    servers, types = state.cluster.servers, spec.gpu_types
-    there = [
-        job
-        for job in state.jobs.values()
-        if any(
-            not types or servers[share.node].configuration.gpu_type in types
-            for share in job.allocation.shares
-        )
-    ]
-    return _jobs(there) or "GPUs"
+    default = f"the quota of queue {spec.queue}" if evidence.reason is Reason.quota else "GPUs"
+    return _jobs(holders(evidence.reason, spec, state)) or default
 
 
 def _jobs(jobs: list[Job]) -> str:
