@@ -159,6 +159,16 @@ def act(path: str, *parts: str, body: Mapping[str, object] | None = None) -> Ask
     )
 
 
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the current folder is gone: change to another one, or name the folder of the job "
+            "(directory)"
+        ) from error
+
+
 def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
     """Return the request that submits a job or an array.
 
@@ -170,7 +180,8 @@ def submission(command: Sequence[str], options: JobOptions, key: str) -> Ask:
         name: value for name, value in options.items() if name not in ("after", "array", "key")
     }
     body["command"] = list(command)
-    body.setdefault("directory", str(Path.cwd()))
+    if "directory" not in body:
+        body["directory"] = _here()
     environment = dict(options.get("environment", {}))
     body["environment"] = environment
     if "after" in options:

@@ -4,6 +4,7 @@ No module of commands imports anything heavy at its top, so that `shunter --help
 0.3 s.
 """
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -39,7 +40,7 @@ from shunter.app.cli.live import (
 )
 from shunter.app.cli.option_tables import takes_options
 from shunter.app.gc_control import collect_rarely, end_uncollected
-from shunter.errors import ShunterError
+from shunter.errors import NotFoundError, ShunterError
 
 GROUPS = {
     "reproduce": reproduce.papers,
@@ -67,6 +68,14 @@ HELP_MOST = 200
 """How much of a command's first sentence the list of commands shows, in letters."""
 
 
+def _here_is_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 class Commands(TyperGroup):
     """Turns every error of ours into lines on stderr and its exit code."""
 
@@ -77,6 +86,13 @@ class Commands(TyperGroup):
         except ShunterError as error:
             output.print_error(error)
             raise typer.Exit(error.exit_code) from error
+        except FileNotFoundError as error:
+            if not _here_is_gone():
+                raise
+            chdir = ", or name one with --chdir" if ctx.invoked_subcommand == "submit" else ""
+            gone = NotFoundError(f"the current folder is gone: cd to another one{chdir}")
+            output.print_error(gone)
+            raise typer.Exit(gone.exit_code) from error
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands, each with its whole first sentence."""

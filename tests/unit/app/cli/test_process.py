@@ -36,6 +36,40 @@ def test_the_exit_code_of_the_process(arguments: list[str], code: int) -> None:
     assert _shunter(*arguments).returncode == code
 
 
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["submit", "--", "true"], "cd to another one, or name one with --chdir"),
+        (["submit", "--dry-run", "true"], "cd to another one, or name one with --chdir"),
+        (["doctor"], "cd to another one"),
+        (["log", "verify", "run.db"], "cd to another one"),
+        (["why", "j1", "--log", "run.db"], "cd to another one"),
+    ],
+)
+def test_folder_that_is_gone_is_told_in_one_line(
+    arguments: list[str], advice: str, tmp_path: Path
+) -> None:
+    code = (
+        "import os, sys\n"
+        "from shunter.app.cli import main\n"
+        "os.chdir(sys.argv.pop(1))\n"
+        "os.rmdir(os.getcwd())\n"
+        "main()"
+    )
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(gone), *arguments],
+        env={**os.environ, "SHUNTER_URL": f"unix:{tmp_path}/s"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = f"error: the current folder is gone: {advice}\n"
+    assert (done.returncode, done.stderr) == (3, said)
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
