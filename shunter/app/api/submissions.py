@@ -115,8 +115,10 @@ def array_of(request: Submission, array: ArrayBody) -> list[Submission]:
     ]
 
 
-async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, object]:
+async def dry_run(site: Site, request: Submission, by: Caller, note: str) -> dict[str, object]:
     """Return what would become of a submission now, without making it.
+
+    A `note` says that it can never start, as a job before it failed: no plan is asked then.
 
     Raises:
         ShunterError: as a submission would.
@@ -124,7 +126,7 @@ async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, obje
     submitted, found = site.imagined(request, by), None
     words, state = "", site.state
     try:
-        found = await site.dry_run(submitted, DRY_RUN_S)
+        found = None if note else await site.dry_run(submitted, DRY_RUN_S)
         if found is not None and found.wait is not None:
             spec = submitted.spec
             told = told_of_servers(found.wait, spec.demand(), state.cluster, site.unheld)
@@ -144,7 +146,8 @@ async def dry_run(site: Site, request: Submission, by: Caller) -> dict[str, obje
         "ids": [],
         "seq": site.committed,
         "is_dry_run": True,
-        "would": would + (words or _next_plan(found)),
+        "would": note or would + (words or _next_plan(found)),
+        "note": note,
         "plan": None if found is None else _plan_part(site, found),
     }
 

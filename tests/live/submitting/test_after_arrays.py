@@ -54,6 +54,28 @@ def test_job_after_an_array_that_failed_in_one_task_does_not_start(shared: Serve
     assert shared.handle(follower).wait()["state"] == "cancelled"
 
 
+def test_job_after_one_that_failed_is_told_at_submission(shared: Served) -> None:
+    failed = after_end(shared, "sh", "-c", "exit 7")
+    why = (
+        f"it cannot start, and is cancelled at once: it needs job {failed} to end well, which "
+        f"ended as failed (exit 7); `--after {failed}:any` takes any end\n"
+    )
+    tried = shared.run("submit", "--dry-run", "--after", failed, "--", "true")
+    assert (tried.returncode, tried.stdout, tried.stderr) == (0, why, "")
+    made = shared.run("submit", "--parsable", "--after", failed, "--", "true")
+    assert (made.returncode, made.stderr) == (0, why)
+    assert shared.handle(made.stdout.strip()).wait()["state"] == "cancelled"
+    whatever = shared.run("submit", "--dry-run", "--after", f"{failed}:any", "--", "true")
+    assert whatever.stdout.startswith("it would be accepted")
+
+
+def after_end(shared: Served, *command: str) -> str:
+    """Return the id of a job that has ended."""
+    job_id = shared.run("submit", "--parsable", "--", *command).stdout.strip()
+    shared.handle(job_id).wait(PATIENCE_S)
+    return job_id
+
+
 def test_other_tasks_of_an_array_mean_themselves(shared: Served) -> None:
     ids = array(shared, "0-2", "true")
     assert needed(shared, after(shared, "--after", ids[1])) == [(ids[1], "ok")]

@@ -8,13 +8,17 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
+from shunter.app.api.handlers.jobs import history_in_log
 from shunter.app.api.models.submission import PriorityBody, ResizeBody, SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.app.api.services import Services
 from shunter.app.api.submissions import after_whole_arrays, array_of, dry_run, submission_of
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.requests import Caller, Submission
 from shunter.errors import NotFoundError, UsageError
+from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import DependsWhen
 
 KEY_MOST = 200
 TOGETHER = 100
@@ -30,12 +34,13 @@ async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
         raise UsageError(f"Idempotency-Key: expected {KEY_MOST} printable characters at most")
     tasks = 1 if body.array is None else len(body.array.indices)
     request = await after_whole_arrays(services, submission_of(body, key), tasks)
+    note = await _never_met(services, request)
     if body.dry_run:
         async with services.dry_runs.turn(by.user):
-            return json_answer(await dry_run(services.site, request, by))
+            return json_answer(await dry_run(services.site, request, by, note))
     if body.array is None:
-        return _submitted(call, [await services.site.submit(request, by)])
-    return _submitted(call, await _submit_tasks(call, array_of(request, body.array)))
+        return _submitted(call, [await services.site.submit(request, by)], note)
+    return _submitted(call, await _submit_tasks(call, array_of(request, body.array)), note)
 
 
 async def cancel(call: Call[NoQuery, NoBody]) -> Response:
@@ -97,9 +102,26 @@ async def release_gpu(call: Call[NoQuery, NoBody]) -> Response:
     return await _about_gpu(call, Commands.release)
 
 
-def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId]) -> Response:
+def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId], note: str) -> Response:
     document = {"schema_version": 1, "id": ids[0], "ids": ids, "seq": call.services.site.committed}
-    return json_answer({**document, "is_dry_run": False, "would": "", "plan": None}, 201)
+    made = {"is_dry_run": False, "would": "", "note": note, "plan": None}
+    return json_answer({**document, **made}, 201)
+
+
+async def _never_met(services: Services, request: Submission) -> str:
+    """Return why a job that is cancelled at once can never start; or nothing."""
+    past = services.site.past
+    for each in request.spec.depends_on:
+        outcome = past.outcome(each.job_id)
+        if each.when is DependsWhen.any or outcome in (None, Outcome.finished):
+            continue
+        code = (await history_in_log(services, each.job_id)).exit_code
+        how = f"{outcome}" if code is None else f"{outcome} (exit {code})"
+        return (
+            f"it cannot start, and is cancelled at once: it needs job {each.job_id} to end well, "
+            f"which ended as {how}; `--after {each.job_id}:any` takes any end"
+        )
+    return ""
 
 
 async def _about_job(

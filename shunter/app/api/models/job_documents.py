@@ -184,6 +184,9 @@ class SubmittedDocument(Document):
     seq: int
     is_dry_run: bool = False
     would: str = Field(default="", description="with dry_run: what would become of it")
+    note: str = Field(
+        default="", description="that it is cancelled at once, as what it comes after failed"
+    )
     plan: DryRunPart | None = Field(
         default=None, description="with dry_run: null where the policy could not be asked in time"
     )

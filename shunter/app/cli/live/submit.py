@@ -99,6 +99,8 @@ def submit(options: SubmitOptions) -> None:
             _dry_run(client, made, command, said, as_json=options.as_json)
             return
         _print_made(made, options)
+        if made.get("note") and not options.as_json:  # a daemon of before tells none
+            output.note(made["note"])
         if options.wait:
             quiet = options.parsable or options.as_json
             raise typer.Exit(wait_for(client, made, options.url, quiet=quiet))
@@ -252,7 +254,7 @@ def _dry_run(
             output.print_line(f"  why not: {one_line(clause(made['plan']['reason']))}")
     forecast = None
     try:
-        forecast = client.forecast_of(command, **said)
+        forecast = None if made.get("note") else client.forecast_of(command, **said)
     except ShunterError as error:
         output.note(f"when it would start and end is not known: {error}")
     if as_json:
