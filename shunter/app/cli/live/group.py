@@ -8,6 +8,7 @@ from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, connect
 from shunter.app.cli.live.tables import TURNS, insert_columns, print_rows, turn_cells
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 
 if TYPE_CHECKING:
     from shunter.client.requests import Answer
@@ -62,7 +63,9 @@ def show(group: Group, as_json: Json = False, user: User = None, url: Url = None
     turns = [turn_cells(member["turns"]) for member in members]
     insert_columns(columns, rows, TURNS_AT, TURNS, turns)
     print_rows(columns, rows)
-    output.note(f"{one['total']:,} jobs: {_states(one)}; {one['service_gpu_s']:,.1f} GPU-seconds")
+    output.note(
+        f"{counted(one['total'], 'job')}: {_states(one)}; {one['service_gpu_s']:,.1f} GPU-seconds"
+    )
 
 
 @commands.command()

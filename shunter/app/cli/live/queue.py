@@ -24,6 +24,7 @@ from shunter.app.cli.live.tables import (
     turn_cells,
 )
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 from shunter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _print(found: "Answer", *, explain: bool) -> None:
     hidden = found["total"] - len(jobs)
     counts = ", ".join(f"{count:,} {state}" for state, count in found["states"].items())
     more = f"; {hidden:,} more are not shown" if hidden else ""
-    output.note(f"{found['total']:,} jobs{': ' + counts if counts else ''}{more}")
+    output.note(f"{counted(found['total'], 'job')}{': ' + counts if counts else ''}{more}")
     if not found["total"]:
         output.note("`shunter history` lists jobs that have ended")
     if others := found.get("of_others"):

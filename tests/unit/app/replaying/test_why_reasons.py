@@ -12,7 +12,7 @@ from shunter.app.replaying.why.needs import needs, suffices
 from shunter.app.replaying.why.running.contract import contract_of
 from shunter.app.replaying.why.sentences import details
 from shunter.core.backoff import BACKING_OFF
-from shunter.core.intake.inputs import Command, DrainNode, HoldJob, RestoreNode
+from shunter.core.intake.inputs import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
 from shunter.core.planning.guards import Guards
 from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
 from tests.factories import World, quota, servers, trace_job
@@ -373,3 +373,11 @@ def test_the_manual_has_a_heading_for_the_link_of_a_reason() -> None:
     page = Path(__file__).parents[4] / "docs" / "reference" / "reasons.md"
     link = document(why(FULL, "j1", 50, name="fifo_backfill"))["reason"]["manual"]
     assert f"## `{link.partition('#')[2]}`" in page.read_text()
+
+
+def test_all_gpus_that_are_out_are_named_as_a_shell_takes_them() -> None:
+    world = World(servers=servers(4), jobs=(trace_job(0, 4, at=10, lasts=5),))
+    out = [QuarantineGpu(5, NodeName("n0"), gpu, "ana") for gpu in (0, 2)]
+    short = document(why(world, "j0", 20, *out))["short"]
+    releases = "`shunter nodes release 'n0[0]'`, `shunter nodes release 'n0[2]'`"
+    assert releases in short["to_do"]

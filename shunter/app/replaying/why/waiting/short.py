@@ -26,6 +26,7 @@ __all__ = ["short_of"]
 
 SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2
+RELEASES_NAMED = 8
 
 
 def short_of(found: Explanation) -> dict[str, str] | None:
@@ -193,8 +194,14 @@ def _bring_back(found: Explanation) -> str:
     if drained:
         ways.append(f"`shunter nodes restore {drained[0]}`")
     if aside:
-        gpu = (aside[0].quarantined & -aside[0].quarantined).bit_length() - 1
-        ways.append(f"`shunter nodes release {aside[0].name}[{gpu}]`")
+        gpus = [
+            f"`shunter nodes release '{each.name}[{gpu}]'`"
+            for each in aside
+            for gpu in range(each.configuration.gpus)
+            if each.quarantined >> gpu & 1
+        ]
+        more = f" and {len(gpus) - RELEASES_NAMED} more" if len(gpus) > RELEASES_NAMED else ""
+        ways.append(f"{', '.join(gpus[:RELEASES_NAMED])}{more}")
     silent = [each for each in servers if each.health in (Health.lost, Health.unreachable)]
     if any(each.name in found.unheld for each in silent):
         ways.append("wait until Slurm gives nodes (`shunter nodes` says since when it is asked)")
