@@ -75,6 +75,10 @@ class Commands:
         """Return the id that the next job to be submitted gets; `submit` uses it up."""
         return JobId(f"j{self._last + 1}")
 
+    def knows(self, job_id: JobId) -> bool:
+        """Say whether there is such a job, or was."""
+        return job_id in self._state.jobs or self._past.outcome(job_id) is not None
+
     def known(self, request: Submission, by: Caller) -> JobId | None:
         """Return the job of an earlier submission under the same key, if there was one."""
         if not request.key:
@@ -320,7 +324,7 @@ class Commands:
         if job is None:
             outcome = self._past.outcome(job_id)
             if outcome is None:
-                raise NotFoundError(no_such_job(job_id))
+                raise NotFoundError(no_such_job(job_id, self.knows))
             raise RefusedError(f"job {job_id} has ended already: {outcome}")
         if not by.is_admin and job.spec.user != by.user:
             owner = job.spec.user or "somebody"
@@ -374,14 +378,12 @@ class Commands:
 
     def _spec(self, job_id: JobId, request: Submission, by: Caller) -> JobSpec:
         """Return the specification of a job, once all it names is known to exist."""
-        state, queues = self._state, self._config.queue_names
-        spec = request.spec
+        spec, queues = request.spec, self._config.queue_names
         if spec.queue not in queues:
             raise RefusedError(f"there is no queue {spec.queue!r}: use {', '.join(queues)}")
         for dependency in spec.depends_on:
-            other = dependency.job_id
-            if other not in state.jobs and self._past.outcome(other) is None:
-                raise NotFoundError(no_such_job(other, " to wait for"))
+            if not self.knows(dependency.job_id):
+                raise NotFoundError(no_such_job(dependency.job_id, self.knows, " to wait for"))
         first = spec.array or JobId("" if spec.array_index is None else job_id)
         if instances := self._types.mig_alone(spec):
             raise RefusedError(

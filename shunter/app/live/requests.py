@@ -1,6 +1,6 @@
 """What people ask of a running cluster, who they are, and what they are told."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from shunter.core.cluster import Health, Server
@@ -10,7 +10,7 @@ from shunter.core.ranking.keys import PRIORITY_MOST
 from shunter.core.state import State
 from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.kinds import Event
-from shunter.events.values.ids import NodeName
+from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Dependency, JobSpec
 
 
@@ -105,9 +105,10 @@ _BOUNDS = (
 )
 
 
-def no_such_job(job_id: str, purpose: str = "") -> str:
+def no_such_job(job_id: str, knows: Callable[[JobId], bool], purpose: str = "") -> str:
     """Return that there is no job of an id, and which may have been meant."""
-    meant = f": did you mean j{job_id}?" if job_id.isdigit() else ""
+    is_other = job_id.isdigit() and knows(JobId(f"j{job_id}"))
+    meant = f": did you mean j{job_id}?" if is_other else ""
     return f"there is no job {job_id}{purpose}{meant or '; `shunter queue` lists them'}"
 
 

@@ -133,7 +133,7 @@ class Site:
 
     def knows(self, job_id: JobId) -> bool:
         """Say whether there is such a job, or was."""
-        return job_id in self.state.jobs or self.past.outcome(job_id) is not None
+        return self.commands.knows(job_id)
 
     def now_us(self) -> int:
         """Return the instant it is."""
@@ -292,7 +292,7 @@ class Site:
             NotFoundError: there is no such job, or the name is none of output.
         """
         if not self.knows(job_id):
-            raise NotFoundError(no_such_job(job_id))
+            raise NotFoundError(no_such_job(job_id, self.knows))
         if not _OUTPUT.fullmatch(name):
             raise NotFoundError(f"{name!r} is no output: expected stdout.RANK or stderr.RANK")
         stream, rank = name.split(".")

@@ -43,8 +43,15 @@ def test_what_can_never_run_is_refused_in_the_words_of_a_dry_run(shared: Served)
 
 @pytest.mark.parametrize("command", ["cancel", "show", "why", "logs", "suspend"])
 def test_number_of_a_job_suggests_its_id(shared: Served, command: str) -> None:
+    shared.run("submit", "--", "true")
     found = shared.run(command, "1")
     assert (found.returncode, found.stderr) == (3, "error: there is no job 1: did you mean j1?\n")
+
+
+def test_number_of_no_job_suggests_none(shared: Served) -> None:
+    found = shared.run("logs", "99977")
+    said = "error: there is no job 99977; `shunter queue` lists them\n"
+    assert (found.returncode, found.stderr) == (3, said)
 
 
 def test_ids_of_jobs_are_completed(shared: Served) -> None:

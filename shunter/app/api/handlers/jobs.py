@@ -172,7 +172,7 @@ def _say_what_only_the_daemon_knows(document: dict[str, Any]) -> None:
 def known(services: Services, job_id: JobId) -> None:
     """Raise NotFoundError unless there is such a job, or was."""
     if not services.site.knows(job_id):
-        raise NotFoundError(no_such_job(job_id))
+        raise NotFoundError(no_such_job(job_id, services.site.knows))
 
 
 async def history_in_log(services: Services, job_id: JobId) -> JobHistory:
