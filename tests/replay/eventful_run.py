@@ -115,7 +115,7 @@ def _stays_where_it_saved(script: Script) -> None:
     script.step(DrainNode(0, node), ReleaseJob(0, large, "ana"))
     why = LaunchFailed(0, large, 2, "too large", checkpoint_on=(node,), checkpoint_stays=True)
     script.step(why)
-    script.step(ReleaseJob(0, large, "ana"))
+    script.timer()
     script.step(RestoreNode(0, node))
     script.start(large)
     script.exit(large, 0)

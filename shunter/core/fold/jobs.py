@@ -29,7 +29,7 @@ from shunter.events.facts.jobs import (
     outcome_of,
 )
 from shunter.events.kinds import Event
-from shunter.events.values.causes import BACKING_OFF, STAYS, TIMEOUT
+from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT, STAYS, TIMEOUT
 from shunter.events.values.ids import JobId
 
 _FINISHED = Outcome.finished  # members are slow to look up
@@ -67,12 +67,15 @@ def job_held(state: State, event: JobHeld) -> None:
     job.back_at_us = event.until_us if waits_us is None else event.at_us + waits_us
 
 
+_OF_ITSELF = (ARRAY, BACKING_OFF, CHECKPOINT, STAYS)
+
+
 def job_released(state: State, event: JobReleased) -> None:
     """Let a held job start; one that somebody else releases, wherever it fits."""
     job = job_of(state, event.job_id, "JobReleased")
     if not job.is_on_hold:
         raise IllegalEventError(f"job {event.job_id} was released but not held")
-    if job.held_by == STAYS != event.by:
+    if event.by not in _OF_ITSELF:
         job.stays_on = None
     job.is_on_hold = False
     job.held_by = ""

@@ -20,7 +20,7 @@ CAUSE = "job j1: its model is not in the table"
 def test_policy_that_fails_is_told_of_wherever_people_look(tmp_path: Path) -> None:
     daemon = Served(tmp_path)
     daemon.config.write_text(
-        FAILS.format(root=tmp_path, nodes="n0", server="", cpus=0), encoding="utf-8"
+        FAILS.format(root=tmp_path, nodes="n0", server="", cpus=0, gpus=4), encoding="utf-8"
     )
     with daemon as served, served.client() as client:
         job = client.submit(["true"])

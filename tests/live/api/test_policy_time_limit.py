@@ -93,7 +93,7 @@ def serving(root: Path, limit: str = "5s") -> Iterator[Served]:
     policy = f'trigger = "event"\nname = "plug"\ntime_limit = "{limit}"'
     text = CONFIG.replace('trigger = "event"', policy)
     daemon.config.write_text(
-        text.format(root=root, nodes="n0", server="", cpus=0), encoding="utf-8"
+        text.format(root=root, nodes="n0", server="", cpus=0, gpus=4), encoding="utf-8"
     )
     with daemon:
         yield daemon

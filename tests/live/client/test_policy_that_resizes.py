@@ -74,7 +74,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     (tmp_path / "plugin" / "plug.py").write_text(textwrap.dedent(PLUGIN))
     daemon = Plugged(tmp_path)
     text = CONFIG.replace('trigger = "event"', 'trigger = "event"\nname = "plug"')
-    daemon.config.write_text(text.format(root=tmp_path, nodes="n0", server="", cpus=0))
+    daemon.config.write_text(text.format(root=tmp_path, nodes="n0", server="", cpus=0, gpus=4))
     with daemon:
         yield daemon
 

@@ -229,7 +229,7 @@ async def test_pilot_that_is_about_to_end_takes_no_job_that_waits(
     assert isinstance(told, NodeDrained)
     pilot = f"the pilot on node n1 (Slurm job {number})"
     assert told.by.startswith(f"slurm: {pilot} is about to end: Slurm has sent it")
-    assert "its time limit of" in told.by
+    assert "Slurm has sent it SIGUSR1 (scancel or preemption)" in told.by
     left = events[suspended]
     assert isinstance(left, JobSuspended)
     assert left.cause == told.by.removeprefix("slurm: ")

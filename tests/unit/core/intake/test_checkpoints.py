@@ -370,6 +370,13 @@ def test_resume_lets_a_checkpoint_that_was_made_smaller_be_copied() -> None:
     assert [share.node for share in cluster.resumes()[-1].allocation.shares] == [N1]
 
 
+def test_resume_during_the_wait_after_the_launch_has_it_copied_as_well() -> None:
+    cluster = refused_elsewhere()
+    cluster.step(ReleaseJob, job_id=J0, by="ana")
+    assert cluster.phase() is JobPhase.launching
+    assert [share.node for share in cluster.resumes()[-1].allocation.shares] == [N1]
+
+
 def test_checkpoint_that_stays_is_given_up_or_lost_with_its_server() -> None:
     cluster = refused_elsewhere()
     comes_back(cluster)
