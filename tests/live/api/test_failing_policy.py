@@ -10,7 +10,7 @@ from tests.live.api.serving import CONFIG, Served, awaited
 pytestmark = pytest.mark.live
 
 # This policy fails as long as there is a job whose model its table does not know.
-FAILS = CONFIG.replace("gpus = 4", 'gpus = 4\ntype = "v100"').replace(
+FAILS = CONFIG.replace("gpus = {gpus}", 'gpus = {gpus}\ntype = "v100"').replace(
     'trigger = "event"', 'name = "gavel_peer"\nround = "0.2s"'
 )
 FAILS += '[workload]\nthroughputs = "builtin:gavel"\n'

@@ -14,7 +14,7 @@ from tests.live.api.serving import CONFIG, Served, awaited, environment
 pytestmark = pytest.mark.live
 
 PLUGIN = """
-import os, signal, time
+import ctypes, os, signal, time
 from shunter.policies.fifo import Fifo
 from shunter.policies.params import PolicyParams
 
@@ -53,7 +53,7 @@ class Policy:
         if name == hook + "-sleep":
             time.sleep(1e6)
         if name == hook + "-gil":
-            (1 << 10_000_000_000) // 3
+            ctypes.PyDLL(None).sleep(1_000_000)  # a call that keeps the lock of Python
         if name == hook + "-exit":
             os._exit(3)
         if name == hook + "-kill":
