@@ -97,7 +97,8 @@ class CheckpointTransfer:
             try:
                 is_brought = await self._bring_of(*asked, FEW)
             except HeavierError:
-                weight = await self._weight_of(job_id, user, nodes)
+                # It may be smaller by now, and grow again: that fails the launch, nothing else.
+                weight = max(FEW + 1, await self._weight_of(job_id, user, nodes))
                 async with self._in_hand.held(weight):
                     is_brought = await self._bring_of(*asked, weight)
             if is_brought:

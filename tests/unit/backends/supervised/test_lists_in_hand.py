@@ -1,10 +1,16 @@
 """Lists of large checkpoints are held together up to a weight, and none waits for ever."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import anyio
 import anyio.lowlevel
 import pytest
 
+from shunter.backends.supervised.checkpoints.gang_checkpoints import HeavierError
 from shunter.backends.supervised.checkpoints.lists_in_hand import ListsInHand
+from shunter.backends.supervised.checkpoints.transfer import FEW, CheckpointTransfer
+from shunter.events.values.ids import JobId, NodeName, UserName
 
 pytestmark = pytest.mark.asyncio
 
@@ -68,3 +74,29 @@ async def test_one_that_gives_up_waiting_leaves_room_to_others() -> None:
         assert list(held.now) == ["a", "c"]
         await held.end("a")
         await held.end("c")
+
+
+class Shrinking(CheckpointTransfer):
+    """Copies of a checkpoint that is large when it is listed, and small when it is weighed."""
+
+    def __init__(self) -> None:
+        agents: Any = {NodeName("n0"): SimpleNamespace(is_up=True)}
+        limits: Any = SimpleNamespace(checkpoints="")
+        super().__init__(limits, cast(Any, None), agents)
+        self.allowed: list[int] = []
+
+    async def _bring_of(self, *asked: Any) -> bool:
+        self.allowed.append(asked[-1])
+        if asked[-1] <= FEW:
+            raise HeavierError
+        return True
+
+    async def _weight_of(self, *asked: Any) -> int:
+        return 5
+
+
+async def test_checkpoint_that_shrinks_while_it_is_weighed_is_still_held_as_a_large_one() -> None:
+    """Goal: where it grows again, that is an error of the launch, and none of the daemon."""
+    transfer = Shrinking()
+    await transfer.bring(JobId("j0"), 2, UserName(""), [(NodeName("n0"),)], (NodeName("n1"),))
+    assert transfer.allowed == [FEW, FEW + 1]
