@@ -32,6 +32,12 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     TargetsSet,
 )
+from shunter.events.facts.execution import (
+    AttemptLost,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
 from shunter.events.facts.gangs import GangProposed
 from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.values.allocation import Sharing
@@ -44,7 +50,12 @@ from tests.slices import searched
 MINUTE_US = 60_000_000
 TYPES = (GpuType("v100"), GpuType("k80"))
 KINDS = [JobKind(model, gpus) for model in "abc" for gpus in (1, 2)]
-CHANGES = (AllocationChanged, *JOB_ENDS, *CLUSTER_CHANGES)
+CHANGES = (
+    *(AllocationChanged, AttemptLost, GpusReleased, JobSuspended, LaunchFailed),
+    *JOB_ENDS,
+    *CLUSTER_CHANGES,
+)
+"""The kinds after which other GPUs may be free."""
 OBJECTIVES = ["max_min_fairness", "makespan", "water_filling", "finish_time_fairness"]
 
 

@@ -192,6 +192,23 @@ def test_who_is_stopped_by_a_person_is_packed_no_more(turning: Turning) -> None:
     assert not together(turning, *jobs, since_ns=since_ns)
 
 
+def test_who_is_stopped_and_goes_on_before_that_is_seen_is_packed_no_more(
+    turning: Turning,
+) -> None:
+    rotates = turning.supervisor(turning.starts(2, is_fixed=True))  # the first one holds the lock
+    jobs = [turning.starts(1, is_fixed=True) for _ in range(2)]
+    packs(turning, *jobs)
+    wait_for(lambda: are_on(turning, *jobs), "both at once")
+    os.kill(rotates, signal.SIGSTOP)
+    for order in ("stop", "continue"):
+        turning.sends(jobs[0], order)
+    wait_for(lambda: turning.notes(jobs[0])[-1]["what"] == "continued", "its stop and return")
+    since_ns = time.monotonic_ns()
+    os.kill(rotates, signal.SIGCONT)
+    turning.waits_for_turns(2, *jobs)
+    assert not together(turning, *jobs, since_ns=since_ns)
+
+
 def test_packs_outlive_the_supervisor_that_rotates(turning: Turning) -> None:
     jobs = [turning.starts(1, is_fixed=True) for _ in range(3)]
     turning.waits_for_turns(1)

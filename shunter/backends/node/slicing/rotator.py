@@ -146,8 +146,7 @@ class Rotator:
             if joined_us == self._joined_us.get(name):
                 continue
             self._joined_us[name] = joined_us
-            if self._turns is None:
-                self._choose(now_us)
+            self._end_quantum(now_us)  # it may be packed with nobody any more
             self._end_turn(name, now_us)
 
     def _forget(self, name: str, now_us: int) -> None:

@@ -215,7 +215,7 @@ class JobAttempt(Watched):
             return "ended", ""
         if self.is_preempted:
             return "ended", end_in_words("PREEMPTED")
-        if signal == LIMIT_SIGNAL and not self._is_long_before_limit(left_at_s):
+        if signal == LIMIT_SIGNAL and self._is_near_limit(left_at_s):
             return "ended", limit_in_words(limit_s)
         if ended_as in SAYS_WHY:
             return "ended", end_in_words(ended_as, limit_s)
@@ -224,13 +224,13 @@ class JobAttempt(Watched):
             return "running", ""
         return "ended", signal_in_words(signal)
 
-    def _is_long_before_limit(self, at_s: float | None) -> bool:
-        """Say whether a signal came too early for the limit to be its cause."""
+    def _is_near_limit(self, at_s: float | None) -> bool:
+        """Say whether the limit is known to be the cause of a signal: others send it as well."""
         queue = self._queue()
         limit_at_s = None if queue is None else queue.limit_at_s(self.key)
-        if at_s is None or limit_at_s is None:
+        if limit_at_s is None:
             return False
-        return limit_at_s - at_s > NOTICE_LEAD_MOST_S
+        return at_s is None or limit_at_s - at_s <= NOTICE_LEAD_MOST_S
 
     def _is_over(self) -> bool:
         """Say whether Slurm has none that waits or runs, by an answer that counts."""

@@ -86,9 +86,10 @@ def announced_end(signal: str, left_s: float, pilot: Pilot, now_s: float) -> str
     """
     limit = f"its time limit of {duration(pilot.limit_s)} in Slurm"
     lead_s = NOTICE_LEAD_MOST_S if signal == NOTICE_SIGNAL else SURELY_EARLY_S
-    if pilot.started_at_s is not None and pilot.left_s(now_s) > lead_s:
+    began_s = pilot.asked_at_s if pilot.started_at_s is None else pilot.started_at_s
+    if began_s + pilot.limit_s - now_s > lead_s:  # it began then or later
         why = "scancel or preemption"
-    elif signal == NOTICE_SIGNAL:
+    elif signal == NOTICE_SIGNAL and pilot.started_at_s is not None:
         why = limit
     else:
         why = f"scancel, preemption or {limit}"

@@ -17,7 +17,7 @@ HANDLERS = " to programs that handle it"
         ("SIGUSR1", NOW_S - 3500, LIMIT, ""),
         ("SIGUSR1", NOW_S - 3420, LIMIT, ""),  # up to a minute too early
         ("SIGUSR1", NOW_S - 100, "scancel or preemption", ""),
-        ("SIGUSR1", None, LIMIT, ""),
+        ("SIGUSR1", None, f"scancel, preemption or {LIMIT}", ""),
         ("SIGTERM", NOW_S - 100, "scancel or preemption", HANDLERS),
         ("SIGTERM", NOW_S - 3600, f"scancel, preemption or {LIMIT}", HANDLERS),
         ("SIGTERM", None, f"scancel, preemption or {LIMIT}", HANDLERS),
@@ -29,6 +29,13 @@ def test_signal_is_told_with_what_it_means(
     pilot = Pilot("n1.a", "n1", PilotState.HELD, 0.0, 3600.0, started_at_s)
     told = announced_end(signal, 25.0, pilot, NOW_S)
     assert told == f"Slurm has sent it {signal} ({why}), which leaves 25 s{whom}"
+
+
+def test_pilot_submitted_a_moment_ago_is_not_near_its_limit_whenever_it_started() -> None:
+    """The last answer of squeue was before its start."""
+    pilot = Pilot("n1.a", "n1", PilotState.ASKED, NOW_S - 10, 3600.0, None)
+    told = announced_end("SIGUSR1", 25.0, pilot, NOW_S)
+    assert told == "Slurm has sent it SIGUSR1 (scancel or preemption), which leaves 25 s"
 
 
 @pytest.mark.parametrize(

@@ -227,10 +227,22 @@ SUSPENDED = {**STATUS, "code": 75, "suspended": True, "why": "suspend", "saved":
 def test_attempt_that_slurms_time_limit_ended_says_so_at_once(case: Case) -> None:
     case.begins()
     case.starts()
-    case.sees("RUNNING", after_s=30)
+    case.has_squeue_say("RUNNING", after_s=30, started_at_s=time.time() + 100 - 5_400)
     note_leaving(str(case.folder), "SIGUSR2")
     put(f"{case.folder}/status", SUSPENDED)
     assert (case.state, case.cause) == ("ended", "Slurm's time limit of 1 h 30 min ended it")
+
+
+def test_notice_is_not_told_as_the_limit_before_squeue_has_told_when_it_started(case: Case) -> None:
+    """Somebody sent it in the first seconds; the last answer of squeue was before its start."""
+    case.begins()
+    case.starts()
+    case.has_squeue_say("PENDING")
+    note_leaving(str(case.folder), "SIGUSR2")
+    put(f"{case.folder}/status", SUSPENDED)
+    assert (case.state, case.cause) == ("running", "")
+    case.has_squeue_say("FAILED", after_s=5, started_at_s=time.time())
+    assert (case.state, case.cause) == ("ended", "Slurm sent it SIGUSR2, and has not said why")
 
 
 @pytest.mark.parametrize(
