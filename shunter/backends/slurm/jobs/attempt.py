@@ -225,7 +225,7 @@ class JobAttempt(Watched):
         return "ended", signal_in_words(signal)
 
     def _is_near_limit(self, at_s: float | None) -> bool:
-        """Say whether the limit is known to be the cause of a signal: others send it as well."""
+        """Say whether its limit is known to be why: others send the notice too."""
         queue = self._queue()
         limit_at_s = None if queue is None else queue.limit_at_s(self.key)
         if limit_at_s is None:
