@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["SshLink", "SshTransport"]
 
 COMPLAINT_BYTES, COMPLAINT_S = 1 << 16, 1.0
+WINDOW_BYTES = 2 << 20
+"""A host sends so much at most before it is told that some of it was read."""
 
 
 class SshTransport:
@@ -84,7 +86,9 @@ class SshLink:
         """
         every = [self._host.python, "-I", "-S", self._path, verb, *words]
         with told_as_lost(self._host.name), _told_as_os_error():
-            process = await self._ssh.create_process("exec " + quoted(every), encoding=None)
+            process = await self._ssh.create_process(
+                "exec " + quoted(every), encoding=None, window=WINDOW_BYTES
+            )
         return _RemoteProcess(process)
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
@@ -103,10 +107,16 @@ class _RemoteProcess:
 
     def __init__(self, process: "SSHClientProcess[bytes]") -> None:
         self._process = process
+        self._held = memoryview(b"")
 
     async def read(self, most: int) -> bytes:
-        with _told_as_os_error():
-            return await self._process.stdout.read(most)
+        # All that asyncssh holds, each time: once a packet of it is taken, it lets the host send a
+        # whole window more, so that a reader of small pieces would have it hold all of the output.
+        if not self._held:
+            with _told_as_os_error():
+                self._held = memoryview(await self._process.stdout.read(2 * WINDOW_BYTES))
+        piece, self._held = self._held[:most], self._held[most:]
+        return bytes(piece)
 
     async def write(self, content: bytes) -> None:
         with _told_as_os_error():

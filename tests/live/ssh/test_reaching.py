@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import asyncssh.channel
 import pytest
 
 from shunter.backends.agents.transport import UnreachedError
+from shunter.backends.node.remote.entry_lists import END, packed
 from shunter.backends.ssh import SshAccess, SshBackend
 from shunter.backends.ssh.host_inventory import host_inventories
+from shunter.backends.ssh.transport import WINDOW_BYTES
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted, LaunchFailed
@@ -284,3 +287,44 @@ async def test_connection_lost_while_a_channel_is_opened_is_a_host_that_does_not
         while await rest(backend, 1.0) or not link.is_up:
             pass  # the last one to be lost may be up for a moment, and is reached again later
         await runs_a_job(backend, bench)
+
+
+async def test_program_that_prints_much_waits_on_its_host_for_a_slow_reader(bench: Bench) -> None:
+    """Goal: what is not read yet is held there, not by the daemon: a checkpoint may have terabytes.
+
+    Method: read little of a stream; while we sleep its host could send far more than a window.
+    """
+    folder, nonce = bench.folder / "checkpoints", "0123456789abcdef"
+    folder.mkdir()
+    (folder / "large").write_bytes(b"x" * 32 * WINDOW_BYTES)
+    async with bench.opened() as backend, backend.agents[N0].programs() as link:
+        process = await link.begin("stream", str(folder), "", nonce)
+        await process.write(packed({"paths": ["large"]}) + END)
+        await process.end_input()
+        read, sent = 0, 0
+        while read < WINDOW_BYTES:
+            read += len(await process.read(1 << 15))
+            await anyio.sleep(0.01)
+            sent = max([sent, *map(written_by, running(nonce))])
+            assert sent - read < 5 * WINDOW_BYTES
+        assert sent > 0
+        await process.aclose()
+
+
+def running(word: str) -> list[int]:
+    """Return the processes that have a word in their command."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if word.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def written_by(pid: int) -> int:
+    """Return how many bytes a process has written; 0 for none."""
+    try:
+        counters = Path(f"/proc/{pid}/io").read_text().split()
+    except OSError:
+        return 0
+    return int(counters[counters.index("wchar:") + 1])
