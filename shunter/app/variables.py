@@ -20,6 +20,11 @@ _OF_ANOTHER_JOB = re.compile(
 """They say which ranks and devices somebody else was given: a job is given its own."""
 
 
+def is_name(name: str) -> bool:
+    """Say whether a submission may name a variable so."""
+    return _NAME.fullmatch(name) is not None
+
+
 def is_passed_on(name: str) -> bool:
     """Say whether a job is given a variable that nobody named."""
     return (

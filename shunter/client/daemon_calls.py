@@ -245,6 +245,26 @@ class Calls(ABC, Generic[Answered, Events, Output]):
         )
         return self._read(ask)
 
+    def marked_logs(
+        self,
+        job_id: str,
+        position: str,
+        *,
+        rank: int = 0,
+        attempt: int | None = None,
+        stream: str = "stdout",
+        since: str | None = None,
+    ) -> Output:
+        """Yield what a rank prints from a position on, until the job has ended.
+
+        The position is "start", or where to go on. Before each piece comes a line with the position
+        after it and its length in bytes; the line `end 0` is the last.
+        """
+        params = {"rank": rank, "attempt": attempt, "stream": stream, "since": since}
+        return self._read(
+            requests.read("/jobs/{}/logs", job_id, follow=True, position=position, **params)
+        )
+
 
 def built(
     http: httpx.Client | httpx.AsyncClient, ask: Ask, *, waits: bool = False

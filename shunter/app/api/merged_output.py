@@ -60,8 +60,14 @@ def unsure_line(piece: Piece) -> bytes:
 class Lines:
     """Puts parts of two streams together so that no line is torn, if that can be."""
 
+    opened: int = 0
+    """Whose line was shown in part last: 1 and 2 for the streams 0 and 1, 0 for neither."""
+
     _rests: list[bytes] = field(default_factory=lambda: [b"", b""])
-    _open: int | None = None
+
+    def held(self, stream: int) -> int:
+        """Return how many bytes of a stream were taken and not shown."""
+        return len(self._rests[stream])
 
     def take(self, stream: int, data: bytes) -> bytes:
         """Return what may be shown once more was printed: whole lines."""
@@ -89,8 +95,8 @@ class Lines:
     def _shown(self, stream: int, data: bytes) -> bytes:
         if not data:
             return b""
-        before = b"\n" if self._open not in (None, stream) else b""
-        self._open = None if data.endswith((b"\n", b"\r")) else stream
+        before = b"\n" if self.opened not in (0, stream + 1) else b""
+        self.opened = 0 if data.endswith((b"\n", b"\r")) else stream + 1
         return before + data
 
 

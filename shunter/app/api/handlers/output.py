@@ -56,8 +56,16 @@ async def logs(call: Call[LogsQuery, NoBody]) -> Response:
     is_fixed = query.attempt is not None
     if query.tail is not None:
         offset = await _tail(stream, first, query)
+    if query.position is not None and not query.follow:
+        raise UsageError("position is for output that is followed: expected follow=true as well")
+    if query.position in (None, "start"):
+        await reader.enter(first, offset)
+    else:
+        numbers = [int(number) for number in query.position.split(".")]
+        first = numbers[0]
+        await reader.resume(numbers)
     if query.follow:
-        pieces = output.follow(first, offset, is_fixed=is_fixed)
+        pieces = output.follow(first, is_fixed=is_fixed, is_marked=query.position is not None)
     else:
         pieces = output.whole(attempts, offset)
     return TimelyResponse(pieces, BYTES, headers={"X-Attempt": str(first)})
@@ -159,20 +167,29 @@ class _Output:
                 yield piece
 
     async def follow(
-        self, attempt: int, offset: int | None = None, *, is_fixed: bool
+        self, attempt: int, *, is_fixed: bool, is_marked: bool
     ) -> AsyncGenerator[bytes, None]:
-        """Yield output as it comes, attempt after attempt, until the job ends."""
-        await self.reader.enter(attempt, offset)
-        is_last_look = False
+        """Yield output as it comes, attempt after attempt, until the job ends.
+
+        The reader is in the attempt already. Where it `is_marked`, each piece says where the next
+        one begins, and the end that it is one.
+        """
+        marked = self._marked if is_marked else bytes
+        is_last_look = has_begun = False
         while True:
             if piece := await self.reader.following():
-                yield piece
+                yield marked(piece)
                 continue
+            if is_marked and not has_begun:
+                yield marked(b"")  # a reader that was cut off learns that it is read for again
+            has_begun = True
             if is_last_look:
                 if piece := self.reader.rest():
-                    yield piece
+                    yield marked(piece)
                 following = await self._following(attempt)
                 if is_fixed or following is None:
+                    if is_marked:
+                        yield b"end 0\n"
                     return
                 attempt, is_last_look = following, False
                 await self.reader.enter(attempt)
@@ -180,8 +197,13 @@ class _Output:
             is_last_look = self._is_over(attempt, is_fixed=is_fixed)
             if not is_last_look:
                 if piece := self.reader.idle():
-                    yield piece
+                    yield marked(piece)
                 await anyio.sleep(LOOK_S)
+
+    def _marked(self, piece: bytes) -> bytes:
+        """Return a piece with a line before it: the position after it, its length."""
+        position = ".".join(str(int(number)) for number in self.reader.position())
+        return f"{position} {len(piece)}\n".encode() + piece
 
     def _is_over(self, attempt: int, *, is_fixed: bool) -> bool:
         """Say whether an attempt prints no more: the job has ended, or a later one began."""

@@ -9,6 +9,9 @@ from shunter.app.api.models.model import At, Model, Name
 Limit = Annotated[int, Field(ge=0, le=100_000)]
 Seq = Annotated[int, Field(ge=0)]
 
+POSITION = r"^(start|[0-9]{1,18}(\.[0-9]{1,18}){1,4})$"
+"""Where to go on in an output: an attempt, and what its reader needs to go on there."""
+
 
 class QueueQuery(Model):
     """Which jobs of the queue."""
@@ -98,4 +101,9 @@ class LogsQuery(Model):
     )
     tail: Annotated[int, Field(ge=1, le=1 << 20)] | None = Field(
         default=None, description="only the last so many bytes of an attempt"
+    )
+    position: Annotated[str, Field(pattern=POSITION)] | None = Field(
+        default=None,
+        description="`start`, or where to go on: before each piece comes a line with the position "
+        "after it and its length in bytes; the line `end 0` is the last",
     )

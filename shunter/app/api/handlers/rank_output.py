@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from shunter.app.api.merged_output import Lines, Piece, in_order, unsure_line
 from shunter.app.api.services import Services
 from shunter.backends.node.output.times import offset_at
+from shunter.errors import UsageError
 from shunter.events.values.ids import JobId
 
 BOTH = "both"
@@ -31,6 +32,14 @@ class Printed:
         if offset is None:
             offset = 0 if self.since_s is None else await self._line_at(self.since_s)
         self.offset = offset
+
+    def position(self) -> list[int]:
+        """Return what `resume` needs to go on after what has been shown."""
+        return [self.attempt, self.offset]
+
+    async def resume(self, position: list[int]) -> None:
+        """Go on where a reader of the same stream was."""
+        self.attempt, self.offset = _numbers(position, 2)
 
     async def following(self) -> bytes:
         """Return the next bytes."""
@@ -86,6 +95,19 @@ class Both:
         for one in (self.out, self.err):
             await one.enter(attempt)
 
+    def position(self) -> list[int]:
+        """Return what `resume` needs to go on after what has been shown."""
+        out, err = self.out.offset, self.err.offset
+        out, err = out - self._lines.held(0), err - self._lines.held(1)
+        return [self.out.attempt, max(0, out), max(0, err), self._lines.opened, self._is_unsure]
+
+    async def resume(self, position: list[int]) -> None:
+        """Go on where a reader of both streams was."""
+        attempt, out, err, opened, is_unsure = _numbers(position, 5)
+        await self.out.resume([attempt, out])
+        await self.err.resume([attempt, err])
+        self._lines, self._planned, self._is_unsure = Lines(opened), [], bool(is_unsure)
+
     async def following(self) -> bytes:
         """Return the next lines; empty too while one is being printed."""
         while self._planned or await self._plan():
@@ -132,3 +154,17 @@ class Both:
 
 Reader = Printed | Both
 """What one rank printed, attempt after attempt, from somewhere on."""
+
+
+def _numbers(position: list[int], count: int) -> list[int]:
+    """Return the numbers of a position.
+
+    Raises:
+        UsageError: it is one of another kind of reader.
+    """
+    if len(position) != count:
+        raise UsageError(
+            f"position: expected {count} numbers, as an answer for the same stream said, not "
+            f"{len(position)}"
+        )
+    return position

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from shunter.app.api.models.model import Model, Name, Text
-from shunter.app.variables import VARIABLE
+from shunter.app.variables import VARIABLE, is_name
 from shunter.events.values.job_spec import Level, SuspendMode
 
 ARGUMENTS_MOST = 8192
@@ -21,7 +21,31 @@ Shape = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(min_length=1, max_length=1024)
 ]
 Speed = Annotated[float, Field(gt=0, le=1)]
-Variable = Annotated[str, Field(pattern=VARIABLE, max_length=256)]
+
+
+def _variable(name: str) -> str:
+    if not is_name(name):
+        raise ValueError(
+            f"{name!r} is no name of an environment variable: expected letters, digits and _, the "
+            "first of them no digit"
+        )
+    return name
+
+
+def _few(environment: dict[str, str]) -> dict[str, str]:
+    if len(environment) > VARIABLES_MOST:
+        raise ValueError(
+            f"expected {VARIABLES_MOST:,} variables at most, not {len(environment):,}: unset what "
+            "the job does not need, or submit with --export none and name those it needs with --env"
+        )
+    return environment
+
+
+Variable = Annotated[
+    str,
+    Field(max_length=256, json_schema_extra={"pattern": VARIABLE}),
+    AfterValidator(_variable),
+]
 
 
 class DependencyBody(Model):
@@ -153,9 +177,9 @@ class SubmitBody(Model):
     )
     array: ArrayBody | None = None
     directory: Text = Field(default="", description="where it starts; empty: the root folder")
-    environment: dict[Variable, Text] = Field(
+    environment: Annotated[dict[Variable, Text], AfterValidator(_few)] = Field(
         default={},
-        max_length=VARIABLES_MOST,
+        json_schema_extra={"maxProperties": VARIABLES_MOST},
         description="values by name, which the job gets and no log holds",
     )
     secrets: tuple[Variable, ...] = Field(

@@ -7,7 +7,9 @@ out, so that nobody's job changes a title, asks the terminal for answers or hide
 import codecs
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
@@ -15,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.live.connecting import JobArgument, Url, connect
+from shunter.app.cli.live.connecting import PAUSE_S, JobArgument, Url, connect
 from shunter.app.cli.live.submitting.quantities import since_s
 from shunter.app.cli.live.tables import NOT_LAUNCHED, one_line
 from shunter.app.cli.output import visible
-from shunter.errors import ShunterError
+from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
+    from shunter.client import Client
     from shunter.client.requests import Answer
 
 END_BYTES = 4096
@@ -36,7 +39,87 @@ class _Wanted(TypedDict):
     attempt: int | None
     stream: str
     since: str | None
+
+
+@dataclass
+class _Asked:
+    """Which job's output is wanted, whether as it comes."""
+
+    job: str
+    said: _Wanted
     follow: bool
+
+    def pieces(self, client: "Client", rank: int, *, is_first: bool = True) -> Iterator[bytes]:
+        """Yield what a rank printed.
+
+        What is followed goes on after a restart of the daemon. That it waits is said on stderr, of
+        several ranks by the first one only.
+
+        Raises:
+            UnavailableError: no daemon has answered in time.
+        """
+        from shunter.client.watching import PATIENCE_S
+
+        if not self.follow:
+            yield from client.logs(self.job, rank=rank, **self.said)
+            return
+        reader, until_s = _Marked(), None
+        while True:
+            try:
+                came = client.marked_logs(self.job, reader.position, rank=rank, **self.said)
+                for piece in came:
+                    yield from reader.take(piece)
+                    until_s = None
+                if reader.has_ended:
+                    return
+                error = UnreachableError("the output was cut off before its end")
+            except UnreachableError as cause:
+                error = cause
+            now_s = time.monotonic()
+            if until_s is None:
+                until_s = now_s + PATIENCE_S
+                if is_first:
+                    output.note(f"{error}; output goes on if one answers in {PATIENCE_S:g} s")
+            if now_s >= until_s:
+                raise UnavailableError(
+                    f"the output of {self.job} did not go on within {PATIENCE_S:g} s: given up; "
+                    "the job does not depend on this command: once a daemon answers, follow it with "
+                    f"`shunter logs -f {self.job}`"
+                ) from error
+            time.sleep(min(PAUSE_S, until_s - now_s))
+            reader.restart()
+
+
+class _Marked:
+    """Reads pieces that have a line before them, and knows where to go on.
+
+    A piece is given out once the whole of it has come, so that none is given out twice.
+    """
+
+    def __init__(self) -> None:
+        self.position = "start"
+        self._rest = b""
+
+    @property
+    def has_ended(self) -> bool:
+        """Say whether the output has come to its end."""
+        return self.position == "end"
+
+    def restart(self) -> None:
+        """Drop what has come of a piece: it comes again."""
+        self._rest = b""
+
+    def take(self, data: bytes) -> Iterator[bytes]:
+        """Yield the pieces that some bytes of an answer complete."""
+        self._rest += data
+        while b"\n" in self._rest:
+            line, _, rest = self._rest.partition(b"\n")
+            position, length = line.decode("ascii").split()
+            if len(rest) < int(length):
+                return
+            self._rest, self.position = rest[int(length) :], position
+            if length != "0":
+                yield rest[: int(length)]
 
 
 def logs(
@@ -71,6 +154,8 @@ def logs(
 
     Where it ran on several servers, each line says on which, as `(gpu2, rank=1)`, unless one of
     them is asked for.
+
+    With -f it waits out a restart of the daemon, two minutes at most, and goes on where it was.
     """
     ago_s = None if since is None else since_s(since)
     if ago_s is not None:
@@ -79,21 +164,21 @@ def logs(
         "attempt": attempt,
         "stream": _stream(stdout=stdout, stderr=stderr),
         "since": since,
-        "follow": follow,
     }
+    asked = _Asked(job, said, follow)
     with connect(url) as client:
         attempts = client.job(job)["attempts"]
         nodes = [] if rank is not None else _nodes(attempts, attempt)
         unlaunched = "" if follow or since else _unlaunched(attempts, attempt)
         if len(nodes) < 2 or unlaunched:
             write, count = writer_to(sys.stdout), 0
-            for piece in client.logs(job, rank=rank or 0, **said):
+            for piece in asked.pieces(client, rank or 0):
                 write(piece)
                 count += len(piece)
             if unlaunched and not count:
                 output.note(unlaunched)
             return
-    _print_ranks(job, nodes, said, url)
+    _print_ranks(asked, nodes, url)
 
 
 def last_line(end: bytes) -> str:
@@ -110,18 +195,18 @@ def _stream(*, stdout: bool, stderr: bool) -> str:
     return "stdout" if stdout else "stderr"
 
 
-def _print_ranks(job: str, nodes: list[str], said: _Wanted, url: str | None) -> None:
+def _print_ranks(asked: _Asked, nodes: list[str], url: str | None) -> None:
     """Print all ranks: one after the other, or each as it comes."""
     turn = Lock()
 
     def print_rank(rank: int) -> None:
         prefix, write = f"({nodes[rank]}, rank={rank}) ".encode(), writer_to(sys.stdout)
         with connect(url) as client:
-            for line in _lines(client.logs(job, rank=rank, **said)):
+            for line in _lines(asked.pieces(client, rank, is_first=not rank)):
                 with turn:
                     write(prefix + line)
 
-    if said["follow"]:
+    if asked.follow:
         _side_by_side(print_rank, len(nodes))
     else:
         for rank in range(len(nodes)):

@@ -1,8 +1,10 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from shunter.app.api.models.submission import ArrayBody, SubmitBody
+from shunter.app.api.problems import usage_error
 from shunter.app.api.submissions import SAME_FIELDS, array_of, submission_of
 from shunter.errors import UsageError
 from shunter.events.values.job_spec import Level
@@ -29,6 +31,25 @@ def test_secret_is_taken_out_of_the_command() -> None:
     found = submission_of(body(environment={"T": "hunter2"}, secrets=("T",)), "")
     assert found.spec.command == ("echo", "{secret:T} x")
     assert found.environment == {"T": "hunter2"}
+
+
+def refusal(fields: dict[str, Any]) -> str:
+    with pytest.raises(ValidationError) as caught:
+        SubmitBody.model_validate({"command": ("true",), **fields})
+    return str(usage_error(caught.value, "body"))
+
+
+@pytest.mark.parametrize("name", ["1x", "a b", "a-b", "", "x\n"])
+def test_name_of_a_variable_is_refused_in_words(name: str) -> None:
+    said = refusal({"environment": {name: "2"}})
+    assert f"{name!r} is no name of an environment variable: expected letters, digits" in said
+    assert "pattern" not in said
+
+
+def test_too_many_variables_are_refused_with_what_to_do() -> None:
+    said = refusal({"environment": {f"V{number}": "" for number in range(1025)}})
+    assert "expected 1,024 variables at most, not 1,025: unset what" in said
+    assert "--export none" in said
 
 
 def test_short_secret_would_be_found_everywhere() -> None:

@@ -25,6 +25,17 @@ SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 NAME_MOST = 40
 SUFFIXES = frozenset((".py", ".sh", ".bash", ".zsh", ".jl", ".r", ".pl", ".rb", ".lua", ".js"))
 PYTHON_SUFFIXES = frozenset((".py", ".pyw"))
+INTERPRETERS = {
+    ".jl": "julia",
+    ".js": "node",
+    ".lua": "lua",
+    ".pl": "perl",
+    ".r": "Rscript",
+    ".rb": "ruby",
+}
+"""What runs files that are none of a shell, by their suffix, where no first line says it."""
+
+BYTE_ORDER_MARK = "\ufeff"
 ELF = b"\x7fELF"
 SCRIPT_BYTES_MOST = 131_000
 """What Linux takes for one argument, which the text of a script becomes."""
@@ -70,8 +81,9 @@ def read_script(path: Path) -> Script:
     """Read a script.
 
     Raises:
-        UsageError: it is no text, has the line ends of DOS where these are no line ends, or one of
-            its lines cannot be split into words.
+        UsageError: it is no text, has line ends or a first mark that would be taken for a part of
+            its lines, is not for a shell and names no interpreter, or one of its lines cannot be
+            split into words.
     """
     from shunter.workloads.files import read_file
 
@@ -79,12 +91,21 @@ def read_script(path: Path) -> Script:
         text = read_file(path, 64 << 20).decode("utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: it cannot be read as a script: {error}") from error
+    _refuse_lone_cr(path, text)
+    is_marked, text = text.startswith(BYTE_ORDER_MARK), text.removeprefix(BYTE_ORDER_MARK)
     interpreter = _first_line(text)
     is_run_by_our_choice = not interpreter and path.suffix.lower() in PYTHON_SUFFIXES
     if is_run_by_our_choice:
         interpreter = (_own_python(),)
+    elif is_marked:
+        raise UsageError(
+            f"{path}:1: the file begins with a byte order mark (BOM), which shells take for a part "
+            f"of its first line: sed -i '1s/^\\xef\\xbb\\xbf//' {shlex.quote(str(path))}"
+        )
     else:
         _refuse_dos(path, text)
+    if not interpreter:
+        _refuse_unnamed(path)
     lines: list[tuple[int, tuple[str, ...]]] = []
     strange = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -113,6 +134,31 @@ def is_program(path: Path) -> bool:
             return file.read(len(ELF)) == ELF
     except OSError:
         return False
+
+
+def _refuse_unnamed(path: Path) -> None:
+    """Raise a UsageError for a file that says no interpreter and is none of a shell."""
+    suffix, shown = path.suffix.lower(), shlex.quote(str(path))
+    if suffix == ".ipynb":
+        raise UsageError(
+            f"{path}: a notebook is no script: jupyter nbconvert --to script {shown}, and submit "
+            "what that writes"
+        )
+    if program := INTERPRETERS.get(suffix):
+        raise UsageError(
+            f"{path}:1: no interpreter is named, and a shell cannot run a {path.suffix} file: "
+            f"expected a first line #!/usr/bin/env {program}, or shunter submit -- {program} "
+            f"{shown}"
+        )
+
+
+def _refuse_lone_cr(path: Path, text: str) -> None:
+    """Raise a UsageError if all lines end with CR: it would be one line."""
+    if "\r" in text.rstrip("\r\n") and "\n" not in text:
+        raise UsageError(
+            f"{path}:1: the lines end with CR alone, as on old Macs, so it is one line to whatever "
+            f"runs it: sed -i 's/\\r/\\n/g' {shlex.quote(str(path))}"
+        )
 
 
 def _refuse_dos(path: Path, text: str) -> None:

@@ -1,3 +1,5 @@
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -87,6 +89,54 @@ def test_dos_line_is_named_where_a_first_line_names_the_interpreter(
     path.write_bytes(f"{first}\nx\r\n".encode())
     with pytest.raises(UsageError, match=r"train\.py:2: the line ends with CR LF"):
         read_script(path)
+
+
+@pytest.mark.parametrize("name", ["train.sh", "train.py", "train"])
+def test_script_of_lines_that_end_with_cr_alone_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"#SHUNTER --gpus 2\rprint()\r")
+    with pytest.raises(UsageError, match=rf"{name}:1: the lines end with CR alone.*sed -i"):
+        read_script(path)
+
+
+def test_byte_order_mark_before_the_interpreter_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.sh"
+    path.write_bytes(b"\xef\xbb\xbf#!/bin/bash\necho\n")
+    with pytest.raises(UsageError, match=r"train\.sh:1: .*byte order mark") as caught:
+        read_script(path)
+    words = str(caught.value).partition(": sed ")[2]
+    subprocess.run(["sed", *shlex.split(words)], check=True)
+    assert read_script(path).interpreter == ("/bin/bash",)
+
+
+def test_options_after_a_byte_order_mark_of_a_file_of_python_count(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(b"\xef\xbb\xbf#SHUNTER --gpus 2\nprint()\n")
+    assert read_script(path).words == ("--gpus", "2")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("a.rb", "#!/usr/bin/env ruby, or shunter submit -- ruby "),
+        ("a.R", "#!/usr/bin/env Rscript, or shunter submit -- Rscript "),
+        ("a.ipynb", "jupyter nbconvert --to script "),
+    ],
+)
+def test_file_of_another_language_without_interpreter_is_not_run_by_a_shell(
+    tmp_path: Path, name: str, advice: str
+) -> None:
+    path = tmp_path / name
+    path.write_text("puts 1\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_script(path)
+    assert f"{advice}{path}" in str(caught.value)
+
+
+def test_first_line_of_a_file_of_another_language_says_what_runs_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.rb"
+    path.write_text("#!/usr/bin/env ruby\nputs 1\n", encoding="utf-8")
+    assert read_script(path).command([]) == ["/usr/bin/env", "ruby", str(path)]
 
 
 def test_lines_of_a_script_end_at_line_feeds_only(tmp_path: Path) -> None:
