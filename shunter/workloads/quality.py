@@ -30,6 +30,7 @@ class Fault(StrEnum):
     no_gpus = "no_gpus"
     never_ran = "never_ran"
     still_runs = "still_runs"
+    duplicate = "duplicate"
     requeued = "requeued"
     resized = "resized"
     component = "component"
@@ -80,6 +81,7 @@ class Finding:
             Fault.no_gpus: "the job had no GPUs",
             Fault.never_ran: "the job never ran",
             Fault.still_runs: "the job has not ended",
+            Fault.duplicate: "it is of the same run as another row",
             Fault.requeued: "the job was requeued, and only its last run counts",
             Fault.resized: "the job was resized, and this run counts with the GPUs it had first",
             Fault.component: "it is a component of a heterogeneous job, which is one job",

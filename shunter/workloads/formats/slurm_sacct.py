@@ -5,9 +5,8 @@ those that never ran or still run. A job that was requeued has a row for each su
 was asked for --duplicates: it is submitted when it first was, runs as long as the last run that
 began, and ends as its last row says. A job that was resized has a row for each size: they are one
 run, with the GPUs of the first. The components of a heterogeneous job (5+0, 5+1) are one job with
-the GPUs of all. An id that was used again for another job becomes 7#2.
-
-A line ends at a line feed and nowhere else: a name may hold what Unicode calls an end of a line.
+the GPUs of all. An id that was used again for another job becomes 7#2. Of rows of the same run
+one counts. A line ends at a line feed only: a name may hold what Unicode calls an end of a line.
 
 Durations are ElapsedRaw where there is such a column, so that no change of clocks touches them.
 Instants are seconds since 1970 (SLURM_TIME_FORMAT=%s), or local time, which is read as UTC. GPU
@@ -85,15 +84,16 @@ _MINUTES = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 @dataclass(slots=True)
 class _Row:
-    """A row of a job: its line, its end, and why it is no run, if it is none."""
+    """A row of a job, or of a component of one; why it is no run, if it is none."""
 
     number: str
     state: str
     line: int
     job: TraceJob
+    start_us: int
     end_us: int
     fault: Fault | None
-    is_component: bool
+    component: str
 
 
 class _Refused(Exception):  # noqa: N818 no error: a row that is left out, and why
@@ -126,7 +126,7 @@ def parse_slurm_sacct(file: TraceText, inspection: Inspection) -> list[TraceJob]
         [line for line, text in enumerate(lines, start=1) if not text.strip()],
         max((line for line, text in enumerate(lines, start=1) if text.strip()), default=0),
     )
-    return _joined(rows, inspection)
+    return _joined(_single(rows, inspection), inspection)
 
 
 def _header(line: str, path: str) -> list[str]:
@@ -177,6 +177,7 @@ def _row(told: Mapping[str, str], line: int, queue_column: str) -> _Row:
     elif state not in _ENDS and state != _RESIZING:
         raise _Refused(Fault.unparsable, "State", told["state"])
     submit_us = _instant(told, "submit")
+    start_us = submit_us if fault is Fault.never_ran else _instant(told, "start")
     end_us = submit_us if fault else _instant(told, "end")
     duration_us = 0 if fault else _duration_us(told)
     counts = granted or asked
@@ -195,7 +196,23 @@ def _row(told: Mapping[str, str], line: int, queue_column: str) -> _Row:
     number = number if component is None else component[1]
     ends = _ENDS.get(state, JobEnd.cancelled)  # of a row that is no last one nobody asks
     job = TraceJob(JobId(number), submit_us, spec, duration_us, ends)
-    return _Row(number, state, line, job, end_us, fault, component is not None)
+    part = "" if component is None else component[0]
+    return _Row(number, state, line, job, start_us, end_us, fault, part)
+
+
+def _single(rows: Sequence[_Row], inspection: Inspection) -> list[_Row]:
+    """Keep one row of each run, or size of it: one that has ended, if there is one."""
+    single: dict[tuple[object, ...], _Row] = {}
+    for row in rows:
+        kind = row.line if row.fault is Fault.never_ran else row.state == _RESIZING
+        key = (row.number, row.component, row.job.submit_us, row.start_us, kind)
+        other = single.setdefault(key, row)
+        if other is row:
+            continue
+        if (row.fault is None, row.job.duration_us) > (other.fault is None, other.job.duration_us):
+            single[key], row = row, other
+        inspection.drop(Fault.duplicate, "", row.number, row.line)
+    return list(single.values())
 
 
 def _joined(rows: Sequence[_Row], inspection: Inspection) -> list[TraceJob]:
@@ -229,13 +246,17 @@ def _joined(rows: Sequence[_Row], inspection: Inspection) -> list[TraceJob]:
 
 
 def _whole_jobs(rows: Sequence[_Row], inspection: Inspection) -> list[_Row]:
-    """Make the components of a heterogeneous job one row, the first of them."""
-    whole: dict[tuple[str, int, int], _Row] = {}
-    for row in rows:
-        key = (row.number, row.job.submit_us, 0 if row.is_component else row.line)
-        leader = whole.setdefault(key, row)
-        if leader is row:
+    """Make the components of a run of a heterogeneous job one row, the first of them."""
+    whole: list[_Row] = []
+    runs: dict[tuple[str, int], tuple[_Row, set[str]]] = {}
+    for row in sorted(rows, key=_order):
+        key = (row.number, row.job.submit_us)
+        leader, components = runs.get(key, (row, {row.component}))
+        if not row.component or row.component in components or _is_later(row, leader):
+            whole.append(row)
+            runs[key] = (row, {row.component})
             continue
+        components.add(row.component)
         inspection.drop(Fault.component, "", row.number, row.line)
         job, spec, more = leader.job, leader.job.spec, row.job.spec
         job.spec = replace(
@@ -248,7 +269,17 @@ def _whole_jobs(rows: Sequence[_Row], inspection: Inspection) -> list[_Row]:
         job.duration_us = max(job.duration_us, row.job.duration_us)
         leader.end_us = max(leader.end_us, row.end_us)
         leader.fault = leader.fault or row.fault
-    return list(whole.values())
+    return whole
+
+
+def _order(row: _Row) -> tuple[int, bool, int, int]:
+    """Order the rows of a job, also with one Submit: what never began comes last."""
+    return (row.job.submit_us, row.fault is Fault.never_ran, row.start_us, row.line)
+
+
+def _is_later(row: _Row, leader: _Row) -> bool:
+    """Say whether a component is of a later run: all of one begin together."""
+    return leader.fault is None and max(leader.start_us + 1, leader.end_us) <= row.start_us
 
 
 def _last_run(chain: Sequence[_Row]) -> list[_Row]:
@@ -274,21 +305,22 @@ def _chains(rows: Sequence[_Row]) -> Sequence[Sequence[_Row]]:
     """Return the runs of each job, in the order of their submission."""
     chains: list[list[_Row]] = []
     newest: dict[str, list[_Row]] = {}
-    for row in sorted(rows, key=lambda row: (row.job.submit_us, row.line)):
+    for row in sorted(rows, key=_order):
         chain = newest.get(row.number)
         if chain is not None and _is_same(chain[-1], row):
             chain.append(row)
         else:
             newest[row.number] = [row]
             chains.append(newest[row.number])
-    return chains
+    return sorted(chains, key=lambda rows: (rows[0].job.submit_us, min(row.line for row in rows)))
 
 
 def _is_same(before: _Row, row: _Row) -> bool:
     one, other = before.job.spec, row.job.spec
     at_once = before.fault is None and 0 <= row.job.submit_us - before.end_us <= _AT_ONCE_US
+    is_again = before.job.submit_us == row.job.submit_us and not (before.fault or row.fault)
     is_alike = (one.name, one.user) == (other.name, other.user)
-    return is_alike and (at_once or before.state in _GONE_ON)
+    return is_alike and (is_again or at_once or before.state in _GONE_ON)
 
 
 def _note_oddities(

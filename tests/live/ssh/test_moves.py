@@ -1,5 +1,6 @@
-"""Moves of running jobs that a policy tries over SSH: what they measure says if they stay."""
+"""Moves of running jobs over SSH: tried ones, which stay by what they measure, and evicted ones."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -7,15 +8,27 @@ import pytest
 
 import shunter
 from shunter.app.live import Site
-from shunter.events.facts.decisions import AllocationChanged, TrialKept, TrialStarted
-from shunter.events.facts.execution import AttemptStarted, TurnStarted
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    RoundPlanned,
+    TrialKept,
+    TrialStarted,
+)
+from shunter.events.facts.execution import (
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    TurnStarted,
+)
+from shunter.events.facts.jobs import JobFinished
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Level
 from shunter.events.values.trials import TrialReason
 from tests.live.site.sites import NOBODY, at_work, events_until, of, program, verified
 from tests.live.ssh.bench import Bench
-from tests.live.ssh.site import cluster
+from tests.live.ssh.site import cluster, worker
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
@@ -87,3 +100,57 @@ def mean_of(seen: list[Event], job_id: JobId, until_us: int) -> int:
         if each.batch_s is not None
     ]
     return sum(batches_us[2:]) // len(batches_us[2:])
+
+
+async def test_evicted_job_goes_on_elsewhere_while_the_gang_has_its_gpus(bench: Bench) -> None:
+    """Goal: one plan moves who leaves; nobody starts on GPUs that another still has.
+
+    Method: two jobs, one on each of two servers, and a gang of higher priority that needs a whole
+    server. Workers lock their GPUs and note what they find locked.
+    """
+    config = cluster(
+        bench.farm,
+        bench.folder,
+        {"n0": 2, "n1": 2},
+        nodes=("n0", "n1"),
+        policy={"name": "las", "placement": "spread"},
+    )
+    async with at_work(config) as site:
+        for number in range(2):
+            await site.submit(worker(bench.folder, f"one-{number}", 600.0), NOBODY)
+        await events_until(site, lambda seen: len(of(seen, AttemptStarted)) == 2)
+        first = worker(bench.folder, "gang", 600.0, gpus=2)
+        spec = replace(first.spec, max_level=Level.server, priority=1)
+        gang = await site.submit(replace(first, spec=spec), NOBODY)
+        await events_until(site, lambda seen: len(of(seen, AttemptStarted)) == 4)
+        (bench.folder / "enough").touch()
+        seen = await events_until(site, lambda seen: len(of(seen, JobFinished)) == 3)
+
+    (suspended,) = of(seen, JobSuspended)
+    moved = suspended.job_id
+    (gangs,) = [each for each in of(seen, AllocationChanged) if each.job_id == gang]
+    before, after = [each for each in of(seen, AllocationChanged) if each.job_id == moved]
+    (freed,), (elsewhere,) = before.allocation.shares, after.allocation.shares
+    assert [share.node for share in gangs.allocation.shares] == [freed.node]
+    assert {freed.node, elsewhere.node} == {"n0", "n1"}
+    assert (after.because.rule, after.because.beneficiaries) == ("makes_room", (gang,))
+    # One plan says both.
+    assert not of(seen[seen.index(after) : seen.index(gangs)], RoundPlanned)
+
+    (released,) = [
+        each for each in of(seen, GpusReleased) if each.at_us < of(seen, JobFinished)[0].at_us
+    ]
+    starts = {(each.job_id, each.attempt): each for each in of(seen, AttemptStarted)}
+    order = [seen.index(each) for each in (gangs, suspended, released)]
+    assert order == sorted(order)
+    assert released.job_id == moved
+    assert seen.index(starts[gang, 1]) > order[-1]
+    assert seen.index(starts[moved, 2]) > order[-1]
+    # What the programs saw: saved before the gang began, and resumed from that on the other server.
+    noted = [(job, attempt, node, what) for job, attempt, _, node, what, *_ in bench.ledger()]
+    saved = noted.index((str(moved), "1", freed.node, "saved"))
+    assert noted.index((str(gang), "1", freed.node, "begun")) > saved
+    assert noted.index((str(moved), "2", elsewhere.node, "resumed")) > saved
+    bench.assert_nothing_twice()
+    verdict = await verified(bench.folder)
+    assert verdict.divergence is None

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from shunter.backends.simulated import Costs
 from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.guards import Guards
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger, is_preemption
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.kinds import Event
@@ -118,6 +119,22 @@ def test_a_job_of_another_pool_that_has_room_is_moved_there() -> None:
     ]
 
 
+@pytest.mark.parametrize(("min_runtime_us", "ran_us"), [(0, 1), (7, 7)])
+def test_starved_job_keeps_what_it_took_for_as_long_as_the_guard_of_run_times_says(
+    min_runtime_us: int, ran_us: int
+) -> None:
+    """It goes to the head of the line, and ranks as the policy says once it runs."""
+    guards = Guards(min_runtime_us=min_runtime_us, starvation_us=15)
+    jobs = (trace_job(0, gpus=4, lasts=100), trace_job(1, gpus=4, at=1, lasts=200))
+
+    outcome = played(World(servers=servers(4), jobs=jobs, guards=guards, until_us=30))
+
+    lost = {
+        event.job_id: event.at_us for event in outcome.of(AllocationChanged) if is_preemption(event)
+    }
+    assert lost == {"j0": 16, "j1": 16 + ran_us}
+
+
 def test_by_the_rules_of_an_earlier_log_two_plans_do_it() -> None:
     outcome = played(replace(TWO_SERVERS, moves_evicted=False))
 
@@ -128,7 +145,7 @@ def test_by_the_rules_of_an_earlier_log_two_plans_do_it() -> None:
 @settings(max_examples=TRIED)
 @given(scene=scenes())
 def test_no_job_is_preempted_by_one_plan_and_started_by_the_next(name: str, scene: Scene) -> None:
-    """Guarded jobs aside: one that starved ranks as all others do once it runs."""
+    """Starved jobs aside: what they take is taken back by the next plan, without `min_runtime`."""
     world = replace(scene.world, guards=replace(scene.world.guards, starvation_us=None))
     jobs = [replace(job, spec=replace(job.spec, migratable=True)) for job in world.jobs]
     world = replace(world, jobs=tuple(jobs))

@@ -203,26 +203,34 @@ class JobAttempt(Watched):
         """Return where it stands that has ended, and how Slurm ended it, if it did.
 
         Slurm says why it sent SIGTERM once the job is over there, as its GPUs are; until then, or
-        for `settle_s`, it counts as running.
+        for `settle_s`, it counts as running. So does a gang of which a rank ended with 0: so does
+        the srun of one on a node that is lost, whatever that rank was at.
         """
         queue = self._queue()
         ended_as = "" if queue is None else queue.ended_as(self.key)
         limit_s = None if queue is None else queue.limit_s(self.key)
+        codes = status["codes"] or ()
+        may_be_cut_off = len(codes) > 1 and 0 in codes
         if ended_as in MAY_LIVE_ON:
-            return "ended", end_in_words(ended_as)
+            return "lost" if may_be_cut_off else "ended", end_in_words(ended_as)
         signal, left_at_s = told_to_leave_by(self.folder) if status["suspended"] else ("", None)
         if not signal:
-            return "ended", ""
+            is_open = may_be_cut_off and not ended_as
+            return "running" if is_open and not self._has_settled() else "ended", ""
         if self.is_preempted:
             return "ended", end_in_words("PREEMPTED")
         if signal == LIMIT_SIGNAL and self._is_near_limit(left_at_s):
             return "ended", limit_in_words(limit_s)
         if ended_as in SAYS_WHY:
             return "ended", end_in_words(ended_as, limit_s)
-        self._left_s = clock.monotonic_s() if self._left_s is None else self._left_s
-        if not ended_as and clock.monotonic_s() - self._left_s < self._patience.settle_s:
+        if not ended_as and not self._has_settled():
             return "running", ""
         return "ended", signal_in_words(signal)
+
+    def _has_settled(self) -> bool:
+        """Say whether what Slurm says of its end is known by now, if it ever will be."""
+        self._left_s = clock.monotonic_s() if self._left_s is None else self._left_s
+        return clock.monotonic_s() - self._left_s >= self._patience.settle_s
 
     def _is_near_limit(self, at_s: float | None) -> bool:
         """Say whether its limit is known to be why: others send the notice too."""

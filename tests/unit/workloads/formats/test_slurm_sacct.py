@@ -278,3 +278,79 @@ def test_row_whose_tres_are_numbers_says_to_print_them_with_names(tmp_path: Path
     trace = read(tmp_path, *rows)
     assert dropped(trace) == {Fault.numbered: (3,), Fault.no_gpus: (4,)}
     assert "TRES are numbers" in " ".join(trace.report.sentences())
+
+
+ONCE_MORE = {"start": "1100", "end": "1130", "elapsed": "30"}
+"""The second run of a job that Slurm requeued without another instant of submission."""
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 3, 0, 1), (3, 1, 2, 0), (0, 2, 1, 3)])
+def test_components_that_were_requeued_with_one_submission_count_once(
+    order: tuple[int, ...], tmp_path: Path
+) -> None:
+    rows = [
+        row("500", shown="500+0", state="PREEMPTED"),
+        row("501", shown="500+1", state="PREEMPTED", end="1059", elapsed="49"),
+        row("500", shown="500+0", **ONCE_MORE),
+        row("501", shown="500+1", **ONCE_MORE),
+    ]
+    (job,) = read(tmp_path, *[rows[number] for number in order]).jobs
+    assert (job.job_id, job.spec.gpus, job.duration_us) == ("500", 4, 30_000_000)
+    assert job.ends is JobEnd.finished
+
+
+def test_component_whose_first_run_is_not_in_the_file_counts_in_the_second(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        row("501", shown="500+1", **ONCE_MORE),
+        row("500", shown="500+0", state="PREEMPTED"),
+        row("500", shown="500+0", **ONCE_MORE),
+    )
+    (job,) = trace.jobs
+    assert (job.job_id, job.spec.gpus, job.duration_us) == ("500", 4, 30_000_000)
+
+
+@pytest.mark.parametrize("state", ["PREEMPTED", "FAILED", "COMPLETED"])
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_job_that_was_requeued_with_one_submission_ran_last_where_it_began_last(
+    state: str, newest_first: bool, tmp_path: Path
+) -> None:
+    """With --duplicates sacct prints the newest submission first, and equal ones in any order."""
+    rows = [row(state=state), row(**ONCE_MORE)]
+    trace = read(tmp_path, *(reversed(rows) if newest_first else rows))
+    (job,) = trace.jobs
+    assert (job.job_id, job.duration_us, job.ends) == ("7", 30_000_000, JobEnd.finished)
+    assert dropped(trace) == {Fault.requeued: (3,) if newest_first else (2,)}
+
+
+def test_row_that_is_there_twice_is_one_job(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        *[row("1"), row("1"), row("2", shown="2_1"), row("2", shown="2_1")],
+        *[row("500", shown="500+0"), row("501", shown="500+1")] * 2,
+    )
+    assert {str(job.job_id): job.spec.gpus for job in trace.jobs} == {"1": 2, "2": 2, "500": 4}
+    assert dropped(trace) == {Fault.duplicate: (3, 5, 8, 9), Fault.component: (7,)}
+    assert "it is of the same run as another row" in " ".join(trace.report.sentences())
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_row_of_a_run_that_has_ended_since_gives_way_to_the_later_one(
+    newest_first: bool, tmp_path: Path
+) -> None:
+    """Two files of sacct were put together: the job still ran when the first was printed."""
+    requeued = row(state="NODE_FAIL")
+    first = [requeued, row(submit="1060", start="1070", state="RUNNING", end="Unknown")]
+    second = [requeued, row(submit="1060", start="1070", end="1100", elapsed="30")]
+    trace = read(tmp_path, row("6"), *(second + first if newest_first else first + second))
+    _, job = trace.jobs
+    assert (job.job_id, job.submit_us, job.duration_us) == ("7", 0, 30_000_000)
+    assert job.ends is JobEnd.finished
+
+
+def test_resized_job_whose_rows_are_there_twice_ran_through_its_sizes_once(
+    tmp_path: Path,
+) -> None:
+    rows = [row(state="RESIZING"), row(start="1060", end="1080", elapsed="20")]
+    (job,) = read(tmp_path, *rows, *rows).jobs
+    assert (job.job_id, job.duration_us) == ("7", 70_000_000)
