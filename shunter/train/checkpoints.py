@@ -16,13 +16,12 @@ import json
 import os
 import re
 import shutil
-import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.train import serialization
-from shunter.train.leaving import wait_for_writers
+from shunter.train.leaving import threads, wait_for_writers
 from shunter.train.votes import get
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Checkpoints:
         folder = self.folder / f"attempt-{self.attempt:06}" / name
         folder.mkdir(parents=True, exist_ok=True)
         if more is not None:
-            before = threading.enumerate()
+            before = threads()
             wait_for_writers(folder, more(folder), before, may_be_empty=bool(self._rank))
             _sync_tree(folder)
         write = partial(serialization.write, state=state)

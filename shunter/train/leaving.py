@@ -2,9 +2,10 @@
 
 Orbax, torch's `async_save` and Lightning's AsyncCheckpointIO write in threads. A checkpoint counts
 once they are done: futures that `save` returns are waited for, then what Orbax says of itself, then
-threads that `save` began, daemons for half a minute, since some never end. Of a pool of threads
-nobody can say what it does: while there are some, the folder has to be quiet for a second. What is
-left when a run leaves ends with the interpreter, which waits for threads and child processes, as
+threads that `save` began or gave work to: what was waiting for work has to wait again. Daemons that
+wait for work half a minute later are left alone, since some never end. Of a pool of threads nobody
+can say what it does: while there are some, the folder has to be quiet for a second. What is left
+when a run leaves ends with the interpreter, which waits for threads and child processes, as
 `os._exit` would not.
 """
 
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from shunter.train import channel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
 QUIET_S = 1.0
@@ -35,7 +36,7 @@ _UNFINISHED = "orbax-checkpoint-tmp"  # in the name of what Orbax has not finish
 def wait_for_writers(
     folder: Path,
     answer: object,
-    before: Collection[threading.Thread],
+    before: Mapping[threading.Thread, bool],
     *,
     may_be_empty: bool,
 ) -> None:
@@ -44,7 +45,7 @@ def wait_for_writers(
     Args:
         folder: where it writes.
         answer: what it returned: a future, or several, of what is being written.
-        before: the threads that were there before.
+        before: the `threads` that were there before.
         may_be_empty: whether it may have written nothing: another rank has.
 
     Raises:
@@ -56,11 +57,16 @@ def wait_for_writers(
             result()
     for writer in _writers_of_orbax():
         writer.wait_until_finished()
+    until = time.monotonic() + WAIT_S
     pools = _pool_threads()
     begun = [thread for thread in threading.enumerate() if thread not in before]
     for thread in begun:
         if thread not in pools:
             thread.join(_DAEMON_WAIT_S if thread.daemon else WAIT_S)
+    busy = begun + [thread for thread, was_waiting in before.items() if was_waiting]
+    for thread in busy:
+        if thread not in pools:
+            _wait_until_done(thread, until)
     if begun or pools or _is_anything_alive():
         _wait_until_quiet(folder)
     unfinished = [path.name for path in sorted(folder.rglob("*")) if _UNFINISHED in path.name]
@@ -71,6 +77,11 @@ def wait_for_writers(
             f"`save` has written nothing into {folder}: let it wait for what writes in the "
             "background, or return its future"
         )
+
+
+def threads() -> Mapping[threading.Thread, bool]:
+    """Return all threads, and whether each waits for work."""
+    return {each: _waits(each) for each in threading.enumerate()}
 
 
 def leave_at_once() -> NoReturn:
@@ -91,8 +102,8 @@ def leave_at_once() -> NoReturn:
 def _is_anything_alive() -> bool:
     """Say whether threads or child processes go on that an interpreter waits for."""
     own = (threading.main_thread(), threading.current_thread())
-    threads = [each for each in threading.enumerate() if each not in own]
-    if any(not each.daemon or each in _pool_threads() for each in threads):
+    others = [each for each in threading.enumerate() if each not in own]
+    if any(not each.daemon or each in _pool_threads() for each in others):
         return True
     processes = sys.modules.get("multiprocessing.process")
     children: Iterable[Any] = processes.active_children() if processes is not None else ()
@@ -112,6 +123,28 @@ def _pool_threads() -> Collection[threading.Thread]:
     """Return the threads of all pools, which end with them."""
     pools = sys.modules.get("concurrent.futures.thread")
     return list(getattr(pools, "_threads_queues", ()))
+
+
+def _wait_until_done(thread: threading.Thread, until: float) -> None:
+    """Wait until a thread has ended, or waits for work."""
+    while thread.is_alive() and not _waits(thread):
+        if time.monotonic() > until:
+            raise OSError(
+                f"thread {thread.name!r}, which `save` began or gave work to, is still at work "
+                f"after {WAIT_S:g} s: let `save` wait for it, or begin it before train.start"
+            )
+        thread.join(_LOOK_EVERY_S)
+
+
+def _waits(thread: threading.Thread) -> bool:
+    """Say whether a thread waits for an event, at a queue or a selector."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  there is no other way
+    if frame is None:
+        return False
+    if frame.f_code is threading.Condition.wait.__code__:
+        waiter = frame.f_locals.get("waiter")  # it is unlocked by who gives it work
+        return waiter is not None and waiter.locked()
+    return frame.f_code.co_name == "select" and frame.f_globals.get("__name__") == "selectors"
 
 
 def _wait_until_quiet(folder: Path) -> None:

@@ -23,7 +23,8 @@ __all__ = ["attempt", "attempts", "undisturbed"]
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 300
-OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
+PATHS = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": PATHS}
 PARENT = """
 import importlib, json, os, signal, sys, warnings
 warnings.simplefilter("ignore")

@@ -18,6 +18,7 @@ from typing import Any
 
 from shunter.client import Client
 from tests.live.api.serving import PATIENCE_S, Served, awaited, environment
+from tests.live.train.attempts import PATHS
 from tests.live.train.programs import ASKS
 
 __all__ = ["GPUS", "STOPS", "Outcome", "Preempting", "Program", "outcomes"]
@@ -112,7 +113,7 @@ def _submitted(client: Client, folder: Path, program: Program) -> str:
     job = client.submit(
         [sys.executable, "-W", "ignore", "-m", "tests.live.train.served"],
         directory=str(folder),
-        environment={**environment(), **dict(program.variables)},
+        environment={**environment(PYTHONPATH=PATHS), **dict(program.variables)},
     )
     return job.id
 

@@ -1,4 +1,8 @@
-"""Training jobs that a real scheduler preempts and suspends: exact, or refused at once."""
+"""Training jobs that a real scheduler preempts and suspends: exact, or refused at once.
+
+Libraries that are in no lock file (keras, jax, orbax-checkpoint, stable-baselines3, torchdata) may
+lie in a folder of their own, which `PYTHONPATH` names; `SHUNTER_THOROUGH=1` tries them all.
+"""
 
 import importlib.util
 import os

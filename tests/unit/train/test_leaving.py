@@ -1,6 +1,7 @@
 """What `save` writes in the background is waited for, and is not cut off by the end."""
 
 import itertools
+import queue
 import subprocess
 import sys
 import threading
@@ -43,6 +44,96 @@ def test_thread_that_writes_is_waited_for(tmp_path: Path, is_daemon: bool) -> No
 
     folder, _ = store(tmp_path).write(1, {}, save)
     assert (folder / "weights").read_text() == "whole"
+
+
+class Silent(threading.Thread):
+    """Writes a file, but computes until somebody has asked for it several times."""
+
+    def __init__(self, path: Path, asked: int) -> None:
+        super().__init__(daemon=True)
+        self.path, self.left, self.has_computed = path, asked, threading.Lock()
+        self.has_computed.acquire()
+
+    def run(self) -> None:
+        with self.has_computed:
+            self.path.write_text("whole")
+
+    def join(self, timeout: float | None = None) -> None:
+        self.left -= 1
+        if not self.left:
+            self.has_computed.release()
+        super().join(timeout)
+
+
+def test_daemon_that_computes_for_long_before_it_writes_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "_DAEMON_WAIT_S", 0.0)
+
+    def save(folder: Path) -> None:
+        (folder / "index").touch()
+        Silent(folder / "weights", asked=3).start()
+
+    folder, _ = store(tmp_path).write(1, {}, save)
+    assert (folder / "weights").read_text() == "whole"
+
+
+class FromQueue(Silent):
+    """Is there before `save` is called, which gives it paths to write."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(), asked=2)
+        self.paths: queue.Queue[Path] = queue.Queue()
+
+    def run(self) -> None:
+        while True:
+            self.path = self.paths.get()
+            super().run()
+
+
+def test_daemon_that_save_gives_work_to_is_waited_for(tmp_path: Path) -> None:
+    writer = FromQueue()
+    writer.start()
+    while not leaving.threads()[writer]:
+        time.sleep(0.001)
+
+    def save(folder: Path) -> None:
+        (folder / "index").touch()
+        writer.paths.put(folder / "weights")
+
+    folder, _ = store(tmp_path).write(1, {}, save)
+    assert (folder / "weights").read_text() == "whole"
+
+
+def test_daemon_that_only_waits_for_work_does_not_keep_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "_DAEMON_WAIT_S", 0.0)
+    begun = FromQueue()
+
+    def save(folder: Path) -> None:
+        (folder / "weights").touch()
+        begun.start()
+
+    store(tmp_path).write(1, {}, save)
+    assert begun.left == 1
+
+
+def test_checkpoint_whose_daemon_is_at_work_for_ever_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: list[Callable[[], object]]
+) -> None:
+    monkeypatch.setattr(leaving, "_DAEMON_WAIT_S", 0.0)
+    monkeypatch.setattr(leaving, "_LOOK_EVERY_S", 0.0)
+    begun = Silent(tmp_path / "late", asked=0)
+
+    def save(folder: Path) -> None:
+        (folder / "index").touch()
+        begun.start()
+
+    with pytest.raises(OSError, match="is still at work after 120 s: let `save` wait for it"):
+        store(tmp_path).write(1, {}, save)
+    assert not clock
+    begun.has_computed.release()
 
 
 @pytest.mark.parametrize("wrapped", [lambda future: future, lambda future: [future]])
@@ -96,7 +187,7 @@ def test_writers_of_orbax_are_found_and_proxies_are_left_alone(
     module = SimpleNamespace(AsyncCheckpointer=AsyncCheckpointer)
     monkeypatch.setitem(sys.modules, "orbax.checkpoint", module)
     alive = [Proxy(), AsyncCheckpointer()]
-    leaving.wait_for_writers(tmp_path, None, threading.enumerate(), may_be_empty=False)
+    leaving.wait_for_writers(tmp_path, None, leaving.threads(), may_be_empty=False)
     assert len(alive) == 2
     assert (tmp_path / "weights").exists()
 
