@@ -182,7 +182,7 @@ def known(services: Services, job_id: JobId) -> None:
 
 
 async def unmet(services: Services, spec: JobSpec) -> tuple[str, str]:
-    """Return which job ended otherwise than a job needs, and that in words; empty: none has."""
+    """Return which job ended otherwise than a job needs, and that in words."""
     for each in spec.depends_on:
         outcome = services.site.past.outcome(each.job_id)
         if each.when is DependsWhen.any or outcome in (None, Outcome.finished):

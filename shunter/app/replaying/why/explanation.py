@@ -343,8 +343,7 @@ async def explain(
     explanation.losses = await losses_before(reader, runs)
     end = story.end
     if end is not None and _was_stranded(story):
-        needed = [each.job_id for each in story.spec.depends_on]
-        explanation.ended = await ended_of(reader, needed, end.seq)
+        explanation.ended = await ended_of(reader, _needed(story), end.seq)
     if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
         explanation.cluster = (await state_at(reader, end.seq)).cluster
     if folded is not None and not ended:
@@ -386,6 +385,10 @@ def _cut_at_end(story: JobEvents) -> JobEvents:
     end = story.end
     assert end is not None, "only the story of a job that has ended is cut"
     return JobEvents(story.job_id, end.seq, end.event.at_us, story.own, terms=story.terms)
+
+
+def _needed(story: JobEvents) -> list[JobId]:
+    return [each.job_id for each in story.spec.depends_on]
 
 
 def _was_stranded(story: JobEvents) -> bool:
