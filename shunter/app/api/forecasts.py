@@ -9,6 +9,8 @@ and each adds a few moments of the past.
 
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -129,13 +131,32 @@ async def _made(question: Question | StartsIf) -> Found | Tried:
     paths = msgspec.json.encode([one or str(Path.cwd()) for one in sys.path]).decode()
     words = [sys.executable, "-c", BOOT, str(LIMIT_S), str(os.getpid()), paths]
     with anyio.move_on_after(LIMIT_S):
-        done = await anyio.run_process(
-            words, input=msgspec.json.encode(question), stdout=PIPE, stderr=None, check=False
-        )
-        if done.returncode:
-            raise ShunterError(f"nothing was found: the process ended with {done.returncode}")
-        told = _REPLY.decode(done.stdout)
+        status, reply = await _ran(words, msgspec.json.encode(question))
+        if status:
+            raise ShunterError(f"nothing was found: the process ended with {status}")
+        told = _REPLY.decode(reply)
         if isinstance(told, Problem):
             raise ShunterError(f"nothing was found: {told.detail}")
         return told
     raise ShunterError(f"the simulation took longer than {LIMIT_S} s, and was ended")
+
+
+async def _ran(words: Sequence[str], question: bytes) -> tuple[int, bytes]:
+    """Return the exit code and output of a process; cancelled, it is killed."""
+    with anyio.CancelScope(shield=True):  # half started, it would be ended by nobody
+        process = await anyio.open_process(words, stdin=PIPE, stdout=PIPE, stderr=None)
+    assert process.stdin is not None, "it is a pipe"
+    assert process.stdout is not None, "it is a pipe"
+    reply, replies = bytearray(), process.stdout
+
+    async def read() -> None:
+        async for chunk in replies:
+            reply.extend(chunk)
+
+    async with process, anyio.create_task_group() as readers:
+        readers.start_soon(read)
+        with suppress(anyio.BrokenResourceError):  # it has ended: its exit code says how
+            await process.stdin.send(question)
+        await process.stdin.aclose()
+        status = await process.wait()
+    return status, bytes(reply)

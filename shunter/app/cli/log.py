@@ -8,6 +8,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
+from shunter.app.counting import counted
 from shunter.app.output_files import check_target, refuse_same, replacing, replacing_bytes
 from shunter.errors import UsageError, extra_hint
 
@@ -81,7 +82,7 @@ def export(
             else:
                 with replacing_bytes(target) as file:
                     count = await _export_lines(reader, to, file)
-                output.note(f"wrote {count:,} events, one a line, to {target}")
+                output.note(f"wrote {counted(count, 'event')}, one a line, to {target}")
 
     if as_trace and to is not None:
         raise UsageError("--to cuts events, not jobs: leave it out with --as-trace")
@@ -191,9 +192,9 @@ async def _export_trace(reader: "LogReader", target: Path | None) -> None:
     else:
         with replacing(target) as file:
             write_trace(trace, file, name)
-        output.note(f"wrote {len(trace.jobs):,} jobs to {target}")
+        output.note(f"wrote {counted(len(trace.jobs), 'job')} to {target}")
     if others:
-        output.note(f"{others} jobs that never ran, or have not ended, are left out")
+        output.note(f"left out: {counted(others, 'job')} that never ran, or has not ended")
 
 
 def _need(option: str, package: str, extra: str) -> None:

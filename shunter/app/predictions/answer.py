@@ -80,7 +80,7 @@ async def answer(question: Question) -> Answer:
             "policy": point.policy.name,
             "samples": told.samples,
             "jobs": jobs,
-            "accuracy": _accuracy(held),
+            "accuracy": _accuracy(held, len(history.ends)),
             "assumptions": _assumptions(forecasting, point, told),
         },
         held,
@@ -168,9 +168,9 @@ def _dated(at_us: int, origin: str | None) -> str:
     return when.isoformat(timespec="milliseconds")
 
 
-def _accuracy(held: Sequence[Held]) -> dict[str, Any]:
+def _accuracy(held: Sequence[Held], ended: int) -> dict[str, Any]:
     starts, ends = [each.starts for each in held], [each.ends for each in held]
-    return {"moments": len(held), **_shares(starts), "ends": _shares(ends)}
+    return {"moments": len(held), **_shares(starts), "ends": {"ended": ended, **_shares(ends)}}
 
 
 def _shares(kept: Sequence[Kept]) -> dict[str, Any]:

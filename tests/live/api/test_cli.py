@@ -321,6 +321,11 @@ def test_dependency_lets_a_job_start_or_cancels_it(served: Served) -> None:
         "finished",
     )
     assert served.handle(ok).describe()["cause"] == "dependency"
+    needed = f"it needs job {first} to end well, which ended as failed (exit 1)"
+    assert f" dependency: {needed}\n" in served.run("show", ok).stdout
+    assert f"(dependency: it needs {first} to end well, which ended as failed)" in (
+        served.run("why", ok).stdout
+    )
 
 
 def test_token_and_url_lead_over_tcp(shared: Served) -> None:

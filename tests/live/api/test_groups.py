@@ -76,14 +76,14 @@ def test_group_that_does_not_exist_is_an_error_that_says_so(shared: Served) -> N
 def test_command_line_shows_and_ends_a_group(shared: Served) -> None:
     assert shared.run("submit", "--group", "cli", "--", *SLEEP).returncode == 0
     assert shared.run("group", "priority", "cli", "-5").stdout == (
-        "cli: 1 jobs have priority -5; 0 have ended before\n"
+        "cli: 1 job has priority -5; 0 have ended before\n"
     )
     shown = shared.run("group", "show", "cli").stdout.splitlines()
     assert shown[0].split() == list(HEADS)
     assert "-5" in shown[1].split()
     assert "cli" in shared.run("group", "list").stdout
     assert "sleep" in shared.run("queue", "--group", "cli").stdout
-    assert "1 jobs asked to end" in shared.run("group", "cancel", "cli").stdout
+    assert "1 job asked to end" in shared.run("group", "cancel", "cli").stdout
     missing = shared.run("group", "cancel", "absent")
     assert missing.returncode == 3
     assert "there is no group 'absent' of" in missing.stderr

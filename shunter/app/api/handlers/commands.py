@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from shunter.app.api.handlers.jobs import history_in_log
+from shunter.app.api.handlers.jobs import unmet
 from shunter.app.api.models.submission import PriorityBody, ResizeBody, SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.services import Services
@@ -16,9 +16,7 @@ from shunter.app.api.submissions import after_whole_arrays, array_of, dry_run, s
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.requests import Caller, Submission
 from shunter.errors import NotFoundError, UsageError
-from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import DependsWhen
 
 KEY_MOST = 200
 TOGETHER = 100
@@ -110,18 +108,12 @@ def _submitted(call: Call[NoQuery, SubmitBody], ids: list[JobId], note: str) -> 
 
 async def _never_met(services: Services, request: Submission) -> str:
     """Return why a job that is cancelled at once can never start; or nothing."""
-    past = services.site.past
-    for each in request.spec.depends_on:
-        outcome = past.outcome(each.job_id)
-        if each.when is DependsWhen.any or outcome in (None, Outcome.finished):
-            continue
-        code = (await history_in_log(services, each.job_id)).exit_code
-        how = f"{outcome}" if code is None else f"{outcome} (exit {code})"
-        return (
-            f"it cannot start, and is cancelled at once: it needs job {each.job_id} to end well, "
-            f"which ended as {how}; `--after {each.job_id}:any` takes any end"
-        )
-    return ""
+    job_id, said = await unmet(services, request.spec)
+    if not said:
+        return ""
+    return (
+        f"it cannot start, and is cancelled at once: {said}; `--after {job_id}:any` takes any end"
+    )
 
 
 async def _about_job(

@@ -20,10 +20,13 @@ from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild_our_own
 from shunter.core.state import Job
 from shunter.errors import NotFoundError
+from shunter.events.facts.jobs import Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
+from shunter.events.values.causes import DEPENDENCY
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import DependsWhen, JobSpec
 from shunter.events.values.reasons import Reason
 
 ME = "me"
@@ -106,7 +109,10 @@ async def job(call: Call[JobQuery, NoBody]) -> Response:
     evidence = await _evidence(services) if job_id in services.site.state.jobs else None
     await services.durable(services.site.state.seq)  # its end may be on its way to the disk
     history = await history_in_log(services, job_id)
-    return json_answer(_job_document(services, job_id, history, evidence))
+    document = _job_document(services, job_id, history, evidence)
+    if history.cause == DEPENDENCY:
+        _, document["cause_detail"] = await unmet(services, history.submitted.spec)
+    return json_answer(document)
 
 
 def _present(services: Services) -> Present:
@@ -173,6 +179,18 @@ def known(services: Services, job_id: JobId) -> None:
     """Raise NotFoundError unless there is such a job, or was."""
     if not services.site.knows(job_id):
         raise NotFoundError(no_such_job(job_id, services.site.knows))
+
+
+async def unmet(services: Services, spec: JobSpec) -> tuple[str, str]:
+    """Return which job ended otherwise than a job needs, and that in words."""
+    for each in spec.depends_on:
+        outcome = services.site.past.outcome(each.job_id)
+        if each.when is DependsWhen.any or outcome in (None, Outcome.finished):
+            continue
+        code = (await history_in_log(services, each.job_id)).exit_code
+        how = f"{outcome}" if code is None else f"{outcome} (exit {code})"
+        return each.job_id, f"it needs job {each.job_id} to end well, which ended as {how}"
+    return "", ""
 
 
 async def history_in_log(services: Services, job_id: JobId) -> JobHistory:
@@ -252,6 +270,7 @@ def _job_document(
         "state": job_state(live) if live is not None else standing or "ending",
         "is_over": history.outcome is not None,
         "cause": history.cause,
+        "cause_detail": "",
         "exit_code": history.exit_code,
         "row": None
         if live is None

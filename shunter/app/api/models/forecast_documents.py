@@ -31,6 +31,7 @@ class ForecastRow(Model):
 class EndsAccuracyPart(Model):
     """How forecasts of ends held that are made again from what was known then."""
 
+    ended: int = Field(description="how many jobs have ended in all; none: no share says anything")
     jobs: int = Field(description="that were there and whose P90 has come since, each counted once")
     by_p50: int = Field(description="how many of them ended by their P50")
     by_p90: int

@@ -145,6 +145,7 @@ class JobDocument(Document):
     state: str
     is_over: bool
     cause: str
+    cause_detail: str = Field(description="which job it needed to end well, and how that ended")
     exit_code: int | None
     row: JobRow | None = Field(description="as in the queue; null once it has ended")
     spec: dict[str, object] = Field(description="what it asked for, as in JobSubmitted")

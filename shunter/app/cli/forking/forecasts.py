@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from shunter.app.cli import output
 from shunter.app.cli.live.tables import print_rows
+from shunter.app.counting import counted
 
 if TYPE_CHECKING:
     from shunter.client.requests import Answer
@@ -64,11 +65,16 @@ def trust(found: "Answer") -> list[str]:
     from shunter.app.cli.units import number, percent
 
     accuracy = found["accuracy"]
-    lines = [f"simulated {found['samples']} times from e{found['seq']} on, {found['now']}"]
+    lines = [
+        f"simulated {counted(found['samples'], 'time')} from e{found['seq']} on, {found['now']}"
+    ]
     for what, came, counts in (
         ("starts", "past jobs that waited started", accuracy),
         ("ends", "past jobs ended", accuracy["ends"]),
     ):
+        if counts.get("ended") == 0:  # a daemon of before does not say it
+            lines.append(f"accuracy of {what}: not known yet, as no job has ended")
+            continue
         if not (jobs := counts["jobs"]):
             lines.append(f"accuracy of {what}: not known yet, as no past forecast has come due")
             continue
@@ -79,8 +85,8 @@ def trust(found: "Answer") -> list[str]:
         )
     if accuracy["moments"]:
         lines.append(
-            f"accuracy: foretold again at {accuracy['moments']} past moments, from what was known "
-            "then"
+            f"accuracy: foretold again at {counted(accuracy['moments'], 'past moment')}, from what "
+            "was known then"
         )
     return [*lines, *(f"assumed: {each}" for each in found["assumptions"])]
 

@@ -87,7 +87,8 @@ def priority(
     """Give all jobs of a group another priority, which may be negative."""
     with connect(url) as client:
         answer = client.set_group_priority(group, value, user=user)
-    _print(answer, f"have priority {value}", as_json=as_json)
+    have = "has" if len(answer["jobs"]) == 1 else "have"
+    _print(answer, f"{have} priority {value}", as_json=as_json)
 
 
 def _print(answer: "Answer", what: str, *, as_json: bool) -> None:
@@ -95,7 +96,9 @@ def _print(answer: "Answer", what: str, *, as_json: bool) -> None:
         output.print_json(answer)
         return
     count, ended = len(answer["jobs"]), answer["ended"]
-    output.print_line(f"{answer['group']}: {count:,} jobs {what}; {ended:,} have ended before")
+    have = "has" if ended == 1 else "have"
+    jobs = counted(count, "job")
+    output.print_line(f"{answer['group']}: {jobs} {what}; {ended:,} {have} ended before")
 
 
 def _states(group: "Answer") -> str:

@@ -83,7 +83,7 @@ class _Asked:
             if now_s >= until_s:
                 raise UnavailableError(
                     f"the output of {self.job} did not go on within {PATIENCE_S:g} s: given up; "
-                    "the job does not depend on this command: once a daemon answers, follow it with "
+                    "the job does not depend on this command: follow it once a daemon answers: "
                     f"`shunter logs -f {self.job}`"
                 ) from error
             time.sleep(min(PAUSE_S, until_s - now_s))

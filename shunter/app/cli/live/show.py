@@ -117,7 +117,8 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
             pairs.append(("why", clause(row["reason"])))
         pairs.append(("launch", row["launch_wait"]))
     else:
-        said = ended_by(found["cause"], found["exit_code"])
+        cause = ": ".join(filter(None, (found["cause"], found.get("cause_detail"))))
+        said = ended_by(cause, found["exit_code"])
         pairs.append(("ended", " ".join((local_time(found["ended_at"]), ", ".join(said)))))
         pairs.append(("service", _service(found)))
         pairs.append(("last line", last))

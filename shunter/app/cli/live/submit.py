@@ -32,6 +32,7 @@ from shunter.app.cli.live.submitting.script import (
 from shunter.app.cli.live.submitting.waiting import wait_for
 from shunter.app.cli.live.tables import one_line
 from shunter.app.cli.option_tables import takes_options
+from shunter.app.counting import counted
 from shunter.app.variables import is_passed_on
 from shunter.errors import ShunterError, UsageError
 
@@ -273,4 +274,6 @@ def _print_made(made: "Answer", options: SubmitOptions) -> None:
     elif len(made["ids"]) == 1:
         output.print_line(f"submitted {made['id']}")
     else:
-        output.print_line(f"submitted {made['id']} to {made['ids'][-1]}: {len(made['ids'])} jobs")
+        output.print_line(
+            f"submitted {made['id']} to {made['ids'][-1]}: {counted(len(made['ids']), 'job')}"
+        )

@@ -12,11 +12,12 @@
           map     by sysfs of the server
           rack    by Slurm
 
-Each GPU has its number and who is on it; `.` is free. What a server does not describe is left out.
+Each GPU has its number and who is on it; `.` is free, and `j7 quarantined` is one that takes no job
+after j7. What a server does not describe is left out.
 GPUs joined by NVLink have a line of their own, for they may lie across sockets.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from shunter.app.counting import counted
@@ -74,7 +75,8 @@ def _gpu_lines(node: Node) -> Iterator[str]:
     gpus = node["gpus"]
     if not gpus:
         return
-    cells = [f"{gpu['index']} {_on(gpu)}" for gpu in gpus]
+    quarantined = {each["gpu"] for each in node.get("quarantined", ())}
+    cells = [f"{gpu['index']} {_on(gpu, quarantined)}" for gpu in gpus]
     levels = {each["level"]: each["groups"] for each in node.get("levels", ())}
     every = [[gpu["index"] for gpu in gpus]]
     switches, sockets = levels.get("switch", ()), levels.get("socket", ())
@@ -119,8 +121,9 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
-def _on(gpu: Mapping[str, Any]) -> str:
+def _on(gpu: Mapping[str, Any], quarantined: Collection[int]) -> str:
     """Return who is on a GPU, or what it does instead of being free."""
     if gpu["jobs"]:
-        return "+".join(gpu["jobs"])
+        jobs = "+".join(gpu["jobs"])
+        return f"{jobs} quarantined" if gpu["index"] in quarantined else jobs
     return FREE if gpu["state"] == "free" else str(gpu["state"])

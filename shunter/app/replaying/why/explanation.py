@@ -58,6 +58,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.allocation import Sharing
+from shunter.events.values.causes import DEPENDENCY
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason, Wait
 
@@ -341,6 +342,8 @@ async def explain(
     explanation.measures, explanation.sizing = measures_of_terms(story.terms, rebuild), sizing
     explanation.losses = await losses_before(reader, runs)
     end = story.end
+    if end is not None and _was_stranded(story):
+        explanation.ended = await ended_of(reader, _needed(story), end.seq)
     if end is not None and isinstance(end.event, JobRejected) and is_short_when_empty(end.event):
         explanation.cluster = (await state_at(reader, end.seq)).cluster
     if folded is not None and not ended:
@@ -353,7 +356,8 @@ async def explain(
         run = explanation.last_run
         if run is not None and run.to_us is None and run.allocation.sharing is Sharing.sliced:
             explanation.told_later = await seen_later(reader, story)
-        explanation.ended = await ended_of(reader, blockers, folded.state)
+        gone = [job_id for job_id in blockers if job_id not in folded.state.jobs]
+        explanation.ended = await ended_of(reader, gone, folded.state.seq)
         explanation.came_us = await came_of(reader, blockers, folded.state)
     return explanation
 
@@ -383,8 +387,10 @@ def _cut_at_end(story: JobEvents) -> JobEvents:
     return JobEvents(story.job_id, end.seq, end.event.at_us, story.own, terms=story.terms)
 
 
+def _needed(story: JobEvents) -> list[JobId]:
+    return [each.job_id for each in story.spec.depends_on]
+
+
 def _was_stranded(story: JobEvents) -> bool:
     end = story.end
-    return (
-        end is not None and isinstance(end.event, JobCancelled) and end.event.cause == "dependency"
-    )
+    return end is not None and isinstance(end.event, JobCancelled) and end.event.cause == DEPENDENCY

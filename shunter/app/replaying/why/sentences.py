@@ -39,10 +39,12 @@ from shunter.events.facts.jobs import (
     JobFinished,
     JobRejected,
     JobRetried,
+    Outcome,
 )
 from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.causes import HELD, RESIZED
+from shunter.events.values.causes import DEPENDENCY, HELD, RESIZED
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import DependsWhen
 from shunter.events.values.reasons import Reason
 
 SERVERS_NAMED = 4
@@ -220,7 +222,24 @@ def _ended(found: Explanation) -> str:
     asked = [own.event for own in found.story.own if isinstance(own.event, JobCancelRequested)]
     by = f" by {asked[-1].by}" if asked and asked[-1].by else ""
     by += f" with all of group {asked[-1].group!r}" if asked and asked[-1].group else ""
+    cause = _unmet(found) if event.cause == DEPENDENCY else cause
     return f"was cancelled{by}{cause} at {at}, {split}"
+
+
+def _unmet(found: Explanation) -> str:
+    """Return which job ended otherwise than a cancelled one needs, and how."""
+    unmet = next(
+        (
+            (each.job_id, found.ended[each.job_id])
+            for each in found.story.spec.depends_on
+            if each.when is not DependsWhen.any
+            and found.ended.get(each.job_id, Outcome.finished) is not Outcome.finished
+        ),
+        None,
+    )
+    if unmet is None:
+        return f" ({DEPENDENCY})"
+    return f" ({DEPENDENCY}: it needs {unmet[0]} to end well, which ended as {unmet[1]})"
 
 
 def _placed(found: Explanation) -> list[str]:

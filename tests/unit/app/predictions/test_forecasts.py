@@ -165,6 +165,7 @@ def test_accuracy_counts_ends(regular: str) -> None:
 
     assert accuracy["ends"]["jobs"] > accuracy["jobs"] > 0
     assert accuracy["ends"]["share_by_p90"] == 1.0
+    assert accuracy["ends"]["ended"] > 0
 
 
 def test_imagined_job_alone_is_foreseen(busy: str) -> None:

@@ -27,15 +27,12 @@ Told = Sequence[tuple[int, Event]]
 """The events about a job, up to some point, with their numbers."""
 
 
-async def ended_of(
-    reader: LogReader, blockers: Iterable[JobId], state: State
-) -> dict[JobId, Outcome]:
-    """Return how those blockers ended that a state has no more."""
+async def ended_of(reader: LogReader, job_ids: Iterable[JobId], seq: int) -> dict[JobId, Outcome]:
+    """Return how those jobs ended that had by an event."""
     return {
         job_id: outcome_of(event)
-        for job_id in blockers
-        if job_id not in state.jobs
-        for _, event in await reader.job_events(job_id, state.seq)
+        for job_id in job_ids
+        for _, event in await reader.job_events(job_id, seq)
         if isinstance(event, JOB_ENDS)
     }
 

@@ -44,6 +44,15 @@ def test_picture_nests_domains_racks_servers_sockets_and_switches() -> None:
     ]
 
 
+def test_quarantined_gpu_under_a_job_is_marked() -> None:
+    gpus = [_gpu(0, "used", "j7"), _gpu(1, "used", "j7"), _gpu(2, "quarantined")]
+    quarantined = [{"gpu": gpu, "cause": "ana", "at": None} for gpu in (1, 2)]
+
+    assert list(picture_of([_node("a", gpus, quarantined=quarantined)]))[1:] == [
+        "  0 j7              1 j7 quarantined  2 quarantined"
+    ]
+
+
 def test_joined_gpus_are_drawn_together_across_sockets() -> None:
     gpus = [_gpu(0, "used", "j7"), _gpu(1), _gpu(2, "used", "j7"), _gpu(3), _gpu(4)]
     levels = [
