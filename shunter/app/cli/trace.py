@@ -183,6 +183,7 @@ def fit(
         fit_document,
         left_out,
         rates_document,
+        uneven_starts,
         without_rates,
     )
 
@@ -211,7 +212,7 @@ def fit(
         output.note(
             f"wrote costs measured on {attempts:,} attempts of {len(observed.jobs):,} jobs to {out}"
         )
-    for sentence in left_out(fitted):
+    for sentence in (*left_out(fitted), *uneven_starts(observed, fitted)):
         output.note(sentence)
     if rates is not None:
         for sentence in without_rates(observed, fitted):

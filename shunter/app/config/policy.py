@@ -47,9 +47,9 @@ class GuardsSection(Section):
     )
     starvation_after: Stretch | None = Field(
         default=None,
-        description="how long a job waits at a stretch before it goes to the head of the line; once "
-        "it runs it ranks as others do, so a policy that preempts soon gives back what it took: how "
-        "long it keeps it, `min_runtime` says",
+        description="how long a job waits at a stretch before it goes to the head of the line; "
+        "once it runs it ranks as others do, so a policy that preempts soon gives back what it "
+        "took: how long it keeps it, `min_runtime` says",
     )
 
     def guards(self, *, launches_first: bool) -> Guards:

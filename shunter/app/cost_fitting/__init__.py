@@ -1,11 +1,16 @@
 """What a log measured: what starts and suspensions cost, how fast jobs are, what they worked."""
 
-from shunter.app.cost_fitting.attempts import Attempt, Observed, ObservedJob, observe_log
+from shunter.app.cost_fitting.attempts import (
+    Attempt,
+    Observed,
+    ObservedJob,
+    checkpoint_interval_us,
+    observe_log,
+)
 from shunter.app.cost_fitting.costs import (
     Fitted,
     Kind,
     Launch,
-    checkpoint_interval_us,
     fit_costs,
     slowed_us,
     work_us,
@@ -16,6 +21,7 @@ from shunter.app.cost_fitting.writing import (
     fit_document,
     left_out,
     rates_document,
+    uneven_starts,
     without_rates,
 )
 
@@ -37,6 +43,7 @@ __all__ = [
     "rates_document",
     "slowed_in",
     "slowed_us",
+    "uneven_starts",
     "without_rates",
     "work_us",
 ]

@@ -9,6 +9,7 @@ steps work begins with `AttemptStarted`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from shunter.app.cost_fitting.paces import Pace, Paces
@@ -163,6 +164,32 @@ class Observed:
     config: str = "{}"
     types: tuple[GpuType, ...] = ()
     switches_us: Sequence[int] = ()
+
+
+def known_step(job: ObservedJob, attempt: Attempt) -> tuple[int, int] | None:
+    """Return the last instant at which the step of an attempt is known, and the step."""
+    is_done = attempt.is_last and job.outcome is Outcome.finished
+    if is_done and job.spec.total_steps is not None and attempt.left_us is not None:
+        return attempt.left_us, job.spec.total_steps
+    saves = [(at_us, step) for at_us, step in attempt.saves if step is not None]
+    if not saves:
+        return None
+    at_us, step = saves[-1]
+    if attempt.saved_on_leaving is not None and attempt.acknowledged_us is not None:
+        at_us = min(at_us, attempt.acknowledged_us)
+    return at_us, step
+
+
+def checkpoint_interval_us(job: ObservedJob) -> int | None:
+    """Return how often a job saves: as it says itself, or else as it was seen."""
+    if job.spec.checkpoint_interval_us is not None:
+        return job.spec.checkpoint_interval_us
+    gaps_us: list[int] = []
+    for attempt in job.attempts:
+        told_us = attempt.told_us
+        saves_us = [at_us for at_us, _ in attempt.saves if told_us is None or at_us < told_us]
+        gaps_us += [after - before for before, after in pairwise(saves_us)]
+    return sorted(gaps_us)[len(gaps_us) // 2] if gaps_us else None
 
 
 async def observe_log(reader: LogReader, advance: Advance | None = None) -> Observed:

@@ -8,24 +8,23 @@ a piece of an attempt up to a known step (a checkpoint, or the end) took
     time since AttemptStarted = preparation + steps x mini-batch
 
 with one preparation for each launch (first attempts, later ones on the same GPUs, later ones on
-others), and one mini-batch for each kind of job. Those are found by least squares with the variance
-of a piece as its steps; where all was told that is the time of all mini-batches over their number.
-A mini-batch that was sampled is asked only where no other tells. Work of a job that tells no steps
-begins with `AttemptStarted`.
+others), and one mini-batch for each kind of job, found by least squares with the variance of a
+piece as its steps. Kinds with mini-batches known alone have their mean: by how much programs start
+up differently is no time of mini-batches. A mini-batch that was sampled is asked only where no
+other tells. Work of a job that tells no steps begins with `AttemptStarted`.
 
-All are means, not medians: what they are to predict, completion times, is made of their sums, and
-most of what takes time on a machine now and then takes much longer, so medians promise too little.
+All are means, not medians: completion times, which they are to predict, are made of their sums, and
+what takes much longer now and then is in them.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
-from shunter.app.cost_fitting.attempts import Attempt, Observed, ObservedJob
+from shunter.app.cost_fitting.attempts import Attempt, Observed, ObservedJob, known_step
 from shunter.app.cost_fitting.paces import mean_speed
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import GpuType
@@ -53,7 +52,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was measured, in microseconds, and from how many attempts.
+    """What was measured, in microseconds, from how many attempts.
 
     `launch_us`, `suspend_us` and `turn_us` (GPUs change hands) lack what nothing showed.
     `wait_us` is how long a launch waited on average for who starts jobs instead of the scheduler
@@ -145,10 +144,7 @@ def fit_costs(observed: Observed) -> Fitted:
         for attempt in job.attempts:
             spent_us: float = attempt.at_work_us - attempt.launched_us
             if attempt.trained_us is not None:
-                batch = batch_us.get(kind_of(job, attempt), 0.0)
-                batch /= mean_speed(attempt.paces, attempt.trained_us, attempt.trained_us)
-                until_us = attempt.trained_us - attempt.stopped_at_first_us - batch
-                spent_us = max(spent_us, until_us - attempt.launched_us)
+                spent_us = max(spent_us, told_start_up_us(job, attempt, batch_us))
             elif job.tells_steps:
                 spent_us += prepares_us.get(launch_of(attempt), 0)
             starts_us[launch_of(attempt)].append(spent_us)
@@ -169,6 +165,14 @@ def fit_costs(observed: Observed) -> Fitted:
         round(fmean(waits_us)) if waits_us else 0,
         round(fmean(notices_us)) if notices_us else 0,
     )
+
+
+def told_start_up_us(job: ObservedJob, attempt: Attempt, batch_us: Mapping[Kind, float]) -> float:
+    """Return how long an attempt took before the first mini-batch that it told."""
+    assert attempt.trained_us is not None, "it told it"
+    batch = batch_us.get(kind_of(job, attempt), 0.0)
+    batch /= mean_speed(attempt.paces, attempt.trained_us, attempt.trained_us)
+    return attempt.trained_us - attempt.stopped_at_first_us - batch - attempt.launched_us
 
 
 def launch_of(attempt: Attempt) -> Launch:
@@ -199,7 +203,7 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
             speed = mean_speed(attempt.paces, attempt.trained_us, attempt.trained_us)
             yield _Piece(launch, kind, prepared_us, 1, speed)
             prepares, since_us, before = None, attempt.trained_us, before + 1
-        found = _known_step(job, attempt)
+        found = known_step(job, attempt)
         if found is None or attempt.stopped_since_us is not None:
             continue
         at_us, step = found
@@ -217,25 +221,37 @@ def _solved(
 ) -> tuple[dict[Launch, int], dict[Kind, float]]:
     """Return what explains the pieces best: preparations and mini-batches.
 
-    A kind for whose mini-batches no time is left is one that was not measured: what its attempts
-    took is less than others' preparations alone.
+    A kind for whose mini-batches others' preparations leave no time is one that was not measured.
     """
     others = {kind: fmean(us) for kind, us in sorted(sampled_us.items())}
     if not pieces:
         return {}, others
     launches = sorted({piece.launch for piece in pieces if piece.launch is not None})
+    known, whole = _known_us(pieces), [piece for piece in pieces if piece.launch is not None]
     # Where one mini-batch is all that was told, nobody knows its part; it counts as none then.
-    kinds = sorted({piece.kind for piece in pieces if piece.steps > 1} | others.keys())
+    asked = {piece.kind for piece in whole if piece.steps > 1} | others.keys()
+    kinds = sorted(asked - known.keys())
     while True:
-        prepares_us, batch_us = _best(pieces, others, launches, kinds)
+        prepares_us, batch_us = _best(whole, known, others, launches, kinds)
         left = [kind for kind in kinds if batch_us[kind] >= LEAST_US]
         if left == kinds:
-            return prepares_us, batch_us
+            return prepares_us, dict(sorted((batch_us | known).items()))
         kinds = left
+
+
+def _known_us(pieces: Iterable[_Piece]) -> dict[Kind, float]:
+    """Return the mean mini-batch of each kind that has some without a start-up."""
+    sums: dict[Kind, tuple[float, int]] = {}
+    for piece in pieces:
+        if piece.launch is None:
+            us, steps = sums.get(piece.kind, (0.0, 0))
+            sums[piece.kind] = us + piece.took_us * piece.speed, steps + piece.steps
+    return {kind: max(LEAST_US, us / steps) for kind, (us, steps) in sums.items()}
 
 
 def _best(
     pieces: Sequence[_Piece],
+    known: Mapping[Kind, float],
     others: Mapping[Kind, float],
     launches: Sequence[Launch],
     kinds: Sequence[Kind],
@@ -243,15 +259,15 @@ def _best(
     """Return least squares of preparations and mini-batches, maybe below 0.
 
     Args:
-        pieces: what was measured.
-        others: mini-batches by samples, in microseconds, for kinds that no piece tells alone.
+        pieces: what was measured, each with a preparation.
+        known: mini-batches of other kinds, in microseconds.
+        others: the same by samples, of any kinds.
         launches: whose preparations are asked for.
         kinds: whose mini-batches are asked for; those of others count as none.
     """
     import numpy as np
 
-    known = {piece.kind for piece in pieces if piece.launch is None}
-    sampled = [kind for kind in kinds if kind in others and kind not in known]
+    sampled = [kind for kind in kinds if kind in others]
     rows = np.zeros((len(pieces) + len(sampled), len(launches) + len(kinds)))
     took_us, steps = np.zeros(len(rows)), np.ones(len(rows))
     for number, piece in enumerate(pieces):
@@ -259,7 +275,8 @@ def _best(
             rows[number, launches.index(piece.launch)] = 1.0
         if piece.kind in kinds:
             rows[number, len(launches) + kinds.index(piece.kind)] = piece.steps / piece.speed
-        took_us[number], steps[number] = piece.took_us, piece.steps
+        known_us = known.get(piece.kind, 0.0) * piece.steps / piece.speed
+        took_us[number], steps[number] = piece.took_us - known_us, piece.steps
     for number, kind in enumerate(sampled, start=len(pieces)):
         steps[number] = max((each.steps for each in pieces if each.kind == kind), default=1)
         rows[number, len(launches) + kinds.index(kind)] = steps[number]
@@ -269,20 +286,6 @@ def _best(
     found = [float(us) for us in solved]
     prepares_us = {launch: max(0, round(us)) for launch, us in zip(launches, found, strict=False)}
     return prepares_us, dict(zip(kinds, found[len(launches) :], strict=True))
-
-
-def _known_step(job: ObservedJob, attempt: Attempt) -> tuple[int, int] | None:
-    """Return the last instant at which the step of an attempt is known, and the step."""
-    is_done = attempt.is_last and job.outcome is Outcome.finished
-    if is_done and job.spec.total_steps is not None and attempt.left_us is not None:
-        return attempt.left_us, job.spec.total_steps
-    saves = [(at_us, step) for at_us, step in attempt.saves if step is not None]
-    if not saves:
-        return None
-    at_us, step = saves[-1]
-    if attempt.saved_on_leaving is not None and attempt.acknowledged_us is not None:
-        at_us = min(at_us, attempt.acknowledged_us)
-    return at_us, step
 
 
 def _sampled(jobs: Iterable[ObservedJob]) -> dict[Kind, list[float]]:
@@ -353,18 +356,6 @@ def slowed_us(job: ObservedJob, fitted: Fitted, at_us: int | None = None) -> int
         speed = mean_speed(attempt.paces, began_us, until_us)
         taken += kept_us * _speed_of_gang(job, attempt, fitted) * (1.0 - speed)
     return round(taken)
-
-
-def checkpoint_interval_us(job: ObservedJob) -> int | None:
-    """Return how often a job saves: as it says itself, or else as it was seen."""
-    if job.spec.checkpoint_interval_us is not None:
-        return job.spec.checkpoint_interval_us
-    gaps_us: list[int] = []
-    for attempt in job.attempts:
-        told_us = attempt.told_us
-        saves_us = [at_us for at_us, _ in attempt.saves if told_us is None or at_us < told_us]
-        gaps_us += [after - before for before, after in pairwise(saves_us)]
-    return sorted(gaps_us)[len(gaps_us) // 2] if gaps_us else None
 
 
 def _speed_of_gang(job: ObservedJob, attempt: Attempt, fitted: Fitted) -> float:

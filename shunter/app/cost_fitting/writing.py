@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Any, Final
 
 from shunter.app.cost_fitting.attempts import Observed
-from shunter.app.cost_fitting.costs import Fitted, Kind, Launch, kind_of
+from shunter.app.cost_fitting.costs import Fitted, Kind, Launch, kind_of, told_start_up_us
 from shunter.app.runs.throughputs import named_kinds
 from shunter.core.performance.throughputs import JobKind
 from shunter.errors import TraceError
@@ -14,6 +16,8 @@ from shunter.events.values.ids import JobId
 
 SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_UNEVEN: Final = 0.2
+"""By how much of the mean start-up those of models may differ without a word."""
 _NO_TIME: Final = "a simulation takes 0 s for it"
 _LEFT_OUT: Final = {
     Launch.start: _NO_TIME,
@@ -83,6 +87,26 @@ def without_rates(observed: Observed, fitted: Fitted) -> list[str]:
     said = (
         f"there is no rate of {named_kinds(found)}, as no such job told its steps: a simulation "
         "takes the duration_s of their trace"
+    )
+    return [said]
+
+
+def uneven_starts(observed: Observed, fitted: Fitted) -> list[str]:
+    """Return what to say of models that start up differently."""
+    by_model: dict[str, list[float]] = defaultdict(list)
+    for job in observed.jobs:
+        for attempt in job.attempts[:1]:
+            if attempt.number == 1 and attempt.trained_us is not None and job.spec.model:
+                start_up_us = told_start_up_us(job, attempt, fitted.batch_us)
+                by_model[job.spec.model].append(start_up_us / 1e6)
+    means = sorted((fmean(found), model) for model, found in by_model.items())
+    start_s = fitted.launch_us.get(Launch.start, 0) / 1e6
+    if not means or means[-1][0] - means[0][0] <= _UNEVEN * start_s:
+        return []
+    (least_s, quick), (most_s, slow) = means[0], means[-1]
+    said = (
+        f"{quick} starts up in {least_s:.3g} s and {slow} in {most_s:.3g} s, and a simulation "
+        f"takes {start_s:.3g} s for each: it is off by the difference wherever a job starts"
     )
     return [said]
 

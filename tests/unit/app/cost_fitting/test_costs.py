@@ -25,6 +25,7 @@ from shunter.app.cost_fitting import (
     left_out,
     observe_log,
     slowed_us,
+    uneven_starts,
     work_us,
 )
 from shunter.app.cost_fitting.costs import LEAST_US
@@ -259,6 +260,34 @@ def test_first_mini_batch_that_was_told_says_when_the_start_up_was_over() -> Non
     alone = job(0, attempt(1, 0, trained_us=3 * S, left_us=9 * S), steps=None)
     alone.tells_steps = True
     assert fit_costs(observed(alone)).launch_us == {Launch.start: 3 * S}
+
+
+def test_mini_batches_of_programs_that_start_up_differently_are_measured_alone() -> None:
+    """One needs 2 s to start, the other 8 s: the rest to their mean is no time of mini-batches."""
+    jobs = []
+    for number, steps in enumerate([20, 30, 40, 50, 60, 70]):
+        name, start_s, batch_s = [("quick", 2.0, 0.1), ("slow", 8.0, 0.05)][number % 2]
+        left_us, trained_us = (round((start_s + n * batch_s) * S) for n in (steps, 1))
+        told = attempt(1, 0, left_us=left_us, trained_us=trained_us)
+        jobs.append(job(number, told, model=name, steps=steps))
+    found = observed(*jobs)
+
+    fitted = fit_costs(found)
+
+    assert {kind.model: us / S for kind, us in fitted.batch_us.items()} == pytest.approx(
+        {"quick": 0.1, "slow": 0.05}, rel=1e-3
+    )
+    assert fitted.launch_us[Launch.start] / S == pytest.approx(5.0, rel=1e-3)
+    (said,) = uneven_starts(found, fitted)
+    assert "quick starts up in 2 s and slow in 8 s, and a simulation takes 5 s for each" in said
+
+
+def test_programs_that_start_up_alike_are_not_named() -> None:
+    """By less than a fifth of the mean."""
+    told = [attempt(1, 0, left_us=9 * S, trained_us=round(us * S)) for us in (2.0, 2.3)]
+    found = observed(*(job(n, each, model=f"m{n}") for n, each in enumerate(told)))
+
+    assert uneven_starts(found, fit_costs(found)) == []
 
 
 def test_costs_are_means_because_completion_times_are_sums() -> None:
