@@ -1,4 +1,4 @@
-"""The lists of files of a job's checkpoint, from all its hosts, and what they give joined.
+"""The lists of files of a job's checkpoint, of all its hosts, and what they give joined.
 
 A user decides how many files there are and how long their names are, so no list is held in memory:
 SQLite keeps them in a file that has no name, at most CACHE_KIB of it in memory. Every host has a
