@@ -8,7 +8,7 @@ refused.
 
     deep      180 nested folders with names of 250 bytes, 780 empty files in them: refused
     flat      500,000 empty files in one folder: refused
-    many      80,000 files of 100 bytes: copied, the largest list that is held
+    many      80,000 files of 100 bytes: copied
     long      65,000 files whose names have 250 bytes, none a letter: copied, the longest list
     ordinary  100 files of 1 MB
 

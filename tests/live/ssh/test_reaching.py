@@ -314,7 +314,7 @@ async def test_program_that_prints_much_waits_on_its_host_for_a_slow_reader(benc
 def running(word: str) -> list[int]:
     """Return the processes that have a word in their command."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in sorted(Path("/proc").glob("[0-9]*/cmdline")):
         with suppress(OSError):
             if word.encode() in path.read_bytes():
                 found.append(int(path.parent.name))

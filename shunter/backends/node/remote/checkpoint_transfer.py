@@ -17,7 +17,7 @@ their end the files `received` as one stream after the other. Of an entry `from`
 it that is the same file under another name, from 0, or null. What arrives is built in a folder of
 its own, then "ready" is answered, and only the line "commit" has it take the place of what was
 there: a scheduler that has given up in the meantime has sent none. Whatever fails, nothing is left
-of what arrived.
+of what arrived: {"error"} is answered, with "is_too_large" where there is more than is copied.
 
 Beside FOLDER lies `FOLDER.received.INODE`: the generation of the last transfer, and how every entry
 was then. It tells which files this node's rank has changed since, so that a gang's checkpoint is
@@ -377,7 +377,7 @@ def _guarded(folder: str, work: Callable[[], Answer]) -> Answer:
     try:
         return work()
     except TooMuchError as error:
-        return {"error": f"{folder} has {error}; {TOO_MUCH}"}
+        return {"error": f"{folder} has {error}; {TOO_MUCH}", "is_too_large": True}
     except (OSError, ValueError, EOFError) as error:
         return {"error": said_error(error, folder)}
 

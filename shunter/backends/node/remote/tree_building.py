@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import Entry
 
 SYNC_BYTES = 64 << 20
+SYNCS_AT_ONCE, SYNCS_HANDED_OUT = 8, 1000
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP)
 
@@ -57,14 +58,7 @@ def build(new: int, old: int | None, entries: list[Entry], received: list[str]) 
             _receive(new, by_path[path])
         say_alive()
     # Not each as it comes: the sender of thousands would wait longer than it may for a write.
-    for path in received:
-        with naming(path):
-            file = open_file(new, path)
-            try:
-                _finish_file(file, by_path[path])
-            finally:
-                os.close(file)
-        say_alive()
+    _finish_files(new, [by_path[path] for path in received])
     for entry in entries:
         say_alive()
         with naming(entry["path"]):
@@ -180,6 +174,34 @@ def _make_link(new: int, entry: Entry) -> None:
         os.utime(name, ns=told_ns, dir_fd=at, follow_symlinks=False)
 
     _in_parent(new, entry["path"], make)
+
+
+def _finish_files(new: int, entries: list[Entry]) -> None:
+    """Sync files, several at a time: a file system commits them together.
+
+    One after the other took 2.5 ms each on a disk where eight at a time took 0.2 ms.
+    """
+
+    def finish(entry: Entry) -> None:
+        with naming(entry["path"]):
+            file = open_file(new, entry["path"])
+            try:
+                _finish_file(file, entry)
+            finally:
+                os.close(file)
+
+    if len(entries) <= SYNCS_AT_ONCE:
+        for entry in entries:
+            finish(entry)
+            say_alive()
+        return
+    # Not for each program of the agent: it takes as long to import as dozens of files to sync.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(SYNCS_AT_ONCE) as threads:
+        for begin in range(0, len(entries), SYNCS_HANDED_OUT):
+            for _ in threads.map(finish, entries[begin : begin + SYNCS_HANDED_OUT]):
+                say_alive()
 
 
 def _finish_file(file: int, entry: Entry) -> None:

@@ -8,40 +8,27 @@ takes the place of what was there only when all of it is right.
 """
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import TypeVar
 
 import anyio
 from anyio import to_thread
 
-from shunter.backends.agents.node_agent import NodeAgent
+from shunter.backends.agents.node_agent import PROGRAMS, NodeAgent
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import Link, UnreachedError
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.remote.checkpoint_transfer import COMMIT
-from shunter.backends.node.remote.entry_lists import (
-    ENTRIES_MAX,
-    TOO_MUCH,
-    listings,
-    pieces,
-)
-from shunter.backends.supervised.checkpoints.gang_checkpoints import (
-    HeavierError,
-    Joined,
-    ListedEntry,
-    Manifest,
-    Manifests,
-    TooManyEntriesError,
-    Weight,
-    joined,
-    take_listed,
-)
-from shunter.backends.supervised.checkpoints.lists_in_hand import ListsInHand
+from shunter.backends.node.remote.entry_lists import END, TOO_MUCH, packed
+from shunter.backends.supervised.checkpoints.copy_plan import CopyPlan
+from shunter.backends.supervised.checkpoints.file_lists import FileLists, TooManyEntriesError
 from shunter.backends.supervised.checkpoints.verbs import (
     CheckpointVerb,
     NotTakenError,
+    StaysError,
     failed,
 )
 from shunter.backends.supervised.orders import checkpoints_of
@@ -51,8 +38,11 @@ from shunter.events.values.ids import JobId, NodeName, UserName
 __all__ = ["CheckpointTransfer", "StaysError"]
 
 T = TypeVar("T")
-FEW = 1_000
-"""Lists of so many files may be held by as many copies as there are; see `Weight`."""
+Records = Iterator[Mapping[str, object]]
+LINE_BYTES_FEW = 1 << 16
+"""A record of more bytes is read in a thread."""
+LARGE_AT_ONCE = PROGRAMS // 2
+"""Of checkpoints of many files so many are copied at once from or to a host, others beside them."""
 
 
 class CheckpointTransfer:
@@ -62,7 +52,9 @@ class CheckpointTransfer:
         self._limits = limits
         self._owner = owner
         self._agents = agents
-        self._in_hand = ListsInHand(ENTRIES_MAX)
+        # One thread for all lists: several would keep the event loop from its turns.
+        self._thread = anyio.CapacityLimiter(1)
+        self._large: dict[NodeName, anyio.Semaphore] = {}
 
     async def bring(
         self,
@@ -93,221 +85,142 @@ class CheckpointTransfer:
             for node in nodes:
                 if not self._agents[node].is_up:  # an older one would shadow it for ever
                     raise UnreachedError(self._agents[node].cause)
-            asked = job_id, attempt, user, nodes, targets
             try:
-                is_brought = await self._bring_of(*asked, FEW)
-            except HeavierError:
-                # It may be smaller by now, and grow again: that fails the launch, nothing else.
-                weight = max(FEW + 1, await self._weight_of(job_id, user, nodes))
-                async with self._in_hand.held(weight):
-                    is_brought = await self._bring_of(*asked, weight)
-            if is_brought:
-                return
+                with closing(FileLists()) as lists:
+                    if await self._bring_of(lists, job_id, attempt, user, nodes, targets):
+                        return
+            except sqlite3.Error as error:
+                where = "a temporary file of this machine (in SQLITE_TMPDIR, TMPDIR or /var/tmp)"
+                why = f"the list of its files cannot be kept in {where}: {error}"
+                raise failed(f"the checkpoint of job {job_id} cannot be copied: {why}") from error
 
     async def _bring_of(
         self,
+        lists: FileLists,
         job_id: JobId,
         attempt: int,
         user: UserName,
         nodes: tuple[NodeName, ...],
         targets: tuple[NodeName, ...],
-        weight_most: int,
     ) -> bool:
-        """Bring what some hosts have; return whether that is anything.
-
-        Raises:
-            HeavierError: their lists take more memory than they may.
-        """
-        is_large, found = weight_most > FEW, Manifests(weight_most)
+        """Bring what some hosts have; return whether that is anything."""
         for node in nodes:
-            await self._add_manifest(
-                job_id, user, node, found, is_large=is_large, is_alone=len(nodes) == 1
-            )
-        join = partial(joined, found.of_nodes)
-        del found  # what only its lists needed takes memory
-        entries = await _worked(join, is_long=is_large)
-        del join
-        if not any(path for path in entries):
+            await self._add_list(lists, job_id, user, node, is_alone=len(nodes) == 1)
+        if not await self._worked(lists.join, is_long=lists.is_large):
             return False
         for target in targets:
-            await self._bring(job_id, attempt, user, entries, target, is_large=is_large)
+            await self._bring(lists, job_id, attempt, user, target)
         return True
 
-    async def _weight_of(self, job_id: JobId, user: UserName, nodes: Iterable[NodeName]) -> int:
-        """Return how much memory the lists of some hosts take, without holding them."""
-        weight = Weight()
-        for node in nodes:
-            asked = job_id, user, node, Manifest()
-            await self._list(*asked, weight.add, weight.add_gone, is_large=True)
-        return weight.total
-
-    async def _add_manifest(
-        self,
-        job_id: JobId,
-        user: UserName,
-        node: NodeName,
-        found: Manifests,
-        *,
-        is_large: bool,
-        is_alone: bool,
+    async def _add_list(
+        self, lists: FileLists, job_id: JobId, user: UserName, node: NodeName, *, is_alone: bool
     ) -> None:
         """Add what a host lists to what others have listed.
 
         Raises:
-            HeavierError: they are more than may be held.
-            BackendError: it cannot be listed, or is more than can be copied.
+            StaysError: it is more than is copied.
+            BackendError: it cannot be listed.
         """
-        manifest = found.begin(node)
+        lists.begin(node)
         try:
-            await self._list(
-                job_id,
-                user,
-                node,
-                manifest,
-                partial(found.add, manifest),
-                partial(found.add_gone, manifest),
-                is_large=is_large,
-            )
-        except HeavierError as error:
-            if not is_large:
-                raise
-            raise failed(f"host {node}: the checkpoint grew while it was listed") from error
+            await self._list(lists, lists.take, job_id, user, node)
         except TooManyEntriesError as error:
             places = [
-                f"{each}:{self._folder(job_id, each)} ({len(listed.entries) - 1:,} listed)"
-                for each, listed in found.of_nodes
+                f"{each}:{self._folder(job_id, each)} ({count:,} listed)"
+                for each, count in lists.sizes
             ]
             why = f"{', '.join(places)} have together {error}; {TOO_MUCH}"
-            raise _not_copied(job_id, why) from error
+            raise StaysError(f"{_not_copied(job_id)}: {why}") from error
         except UnreachedError:
             raise
         except BackendError as error:
-            raise _not_copied(job_id, str(error), node if is_alone else "") from error
+            kind = StaysError if isinstance(error, StaysError) else failed
+            stays = f"; on host {node} the job goes on without a copy" if is_alone else ""
+            raise kind(f"{_not_copied(job_id)}: {error}{stays}") from error
 
     async def _list(
         self,
+        lists: FileLists,
+        take: Callable[[bytes], bool],
         job_id: JobId,
         user: UserName,
         node: NodeName,
-        manifest: Manifest,
-        add: Callable[[ListedEntry], None],
-        add_gone: Callable[[list[str]], None],
-        *,
-        is_large: bool,
     ) -> None:
-        """Hand over what a host lists, entry by entry, and note what else it says."""
+        """Have what a host lists taken in, record by record."""
         async with self._asked("manifest", job_id, user, node) as process:
-            while True:
-                line = await process.answer_line()
-                if await _worked(
-                    partial(take_listed, node, line, manifest, add, add_gone), is_long=is_large
-                ):
-                    return
+            await process.end_input()
+            await self._taken(lists, take, process)
 
-    async def _digests(
-        self, job_id: JobId, user: UserName, node: NodeName, paths: list[str]
-    ) -> list[str | None]:
-        """Return the digests of files on a host, None of what cannot be read."""
-        digests: list[str | None] = []
-        async with self._asked("digest", job_id, user, node, paths) as process:
-            while "digests" in (answer := await process.answer()):
-                digests += answer["digests"]
-        return digests
+    async def _taken(
+        self, lists: FileLists, take: Callable[[bytes], bool], process: CheckpointVerb
+    ) -> None:
+        is_last = False
+        while not is_last:
+            line = await process.answer_line()
+            is_long = lists.is_large or len(line) > LINE_BYTES_FEW
+            is_last = await self._worked(partial(take, line), is_long=is_long)
 
     @asynccontextmanager
     async def _asked(
-        self,
-        verb: str,
-        job_id: JobId,
-        user: UserName,
-        node: NodeName,
-        paths: list[str] | None = None,
+        self, verb: str, job_id: JobId, user: UserName, node: NodeName
     ) -> AsyncIterator[CheckpointVerb]:
-        """Begin a verb that only looks, about some files or all."""
+        """Begin a verb that only looks."""
         async with (
             self._agents[node].programs() as link,
             self._begun(link, verb, job_id, user, node) as process,
         ):
-            if paths is not None:
-                await process.write_records({"paths": part} for part in pieces(paths))
-            await process.end_input()
             yield process
 
     async def _bring(
-        self,
-        job_id: JobId,
-        attempt: int,
-        user: UserName,
-        entries: Joined,
-        target: NodeName,
-        *,
-        is_large: bool,
+        self, lists: FileLists, job_id: JobId, attempt: int, user: UserName, target: NodeName
     ) -> None:
-        """Make the folder on one host hold these entries, or leave it as it was."""
-        kept = await self._kept(job_id, user, entries, target, is_large=is_large)
-        plan = await _worked(partial(_Plan, entries, target, kept), is_long=is_large)
+        """Make the folder on one host hold what is joined, or leave it as it was."""
+        plan = await self._worked(partial(CopyPlan, lists, target), is_long=lists.is_large)
+        await self._list(lists, plan.compare, job_id, user, target)
+        for node in await self._worked(plan.alike, is_long=lists.is_large):
+            for asked in (node, target):
+                take = partial(plan.take_digests, node, is_target=asked == target)
+                async with self._asked("digest", job_id, user, asked) as process:
+                    await self._write(process, lists, plan.alike_paths(node))
+                    await process.end_input()
+                    await self._taken(lists, take, process)
         try:
-            await self._transfer(job_id, user, plan, attempt, target)
+            await self._transfer(lists, plan, job_id, attempt, user, target)
         except BackendError as error:
             kind = UnreachedError if isinstance(error, UnreachedError) else failed
             cause = f"the checkpoint of job {job_id} cannot be copied to {target}: {error}"
             raise kind(cause) from error
         failpoint(f"received checkpoints of {job_id}")
 
-    async def _kept(
-        self,
-        job_id: JobId,
-        user: UserName,
-        entries: Joined,
-        target: NodeName,
-        *,
-        is_large: bool,
-    ) -> set[str]:
-        """Return the files of other hosts that need not be sent to a host."""
-        same: dict[NodeName, list[str]] = {}
-
-        def compare(there: ListedEntry) -> None:
-            node, entry = entries.get(there.path, (target, there))
-            if node != target and entry.kind == "file" and _looks_same(there, entry):
-                same.setdefault(node, []).append(entry.path)
-
-        await self._list(
-            job_id, user, target, Manifest(), compare, lambda _: None, is_large=is_large
-        )
-        kept: set[str] = set()
-        for node, paths in same.items():
-            wanted = await self._digests(job_id, user, node, paths)
-            found = await self._digests(job_id, user, target, paths)
-            kept.update(
-                path
-                for path, one, other in zip(paths, wanted, found, strict=True)
-                if one == other is not None
-            )
-        return kept
-
     async def _transfer(
         self,
+        lists: FileLists,
+        plan: CopyPlan,
         job_id: JobId,
-        user: UserName,
-        plan: "_Plan",
         attempt: int,
+        user: UserName,
         target: NodeName,
     ) -> None:
+        senders = await self._worked(plan.senders, is_long=lists.is_large)
+        # In order of name: transfers in opposite directions must not wait for each other's
+        # programs, of which few run on a node.
+        nodes = sorted({target, *senders})
         async with AsyncExitStack() as open_here:
-            # In order of name: transfers in opposite directions must not wait for each other's
-            # programs, of which few run on a node.
+            for node in nodes if lists.is_large else ():
+                turns = self._large.setdefault(node, anyio.Semaphore(LARGE_AT_ONCE))
+                await open_here.enter_async_context(turns)
             links = {
                 node: await open_here.enter_async_context(self._agents[node].programs())
-                for node in sorted({target, *plan.streams})
+                for node in nodes
             }
             receiving = await open_here.enter_async_context(
                 self._begun(links[target], "receive", job_id, user, target)
             )
             try:
-                await receiving.write_records(plan.records(attempt))
-                for node, paths in plan.streams.items():
+                await self._write(receiving, lists, plan.records(attempt))
+                for node in senders:
                     async with self._begun(links[node], "stream", job_id, user, node) as sending:
-                        await sending.write_records({"paths": part} for part in pieces(paths))
+                        await self._write(sending, lists, plan.sent_paths(node))
                         await sending.end_input()
                         await sending.pour(receiving)
             except NotTakenError:
@@ -322,6 +235,23 @@ class CheckpointTransfer:
             await receiving.write(COMMIT)
             await receiving.end_input()
             await receiving.answer()
+
+    async def _write(self, process: CheckpointVerb, lists: FileLists, records: Records) -> None:
+        """Hand a verb records, and their end, each made when the one before it is sent.
+
+        Raises:
+            UnreachedError: it takes none.
+        """
+        made = map(packed, records)
+        while record := await self._worked(partial(next, made, b""), is_long=lists.is_large):
+            await process.write(record)
+        await process.write(END)
+
+    async def _worked(self, work: Callable[[], T], *, is_long: bool) -> T:
+        """Return what comes of work, done in a thread where others would wait for it."""
+        if is_long:
+            return await to_thread.run_sync(work, limiter=self._thread)
+        return work()
 
     @asynccontextmanager
     async def _begun(
@@ -348,48 +278,5 @@ class CheckpointTransfer:
         return checkpoints_of(self._limits, self._owner, self._agents[node].root, job_id)
 
 
-class _Plan:
-    """How a host gets the files of a checkpoint: which are sent, and by whom."""
-
-    def __init__(self, entries: Joined, target: NodeName, kept: set[str]) -> None:
-        self.streams: dict[NodeName, list[str]] = {}
-        self._entries = entries
-        self._sources: list[tuple[str, int | None]] = []
-        alike: dict[tuple[str, int | None], tuple[str, int | None]] = {}
-        names: dict[tuple[NodeName, str], int] = {}
-        for number, (path, (node, entry)) in enumerate(entries.items()):
-            first = names.setdefault((node, entry.inode), number) if entry.inode else number
-            origin = ""
-            if entry.kind == "file" and first == number:
-                origin = "here" if node == target or path in kept else "stream"
-            if origin == "stream":
-                self.streams.setdefault(node, []).append(path)
-            source = (origin, first if first != number else None)
-            self._sources.append(alike.setdefault(source, source))
-
-    def records(self, generation: int) -> Iterator[Mapping[str, object]]:
-        """Yield what the host is told: all entries, and in which order files come."""
-        rows = zip(self._entries.values(), self._sources, strict=True)
-        yield from listings((one.path, [*one[1:-1], *source]) for (_, one), source in rows)
-        for paths in self.streams.values():
-            yield from ({"received": part} for part in pieces(paths))
-        yield {"generation": generation}
-
-
-async def _worked(work: Callable[[], T], *, is_long: bool) -> T:
-    """Return what comes of work, done in a thread where others would wait for it."""
-    return await to_thread.run_sync(work) if is_long else work()
-
-
-def _looks_same(there: ListedEntry, entry: ListedEntry) -> bool:
-    return there[1:5] == entry[1:5]  # kind, mode, mtime_ns, size
-
-
-class StaysError(BackendError):
-    """A checkpoint is too large to be copied: its job goes on where that lies."""
-
-
-def _not_copied(job_id: JobId, why: str, only: str = "") -> BackendError:
-    stays = f"; on host {only} the job goes on without a copy" if only else ""
-    cause = f"the checkpoint of job {job_id} cannot be copied to another host: {why}{stays}"
-    return StaysError(cause, retryable=True) if TOO_MUCH in why else failed(cause)
+def _not_copied(job_id: JobId) -> str:
+    return f"the checkpoint of job {job_id} cannot be copied to another host"

@@ -1,7 +1,6 @@
 """A verb about checkpoints at work on a host: what it is told, and what it answers."""
 
 import json
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -9,10 +8,10 @@ import anyio
 from shunter.backends.agents.answers import ERROR_CHARACTERS
 from shunter.backends.agents.transport import AgentProcess, UnreachedError, hinted
 from shunter.backends.node.messages.shapes import cleaned
-from shunter.backends.node.remote.entry_lists import END, RECORD_BYTES_MAX, packed
+from shunter.backends.node.remote.entry_lists import RECORD_BYTES_MAX
 from shunter.errors import BackendError
 
-__all__ = ["CheckpointVerb", "NotTakenError", "failed", "read_answer"]
+__all__ = ["CheckpointVerb", "NotTakenError", "StaysError", "failed", "read_answer"]
 
 READ_BYTES = 1 << 18
 NOISE_BYTES_MAX = 1 << 20
@@ -51,16 +50,6 @@ class CheckpointVerb:
             raise self._silent() from error
         except OSError as error:
             raise NotTakenError(str(error)) from error
-
-    async def write_records(self, records: Iterator[Mapping[str, object]]) -> None:
-        """Hand it records, and their end, each made when the one before it is sent.
-
-        Raises:
-            UnreachedError: as `write`.
-        """
-        for record in records:
-            await self.write(packed(record))
-        await self.write(END)
 
     async def end_input(self) -> None:
         """Say that there is no more input."""
@@ -150,10 +139,18 @@ class NotTakenError(UnreachedError):
     """A process has ended that was to be handed more; what it answered says why."""
 
 
+class StaysError(BackendError):
+    """A checkpoint is too large to be copied: its job goes on where that lies."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
 def read_answer(node: str, line: bytes) -> Any:
     """Return an answer of a host.
 
     Raises:
+        StaysError: it says that there is more than is copied.
         BackendError: it is none, or says what went wrong.
     """
     try:
@@ -163,7 +160,8 @@ def read_answer(node: str, line: bytes) -> Any:
     if not isinstance(found, dict):
         raise failed(f"host {node} said what is no answer")
     if "error" in found:
-        raise failed(f"host {node}: {cleaned(found['error'], ERROR_CHARACTERS)}")
+        kind = StaysError if found.get("is_too_large") is True else failed
+        raise kind(f"host {node}: {cleaned(found['error'], ERROR_CHARACTERS)}")
     return found
 
 

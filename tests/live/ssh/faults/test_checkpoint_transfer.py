@@ -16,7 +16,7 @@ import pytest
 from shunter.backends.agents import node_agent
 from shunter.backends.node.records import hold
 from shunter.backends.ssh import SshBackend
-from shunter.backends.supervised.checkpoints import transfer
+from shunter.backends.supervised.checkpoints import file_lists
 from shunter.core.effects import Effect, Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
@@ -260,11 +260,11 @@ async def save_files(bench: Bench, backend: SshBackend, job: JobId, depth: int =
     await seen_until(backend, GpusReleased, job=job)
 
 
-async def test_checkpoints_of_many_files_arrive_whole_one_after_the_other(
+async def test_checkpoints_of_many_files_arrive_whole_though_few_are_copied_at_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Goal: a list that takes memory is held once, and read as well as others."""
-    monkeypatch.setattr(transfer, "FEW", FILES // 2)
+    """Goal: lists that are worked with in a thread are read as well as others."""
+    monkeypatch.setattr(file_lists, "FEW", FILES // 2)
     jobs = [job_id(number) for number in range(3)]
     async with bench.opened() as backend:
         for job in jobs:

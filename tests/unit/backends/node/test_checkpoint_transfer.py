@@ -302,6 +302,7 @@ def test_folder_whose_paths_are_longer_in_all_than_may_be_is_refused(checkpoints
     assert 13 << 20 < sum(map(len, paths)) < 16 << 20
     ((answer,),) = answers[1:]
     assert f"{checkpoints} has paths and targets of links of more than 16 MiB" in answer["error"]
+    assert answer["is_too_large"] is True
 
 
 def test_targets_of_links_count_as_paths_do_by_their_bytes(checkpoints: Path) -> None:

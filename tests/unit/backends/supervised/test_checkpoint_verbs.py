@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.supervised.checkpoints.verbs import read_answer
+from shunter.backends.supervised.checkpoints.verbs import StaysError, read_answer
 from shunter.errors import BackendError
 from shunter.events import encode_payload
 from shunter.events.facts.execution import LaunchFailed
@@ -26,3 +26,12 @@ def test_cause_with_names_of_files_can_be_recorded_and_is_not_endless() -> None:
     assert cause.startswith("host n0: it is not there: \\udcff\\udcfe")
     assert len(cause) < 1100
     encode_payload([LaunchFailed(0, JobId("j0"), 1, cause)])
+
+
+def test_refusal_by_size_is_known_by_its_field_and_not_by_its_words() -> None:
+    with pytest.raises(StaysError, match="host n0: too much"):
+        read_answer("n0", b'{"error": "too much", "is_too_large": true}')
+    for line in (b'{"error": "it stays where it is"}', b'{"error": "x", "is_too_large": "true"}'):
+        with pytest.raises(BackendError) as raised:
+            read_answer("n0", line)
+        assert not isinstance(raised.value, StaysError)
