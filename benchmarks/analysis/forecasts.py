@@ -2,7 +2,7 @@
 
     python -m benchmarks.analysis.forecasts [--policies fifo,fifo_easy] [--loads 0.8,1.2,1.6]
         [--seeds 1-5] [--jobs 300] [--moments 40] [--each 10] [--workload philly-like]
-        [--processes 1] [--table]
+        [--waiting] [--processes 1] [--table]
 
 For each policy, load and seed such jobs are generated and simulated on 16 GPUs. At random instants,
 while the middle of them comes, a forecast is made by the code of `shunter queue --eta`, from the
@@ -14,7 +14,8 @@ Those that wait behind the same job come sooner or later together, and a seed ha
 each load. So the seeds are what is independent: beside each share stands half its 95 % interval
 over them (the linearised variance of a ratio of cluster totals; Cochran, Sampling Techniques, 1977,
 chapter 6; Student's t). `waits` are how many there are in that time that are longer than a round,
-those asked about or not: where jobs are preempted instead, there are few.
+those asked about or not: where jobs are preempted instead, there are few. `--waiting` asks only at
+instants at which some job waits, for as many starts with fewer forecasts.
 
 Prints a JSON document for each policy: of starts and of ends the share that came by P50 and by P90,
 where those were foretold, and the share whose P90 was not. `--table` prints all as Markdown at the
@@ -56,6 +57,9 @@ POLICIES = "fifo,fifo_easy,las,tiresias,drf,gittins"
 FIRST, LAST = 0.25, 0.85
 """The part of the time in which jobs come, in which it is asked."""
 
+CANDIDATES = 20
+"""Of so many times as many instants those are taken at which jobs wait, with `--waiting`."""
+
 
 class Run(NamedTuple):
     """One log."""
@@ -67,6 +71,7 @@ class Run(NamedTuple):
     jobs: int
     moments: int
     each: int
+    must_wait: bool = False
 
 
 class Asked(NamedTuple):
@@ -125,21 +130,26 @@ async def _asked(url: str, run: Run, round_us: int) -> tuple[list[Asked], int]:
         instants = [event.at_us for event in events]
         submitted = [event.at_us for _, event in history.submissions.values()]
         span_us = submitted[-1] - submitted[0]
-        moments = sorted(
-            submitted[0] + int(span_us * rng.uniform(FIRST, LAST)) for _ in range(run.moments)
-        )
+        begin_us, end_us = (submitted[0] + int(span_us * part) for part in (FIRST, LAST))
+        waits = _waits(events)
+        moments = [
+            submitted[0] + int(span_us * rng.uniform(FIRST, LAST))
+            for _ in range(run.moments * (CANDIDATES if run.must_wait else 1))
+        ]
+        if run.must_wait:
+            moments = [each for each in moments if any(a <= each < b for a, b in waits)]
         found: list[Asked] = []
         done: set[tuple[str, JobId, int]] = set()
-        for now_us in moments:
+        for now_us in sorted(moments[: run.moments]):
             seq = bisect_right(instants, now_us)
             found += await _at(reader, history, seq, now_us, run.each, rng, done)
-        begin_us, end_us = (submitted[0] + int(span_us * part) for part in (FIRST, LAST))
-        return found, _waits(events, begin_us, end_us, round_us)
+        count = sum(b - a > round_us and a < end_us and b > begin_us for a, b in waits)
+        return found, count
 
 
-def _waits(events: Iterable[Event], begin_us: int, end_us: int, longer_us: int) -> int:
-    """Return how often jobs waited so long for GPUs between two instants, and got some later."""
-    state, since, count = State(), dict[JobId, int](), 0
+def _waits(events: Iterable[Event]) -> list[tuple[int, int]]:
+    """Return from when until when jobs waited for GPUs that they got."""
+    state, since, found = State(), dict[JobId, int](), list[tuple[int, int]]()
     for event in events:
         fold_events(state, (event,))
         job = state.jobs.get(getattr(event, "job_id", JobId("")))
@@ -148,9 +158,8 @@ def _waits(events: Iterable[Event], begin_us: int, end_us: int, longer_us: int) 
         if job.since_us is None:
             since.setdefault(job.job_id, event.at_us)
         elif (since_us := since.pop(job.job_id, None)) is not None:
-            is_long = event.at_us - since_us > longer_us
-            count += is_long and since_us < end_us and event.at_us > begin_us
-    return count
+            found.append((since_us, event.at_us))
+    return found
 
 
 async def _at(
@@ -319,12 +328,13 @@ def main() -> None:
     parser.add_argument("--workload", default="philly-like")
     parser.add_argument("--least", type=int, default=ASKED_LEAST, help="askings for a verdict")
     parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--waiting", action="store_true", help="ask where jobs wait, not anywhere")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--table", action="store_true", help="print a Markdown table as well")
     options = parser.parse_args()
     first, _, last = options.seeds.partition("-")
     seeds, loads = range(int(first), int(last or first) + 1), options.loads.split(",")
-    sizes = options.jobs, options.moments, options.each
+    sizes = options.jobs, options.moments, options.each, options.waiting
     every: list[tuple[Run, Found]] = []
     with ProcessPoolExecutor(options.processes) as pool:
         for policy in options.policies.split(","):

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from shunter.app.forking.fork_point import ForkPoint
+from shunter.app.forking.remaining import ENOUGH
 from shunter.app.predictions.forecast import Forecasting, Quantiles
 from shunter.app.predictions.history import History
 from shunter.app.predictions.messages import MOMENTS, Held, Kept
@@ -27,14 +28,16 @@ def past_moments(history: History, most: int = MOMENTS) -> list[int]:
     """Return numbers of submissions of the last half, the last one first.
 
     They are evenly spread, and only of jobs that had to wait: at other moments there is nothing to
-    foresee.
+    foresee. Before enough jobs had ended nothing was foretold.
     """
     waited = [
-        seq
+        (seq, event.at_us)
         for job_id, (seq, event) in history.submissions.items()
         if (starts := history.launches.get(job_id)) and starts[0] > event.at_us
     ]
-    late = waited[len(waited) // APART :]
+    ends_us = [at_us for at_us, _, work in history.worked if work.is_whole]
+    known_us = ends_us[ENOUGH - 1] if len(ends_us) >= ENOUGH else history.state.now_us + 1
+    late = [seq for seq, at_us in waited[len(waited) // APART :] if at_us >= known_us]
     step = max(1, len(late) // most) if most else 1
     return late[::-1][::step][:most]
 

@@ -14,6 +14,7 @@ from shunter.app.counting import counted
 from shunter.app.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.app.forking.measured import measured_parts
+from shunter.app.forking.remaining import ENOUGH
 from shunter.app.predictions.accuracy import held_at, past_moments
 from shunter.app.predictions.forecast import Forecast, Forecasting, Quantiles
 from shunter.app.predictions.history import History, read_history
@@ -185,15 +186,20 @@ def _shares(kept: Sequence[Kept]) -> dict[str, Any]:
 
 
 def _assumptions(forecasting: Forecasting, point: ForkPoint, told: Forecast) -> list[str]:
-    ended = sum(work.is_whole for _, _, work in forecasting.history.worked)
     of_past = (
-        f"are drawn from those of {counted(ended, 'job')} that ended, by user, model and gang size"
-        if ended
-        else "are twice what a job has worked so far, or an hour, as no job has ended yet"
+        f"drawn from those of {counted(told.ended, 'job')} that ended, by user, model and gang size"
+        if told.ended >= ENOUGH
+        else f"not known before {ENOUGH} jobs have ended ({told.ended} so far): what depends on "
+        "them has no P50, and a P90 only where a time limit or the policy bounds it"
+    )
+    come = (
+        "others come as they did in a stretch of the past"
+        if told.others_come
+        else "nobody else comes, as too few have come so far to say how"
     )
     found = [
-        f"run times that nobody told {of_past}",
-        "others come as they did in a stretch of the past; servers stay as they are",
+        f"run times that nobody told are {of_past}",
+        f"{come}; servers stay as they are",
     ]
     if point.policy.oracle:
         found.append("the policy is an oracle: it knows run times that are drawn here")

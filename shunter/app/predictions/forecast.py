@@ -4,6 +4,10 @@ Each sample draws the work that is not known, and the jobs that may come, by its
 the policy decide. It learns run times from jobs that it draws of those of the past, with
 replacement: where a long queue evens out what single jobs need, it is this that is uncertain.
 
+Before enough jobs have ended there is nothing to learn from: those that ended first are the short
+ones. Then jobs end at once in one half of the samples, and in the other they work on to their time
+limits. Where samples differ there is no P50, and a P90 only where limits or the policy bound it.
+
 Of n samples the one of rank ceil(p (n + 1)) is told as the p-quantile: a further draw of the same
 kind lies at or below it with probability rank / (n + 1), for n = 19 exactly 0.5 and 0.9 (order
 statistics; David and Nagaraja, Order Statistics, 2003, chapter 7).
@@ -16,13 +20,14 @@ from math import ceil
 from shunter.app.forking.fork import Change, Fork, WorkOf, fork_at, standing_at
 from shunter.app.forking.fork_point import ForkPoint
 from shunter.app.forking.future import Future
-from shunter.app.forking.remaining import WorkEstimates, resampled
+from shunter.app.forking.remaining import ENOUGH, WorkEstimates, resampled
 from shunter.app.forking.scenario import recorded_world
 from shunter.app.predictions.arrivals import drawn_arrivals
 from shunter.app.predictions.history import History
 from shunter.app.predictions.messages import SAMPLES
 from shunter.app.simulated_world import WorldParts
 from shunter.backends.simulated.failures import RecordedFailures
+from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import LAUNCHES
 from shunter.core.state import Job, State
@@ -31,11 +36,15 @@ from shunter.errors import PlanError
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, end_us_of
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import JobSpec
 
 __all__ = ["HORIZON_US", "Forecast", "Forecasting", "Quantiles", "quantile"]
 
 HORIZON_US = 366 * 86_400 * 1_000_000
 """What is later than this is told as not known: a year; ours."""
+
+ENDLESS_US = 1_000 * HORIZON_US
+"""The work of a job of which nothing is known: more than any GPU does until the horizon."""
 
 FACTS_MOST, FACTS_OF_A_JOB = 6_000, 40
 """So many facts a simulation goes on for at most, and so many more for each job that is there.
@@ -54,7 +63,7 @@ WORKED_MOST = 5_000
 class Quantiles:
     """An instant in microseconds as P50 and P90.
 
-    None: later than is simulated, or never.
+    None: later than is simulated, never, or not known before more jobs have ended.
     """
 
     p50_us: int | None
@@ -66,13 +75,16 @@ class Forecast:
     """When jobs start and end after a moment.
 
     `starts` are those that hold no GPUs then, `ends` all that were asked about. `failed` of the
-    samples ended early, as the policy failed in them.
+    samples ended early, as the policy failed in them. Run times were learned from `ended` jobs;
+    with too few they were not. `others_come` says whether jobs came that are not there yet.
     """
 
     seq: int
     at_us: int
     samples: int
     failed: int
+    ended: int
+    others_come: bool
     starts: Mapping[JobId, Quantiles]
     ends: Mapping[JobId, Quantiles]
 
@@ -136,30 +148,38 @@ class Forecasting:
         state = point.state()
         now_us = state.now_us if now_us is None else now_us
         worked = self.history.worked_before(state, now_us, self.start_us)[-WORKED_MOST:]
+        ended = sum(each.is_whole for each in worked)
         past = self.history.submitted_before(state.now_us)
         ids = [*asked, *([] if submitted is None else [submitted.job_id])]
         seen: list[_Watch] = []
-        failed = 0
+        failed, others_come = 0, False
         for seed in range(self.samples):
             most = max(ARRIVALS_LEAST, len(state.jobs))
             coming = drawn_arrivals(past, now_us, most, seed, state.jobs)
+            others_come = bool(coming)
             if submitted is not None:
                 coming.insert(0, submitted)
             watch = _Watch(set(ids))
             drawn = resampled(worked, seed)
             slowed = self.history.slowed
             estimates = WorkEstimates(drawn, seed, start_us=self.start_us, slowed=slowed)
-            fork = self._fork(point, state, coming, estimates.work_of, watch, now_us)
+            work_of: WorkOf = estimates.work_of
+            if ended < ENOUGH:
+                work_of = _unknown(estimates, ENDLESS_US if seed % 2 else 1)
+            fork = self._fork(point, state, coming, work_of, watch, now_us)
             failed += not await self._run(fork, watch, now_us)
             seen.append(watch)
+        told = _quantiles if ended >= ENOUGH else _bounds
         waiting = [each for each in ids if _waits(state.jobs.get(each))]
         return Forecast(
             point.seq,
             point.at_us,
             self.samples,
             failed,
-            {each: _quantiles([watch.starts.get(each) for watch in seen]) for each in waiting},
-            {each: _quantiles([watch.ends.get(each) for watch in seen]) for each in ids},
+            ended,
+            others_come,
+            {each: told([watch.starts.get(each) for watch in seen]) for each in waiting},
+            {each: told([watch.ends.get(each) for watch in seen]) for each in ids},
         )
 
     def _fork(
@@ -197,6 +217,16 @@ class Forecasting:
         return True
 
 
+def _unknown(estimates: WorkEstimates, drawn_us: int) -> WorkOf:
+    """Return what tells the work of jobs: always the same where it would be drawn."""
+
+    def work_of(job_id: JobId, spec: JobSpec, job: Job | None, now_us: int) -> TotalWork:
+        known = estimates.work_of(job_id, spec, job, now_us)
+        return TotalWork(drawn_us) if job_id in estimates.drawn else known
+
+    return work_of
+
+
 def quantile(found: Sequence[int | None], part: float) -> int | None:
     """Return what a further draw does not exceed with some probability.
 
@@ -211,6 +241,12 @@ def quantile(found: Sequence[int | None], part: float) -> int | None:
 
 def _quantiles(found: Sequence[int | None]) -> Quantiles:
     return Quantiles(quantile(found, 0.5), quantile(found, 0.9))
+
+
+def _bounds(found: Sequence[int | None]) -> Quantiles:
+    """Return quantiles of what is not drawn: no P50 unless it is certain."""
+    told = _quantiles(found)
+    return told if len({*found}) == 1 else Quantiles(None, told.p90_us)
 
 
 def _waits(job: Job | None) -> bool:

@@ -56,7 +56,12 @@ def in_words(found: "Answer") -> list[str]:
     lines = []
     for what in ("start", "end"):
         p50, p90 = _cells(job[what], now_us)
-        lines.append(f"  {what}s in {p50} (P50), {p90} (P90)")
+        is_told = job[what]["p90_us"] is not None
+        lines.append(
+            f"  {what}s in {p50} (P50), {p90} (P90)"
+            if is_told
+            else f"  when it {what}s is not foretold"
+        )
     return lines
 
 

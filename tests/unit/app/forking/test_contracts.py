@@ -98,13 +98,14 @@ def test_what_others_worked_is_told_at_full_speed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("again", [SHAPE, LEVEL, NONE])
 def test_forecast_knows_how_long_a_job_takes_where_it_is(again: str, tmp_path: Path) -> None:
-    """The log ends while a job like an earlier one runs: both take as long in the same place."""
-    later = "j9,100," + again.split(",", 2)[2]
-    tree = config(tmp_path, FIFO, [again, later])
+    """The log ends while a job like five earlier ones runs: they take as long in the same place."""
+    alike = again.split(",", 2)[2]
+    earlier = [f"j{number},{30 * number},{alike}" for number in range(1, 6)]
+    tree = config(tmp_path, FIFO, [*earlier, f"j9,200,{alike}"])
     ran_us = asyncio.run(end_of(live_log(tmp_path, tree)))
-    log = live_log(tmp_path, tree, until_us=104 * S)
+    log = live_log(tmp_path, tree, until_us=204 * S)
 
-    told = asyncio.run(answer(Question(log, now_us=104 * S)))
+    told = asyncio.run(answer(Question(log, now_us=204 * S)))
 
     (job,) = told.document["jobs"]
     assert job["id"] == "j9"

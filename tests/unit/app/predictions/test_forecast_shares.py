@@ -1,6 +1,6 @@
 """The benchmark of forecasts: what held, and how certain that is where jobs wait together."""
 
-from benchmarks.analysis.forecasts import Asked, Found, Run, shares
+from benchmarks.analysis.forecasts import Asked, Found, Run, found_in, shares
 from benchmarks.analysis.forecasts import table as table_of
 
 
@@ -49,3 +49,15 @@ def test_table_says_how_many_waits_there_were() -> None:
     assert lines[0].startswith("| policy | load | seed | waits | starts | by P50 |")
     assert lines[2].startswith("| fifo | all | all | 14 | 2 | 0.0 ± 0.0 | 50.0 ± ")
     assert [line.count("|") for line in lines] == [13] * len(lines)
+
+
+def test_instants_at_which_jobs_wait_are_chosen_where_that_is_asked_for() -> None:
+    """Method: one asking of a kind at each moment; at other instants there is no start."""
+    anywhere = run(4)._replace(jobs=60, moments=2, each=1)
+
+    found = [
+        [each.what for each in found_in(anywhere._replace(must_wait=must_wait)).asked]
+        for must_wait in (False, True)
+    ]
+
+    assert found == [["end"] * 2, ["start", "end"] * 2]

@@ -117,6 +117,54 @@ def test_start_is_foreseen_exactly_where_all_jobs_need_the_same(regular: str) ->
         assert sum(each.by_p90 for each in kept) == len(jobs) - sum(each.open for each in kept) > 3
 
 
+def test_what_a_run_time_decides_is_foretold_once_five_jobs_have_ended(
+    regular: str,
+) -> None:
+    """Before, the first to end were taken for all, and those that run for about half done."""
+
+    async def found(reader: LogReader) -> list[tuple[Quantiles, Quantiles]]:
+        history = await read_history(reader)
+        forecasts = []
+        for job_id in (JobId("t2"), JobId("t5"), JobId("t6")):
+            point = await point_at(reader, history.submissions[job_id][0])
+            forecasting = Forecasting(history, recorded_parts(point.started.config))
+            told = await forecasting.forecast(point, [job_id])
+            forecasts.append((told.starts[job_id], told.ends[job_id]))
+        return forecasts
+
+    first, young, enough = read(regular, found)
+    unknown = Quantiles(None, None)
+    assert first == young == (unknown, unknown)
+    assert enough[0].p50_us == 60 * MINUTE_US
+
+
+def test_young_cluster_says_what_it_does_not_know(tmp_path: Path) -> None:
+    with (tmp_path / "trace.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("job_id", "submit_s", "gpus", "duration_s", "user"))
+        rows.writerows((f"t{number}", 10 * number, 1, 600, "ana") for number in range(3))
+    cluster = {"nodes": [{"name": "n0", "gpus": 1}]}
+    workload = {"trace": str(tmp_path / "trace.csv")}
+    url = simulated(tmp_path, tree("fifo", cluster=cluster, workload=workload))
+    submitted = JobSubmitted(0, JobId("dry-run"), job_spec(1, user="ana", time_limit_us=MINUTE_US))
+    question = Question(url, submitted=encode_payload([submitted]), samples=9)
+
+    document = asyncio.run(answer(question)).document
+
+    (row,) = document["jobs"]
+    assert row["start"]["p50_us"] == row["start"]["p90_us"], "a GPU is free"
+    assert row["end"]["p50_us"] is None
+    assert row["end"]["p90_us"] == row["start"]["p90_us"] + MINUTE_US, "its time limit ends it"
+    assert document["accuracy"]["moments"] == document["accuracy"]["ends"]["jobs"] == 0
+    assert document["assumptions"] == [
+        (
+            "run times that nobody told are not known before 5 jobs have ended (3 so far): what "
+            "depends on them has no P50, and a P90 only where a time limit or the policy bounds it"
+        ),
+        "nobody else comes, as too few have come so far to say how; servers stay as they are",
+    ]
+
+
 def test_document_is_what_the_api_says_and_the_same_again(busy: str, tmp_path: Path) -> None:
     question = Question(busy, moments=2, samples=9)
 
