@@ -121,14 +121,22 @@ class FileAgreement:
         return False
 
     def _highest(self, request: int) -> int | None:
-        """Return the highest vote, or None while one is missing: then no more are read."""
-        highest = 0
-        for rank in range(self._world):
-            vote = votes.get(votes.path_of(self._folder, "vote", request, rank))
-            if vote is None:
-                return None
-            highest = max(highest, int(vote["tick"]))
-        return highest
+        """Return the highest vote, or None while one is missing: then no more are read.
+
+        A rank may vote again while others are read, and go on since one was missing: only two
+        readings that are alike tell what all votes were at one instant.
+        """
+        before: list[int] = []
+        while True:
+            ticks = []
+            for rank in range(self._world):
+                vote = votes.get(votes.path_of(self._folder, "vote", request, rank))
+                if vote is None:
+                    return None
+                ticks.append(int(vote["tick"]))
+            if ticks == before:
+                return max(ticks)
+            before = ticks
 
     def _stop_path(self, request: int) -> Path:
         return self._folder / f"stop.{request}.json"

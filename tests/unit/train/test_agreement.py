@@ -2,6 +2,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,28 @@ def test_ranks_stop_at_the_same_boundary_however_they_drift(tmp_path: Path, seed
     world = chance.randint(2, 5)
     ranks = [FileAgreement(tmp_path, rank, world) for rank in range(world)]
     assert len({*boundaries(ranks, chance, chance.randint(1, 12))}) == 1
+
+
+def test_rank_that_votes_again_while_others_are_read_stops_where_they_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rank goes on since the third has not voted yet, and the second reads meanwhile."""
+    first, second, third = (FileAgreement(tmp_path, rank, 3) for rank in range(3))
+    assert not first.stops(2, 1)
+    read = votes.get
+
+    def reads(path: Path) -> dict[str, Any] | None:
+        found = read(path)
+        if path == votes.path_of(tmp_path, "vote", 1, 0):
+            monkeypatch.setattr(votes, "get", read)
+            assert not first.stops(3, 1)
+            votes.put(votes.path_of(tmp_path, "vote", 1, 2), {"tick": 2})
+        return found
+
+    monkeypatch.setattr(votes, "get", reads)
+    assert not second.stops(2, 1)
+    assert [each.stops(3, 1) for each in (second, third)] == [0, 0]
+    assert [each.stops(4, 1) for each in (first, second, third)] == [1, 1, 1]
 
 
 def test_stop_is_one_past_the_highest_rank(tmp_path: Path) -> None:
