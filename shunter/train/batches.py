@@ -10,7 +10,6 @@ A loader that can do that itself (`state_dict`, `load_state_dict`) is asked inst
 
 from __future__ import annotations
 
-import re
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _UNNAMED = "batches"
-_AT_FRONT = {"given": 0, "over": False, "left": False, "begun": None, "first": None, "passes": 0}
 _ANOTHER = (
     "outside run.epochs, run.batches is given another loader than before: loop over run.epochs, or "
     'name each loader, as in run.batches(loader, "train")'
@@ -32,29 +30,6 @@ _TWICE = (
     "run.batches is asked for two loaders at a time: name each, as in "
     'run.batches(labelled, "labelled") and run.batches(unlabelled, "unlabelled")'
 )
-_HELD = (
-    "run.batches passes over one loader again in an epoch, and the script holds the iteration "
-    'before: give it a name where `next` asks for batches, as in run.batches(loader, "train"), or '
-    'a name for each pass, as in run.batches(loader, f"pass {number}")'
-)
-_NESTED = (
-    "run.step is called within a loop over run.batches that is within another one: a resumed run "
-    "would go on with the next batch of the outer loop. Call run.step after the inner loop, or "
-    "make one loader of both, as in `def pairs(): yield from ((a, b) for a in outer for b in "
-    "inner)` with `for a, b in run.batches(pairs())`"
-)
-
-
-class Clock:
-    """Counts what happens to loaders and steps, in order."""
-
-    def __init__(self) -> None:
-        self.now = self.stepped_at = 0
-
-    def tick(self) -> int:
-        """Return the number of what happens now."""
-        self.now += 1
-        return self.now
 
 
 class Batches(Generic[T]):
@@ -66,11 +41,6 @@ class Batches(Generic[T]):
         self.ahead = 0  # how many of them a trainer has fetched and not trained with
         self._is_over = False
         self._is_left = False  # for another loader, in the same epoch
-        self._passes = 0  # of this epoch, before the current one
-        self._passes_left_out = 0  # by a resumed run, before it goes on
-        self.counts_passes: Callable[[], bool] = lambda: False
-        self.clock = Clock()
-        self.begun_at = self.first_at = self.given_at = 0
         self._had_workers = False  # that outlive a pass, before this one
         self._is_after_workers = False  # the pass with which a resumed run begins
         self._begun: state.State | None = None
@@ -87,7 +57,7 @@ class Batches(Generic[T]):
         self._generators: list[Any] = []
 
     def __iter__(self) -> Iterator[T]:
-        if self.is_live() and (not self.given or self.has_batch_without_step()):
+        if self._is_live() and not self.given:
             raise ValueError(_TWICE)
         self._is_given_out = False
         self._generators = self._all_generators()
@@ -96,20 +66,12 @@ class Batches(Generic[T]):
             loaders.begin_workers(self.source)
             self._set_chance(before)
             self._is_after_workers = False
-        self.begun_at = self.clock.tick()
-        if self._passes_left_out and self.counts_passes():
-            self._passes_left_out -= 1
-            iterator: Iterator[T] = _nothing()
-        elif self._resumed_own is not None:
+        if self._resumed_own is not None:
             iterator = self._going_on()
         elif self._is_left:
             iterator = self._counted(iter(()))
         else:
-            passes = self._passes + 1 if self._begun is not None and self.counts_passes() else 0
-            if passes and self._iterator() is not None:
-                raise ValueError(_HELD)
             self.next_pass()
-            self._passes = passes
             self._had_workers = loaders.has_workers(self.source)
             self._begun = self._chance()
             iterator = self._fresh(iter(self.source))
@@ -127,7 +89,7 @@ class Batches(Generic[T]):
         Raises:
             ValueError: it is in use.
         """
-        if self._is_given_out or self.is_live():
+        if self._is_given_out or self._is_live():
             raise ValueError(_TWICE)
         self._is_left = True
 
@@ -135,22 +97,13 @@ class Batches(Generic[T]):
         """Say whether it was taken or begun in this epoch."""
         return self._is_given_out or self._is_left or self._begun is not None
 
-    def is_live(self) -> bool:
+    def _is_live(self) -> bool:
         """Say whether somebody holds an iteration that is not at its end."""
         return getattr(self._iterator(), "gi_frame", None) is not None
-
-    def has_batch_in_use(self) -> bool:
-        """Say whether the script may be within a loop over it."""
-        return self.is_live() and self.given_at > self.begun_at
-
-    def has_batch_without_step(self) -> bool:
-        """Say whether it has given a batch since the last step, and may give more."""
-        return self.has_batch_in_use() and self.given_at > self.clock.stepped_at
 
     def next_pass(self) -> None:
         """Begin at the front again."""
         self.given, self.ahead, self._is_over, self._is_left = 0, 0, False, False
-        self._passes = self._passes_left_out = 0
         self._begun = self._first = self._resumed_own = None
         self._iterator = lambda: None
 
@@ -164,7 +117,6 @@ class Batches(Generic[T]):
             "given": self.given - self.ahead,
             "over": self._is_over,
             "left": self._is_left,
-            "passes": self._passes,
             "remade": self._is_remade,
             "begun": None if self._is_left else self._begun,
             "first": None if self._is_left else self._first,
@@ -180,8 +132,6 @@ class Batches(Generic[T]):
         self.given, self._is_over = saved["given"], saved["over"]
         self._begun, self._first = saved["begun"], saved.get("first")
         self._is_left = saved.get("left", False)
-        self._passes = saved.get("passes", 0)
-        self._passes_left_out = 0 if self._is_left else self._passes
         self._is_remade = saved.get("remade", False)
         self._had_workers = self._is_after_workers = saved.get("workers", False)
         if self._begun is not None or self._is_left:
@@ -203,16 +153,10 @@ class Batches(Generic[T]):
         yield from self._counted(iterator)
 
     def _counted(self, iterator: Iterator[T]) -> Iterator[T]:
-        begun_at, self.first_at = self.begun_at, 0
         for batch in iterator:
             self.given += 1
-            self.given_at = self.clock.tick()
-            self.first_at = self.first_at or self.given_at
             yield batch
-            if begun_at != self.begun_at:  # another pass has begun within this one
-                raise ValueError(_TWICE)
         self._is_over = True
-        self.clock.tick()
 
     def _going_on(self) -> Iterator[T]:
         """Walk to where the checkpoint was, then yield what is left of that pass."""
@@ -280,8 +224,6 @@ class AllBatches:
         self._put_back: list[object] = []
         self._known: dict[str, Batches[Any]] = {}
         self._is_in_epoch = False
-        self.clock = Clock()
-        self._doubted: set[str] = set()
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
@@ -295,46 +237,12 @@ class AllBatches:
     def next_epoch(self) -> None:
         """Begin all at the front again."""
         self.pending = {
-            name: {**saved, **_AT_FRONT}
+            name: {**saved, "given": 0, "over": False, "left": False, "begun": None, "first": None}
             for name, saved in self.pending.items()
             if saved["over"] or saved["begun"] is None
         }
-        for name, batches in self._known.items():
-            if _is_place(name) or not batches.is_live():  # one with a name may go on in the next
-                batches.next_pass()
-
-    def stepped(self) -> bool:
-        """Note a step; say whether no loop over batches can be within another one.
-
-        In `zip`, or where a loader begins again while another goes on, each step has a batch of
-        both. A loop that begins once another has its batch, and has two steps with it, is within.
-
-        Raises:
-            ValueError: one is: a resumed run would have lost the batch of the outer one.
-        """
-        before, self.clock.stepped_at = self.clock.stepped_at, self.clock.tick()
-        if len(self._known) < 2:
-            return True
-        is_sure = True
-        used = [(name, each) for name, each in self._known.items() if each.has_batch_in_use()]
-        for name, inner in used:
-            if inner.given_at < before or all(inner.begun_at <= each.given_at for _, each in used):
-                continue
-            if inner.first_at < before:
-                raise ValueError(_NESTED)
-            if name not in self._doubted:
-                self._doubted.add(name)
-                is_sure = False
-        return is_sure
-
-    def has_batch_without_step(self) -> bool:
-        """Say whether a resumed run would lose a batch that is in use."""
-        return any(each.has_batch_without_step() for each in self._known.values())
-
-    def go_on_from_here(self) -> None:
-        """Have loaders that have yet to go on do so with the chance of now."""
-        if self.chance:
-            self.chance.update(state.chance())
+        for batches in self._known.values():
+            batches.next_pass()
 
     def name_of(self, source: object) -> str:
         """Return what a loader without a name goes by.
@@ -363,9 +271,7 @@ class AllBatches:
         if known is None:
             known = self._known[name] = Batches(source)
             known.resumed_chance, known.put_back = self.chance, self._put_back
-            known.parts, known.clock = self._parts, self.clock
-            if _is_place(name):
-                known.counts_passes = lambda: self._is_in_epoch
+            known.parts = self._parts
             if name in self.pending:
                 known.load_state_dict(self.pending.pop(name))
         known.take(source)
@@ -376,13 +282,5 @@ class AllBatches:
         return {**self.pending, **known}
 
 
-def _nothing() -> Iterator[Any]:
-    yield from ()
-
-
 def _place(number: int) -> str:
     return _UNNAMED if number == 1 else f"{_UNNAMED} {number}"
-
-
-def _is_place(name: str) -> bool:
-    return re.fullmatch(rf"{_UNNAMED}( \d+)?", name) is not None

@@ -14,7 +14,7 @@ import random
 import sys
 import sysconfig
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from types import (
     CodeType,
@@ -47,14 +47,9 @@ _OF_NO_LOADER = ("count", "repeat")  # of itertools
 _PERSISTENT = "_iterator"  # where a DataLoader itself keeps its workers
 # Accelerate's makes its generator when it begins, and seeds it with the number of each pass.
 _SEEDS_EACH_PASS = "SeedableRandomSampler"
-_CARRIED = (
-    "run.evaluate goes on with a generator of the loader's own, which is in no checkpoint: save it "
-    "as a part, as in train.start(..., validation=generator), or seed it for each evaluation"
-)
-_ENDED_MAX = 100
 
 
-def check_loader(source: object, call: str = "run.batches") -> None:
+def check_loader(source: object) -> None:
     """Refuse an iterator that has begun, where it draws before its first batch.
 
     Raises:
@@ -64,23 +59,23 @@ def check_loader(source: object, call: str = "run.batches") -> None:
     while found is not None:
         kind = type(found).__name__
         if isinstance(found, _BEGUN) or _is_of_itertools(found):
-            around = f"`{kind}(..., {call}(loader))`, or, to go on counting where it resumes, "
+            around = f"`{kind}(..., run.batches(loader))`, or, to go on counting where it resumes, "
             raise TypeError(
-                f"{call} was given {_of(found)}, whose loader begins before a resumed run can "
+                f"run.batches was given {_of(found)}, whose loader begins before a resumed run can "
                 f"put its order back: give it the loader, as in "
                 f"{around if isinstance(found, _BEGUN) else ''}"
-                f"`def batches(): yield from {kind}(...)` with `{call}(batches())`"
+                f"`def batches(): yield from {kind}(...)` with `run.batches(batches())`"
             )
         if "DataLoaderIter" in kind or (_is_generator(found) and found.gi_frame is None):
-            raise _begun(found, call)
+            raise _begun(found)
         if _is_generator(found):
             if inspect.getgeneratorstate(found) != inspect.GEN_CREATED:
-                raise _begun(found, call)
+                raise _begun(found)
             found = inspect.getgeneratorlocals(found).get(".0")  # of a generator expression
         else:
             for name, held in _named(found).items():
                 if "DataLoaderIter" in type(held).__name__ and name != _PERSISTENT:
-                    raise _begun(found, call)
+                    raise _begun(found)
             found = getattr(found, "iterable", None)  # of tqdm
 
 
@@ -123,83 +118,6 @@ def keeps_position(source: object) -> bool:
     return all(state.has_state_dict(each) for each in (source, getattr(source, _INNER, source)))
 
 
-class Evaluations:
-    """The evaluations since the last batch, which a resumed run does again."""
-
-    def __init__(self, parts: Iterable[object] = ()) -> None:
-        self._parts = [each for each in parts if is_of_chance(each)]
-        self._chance: state.State = {}  # with which the first of them began
-        self._begun: list[list[object]] = []  # what each had of its own then
-        self._again: deque[list[object]] = deque()
-        self._ended: deque[tuple[object, object]] = deque(maxlen=_ENDED_MAX)
-        self._begun_at = 0
-        self._current: list[object] | None = None
-
-    @contextmanager
-    def evaluation(self, source: object, now: int) -> Iterator[bool]:
-        """Note with which chance an evaluation begins; done again, it has its own back.
-
-        Args:
-            source: the loader.
-            now: when: a resumed run does again what has come since the last batch.
-
-        Yields:
-            whether it is done again.
-
-        Raises:
-            ValueError: it goes on with a generator that no checkpoint has.
-        """
-        own = generators(source)
-        known = {id(each) for each in own}
-        own += [each for each in self._parts if id(each) not in known]
-        is_again = bool(self._again)
-        again = self._again.popleft() if is_again else []
-        if len(again) == len(own):  # else it is another one than before
-            for generator, kept in zip(own, again):
-                state.restore(generator, kept)
-        begun = [state.captured(each) for each in own]
-        self._check_carried(own, begun)
-        if now != self._begun_at or not self._begun:
-            self._chance, self._begun = state.chance(), []
-        self._begun_at, self._current = now, begun
-        self._begun.append(begun)
-        try:
-            yield is_again
-        finally:
-            if self._current is begun:
-                self._current = None
-            for generator, kept in zip(own, begun):
-                ended = state.captured(generator)
-                if not state.is_same(ended, kept):
-                    self._ended.append((generator, ended))
-
-    def stepped(self) -> None:
-        """Forget them: what comes after a step goes on from there."""
-        self._current = None  # it was broken off, and the script holds it still
-        if self._again:
-            self._again.clear()
-
-    def state_dict(self) -> state.State:
-        """Return the chance to go on with, and what evaluations had of their own."""
-        is_within = self._current is not None
-        return {
-            "chance": self._chance if is_within else state.chance(),
-            "evaluating": is_within,
-            "evaluations": self._begun if is_within else [],
-        }
-
-    def load_state_dict(self, saved: state.State) -> None:
-        self._again = deque(saved.get("evaluations", ()))
-
-    def _check_carried(self, own: Iterable[object], begun: Iterable[object]) -> None:
-        saved = {id(each) for each in self._parts}
-        for generator, now in zip(own, begun):
-            if id(generator) not in saved and any(
-                generator is each and state.is_same(now, ended) for each, ended in self._ended
-            ):
-                raise ValueError(_CARRIED)
-
-
 def _with_lasting_workers(source: object) -> list[Any]:
     found = [each for each in _holders(source) if "persistent_workers" in _named(each)]
     return [each for each in found if each.persistent_workers and hasattr(each, _PERSISTENT)]
@@ -239,11 +157,11 @@ def _holders(source: object) -> Iterator[Any]:
                 yield each
 
 
-def _begun(source: object, call: str) -> TypeError:
+def _begun(source: object) -> TypeError:
     return TypeError(
-        f"{call} was given {_of(source)}, which has begun already, so that a resumed run "
+        f"run.batches was given {_of(source)}, which has begun already, so that a resumed run "
         "could not put its order back: give it the loader itself, and iterate over "
-        f"{call}(loader)"
+        "run.batches(loader)"
     )
 
 

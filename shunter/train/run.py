@@ -123,7 +123,7 @@ class Run:
         self._agreed = 0
         self._tick = 0
         self._batches = AllBatches(self._parts.named.values())
-        self._evaluations = loaders.Evaluations(self._parts.named.values())
+        self._evaluation_chance: state.State | None = None
         self._step_rate = StepRate()
 
     @property
@@ -141,15 +141,13 @@ class Run:
     def boundary(self) -> bool:
         """Count a mini-batch and say whether to stop; for own ways of saving."""
         self.steps_done += 1
-        self._evaluations.stepped()
-        is_sure = self._batches.stepped()
         if self._requests is None:
             return False
         if self._turns is not None and self._turns.was_interrupted():
             self._step_rate.skip()
         if self._step_rate.passes(time.monotonic()):
             self._tell("training")
-        return self.is_whole() and is_sure and self._is_stop()
+        return self.is_whole() and self._is_stop()
 
     def is_saving_due(self) -> bool:
         """Say whether to save after this mini-batch, without leaving."""
@@ -198,26 +196,17 @@ class Run:
         Args:
             source: the loader.
             alone: this rank evaluates while the others wait; then it cannot be interrupted.
-
-        Raises:
-            TypeError: it has begun already, as `enumerate(loader)` has, say.
-            ValueError: it goes on with a generator that no checkpoint has.
         """
         self.is_evaluation_due = False
-        may_be_cut = not (alone and self._world > 1)
-        if may_be_cut:
-            loaders.check_loader(source, "run.evaluate")
-        is_watched = self._requests is not None and may_be_cut
-        is_watched = is_watched and not self._batches.has_batch_without_step()
-        with self._evaluations.evaluation(source, self._batches.clock.now) as is_done_again:
-            if is_watched:
-                self._tell("evaluating")
-            for batch in source:
-                yield batch
-                if is_watched and self._is_stop():
-                    self.suspend()
-        if is_done_again:
-            self._batches.go_on_from_here()
+        is_watched = self._requests is not None and not (alone and self._world > 1)
+        if is_watched:
+            self._evaluation_chance = state.chance()
+            self._tell("evaluating")
+        for batch in source:
+            yield batch
+            if is_watched and self._is_stop():
+                self.suspend()
+        self._evaluation_chance = None
         self._step_rate.rest(time.monotonic())
 
     def suspend(self) -> None:
@@ -286,7 +275,6 @@ class Run:
         self.steps_done, self.epoch = saved["step"], saved["epoch"]
         self.is_evaluation_due = saved["evaluating"]
         self._batches.pending, self._batches.chance = saved["batches"], saved["chance"]
-        self._evaluations.load_state_dict(saved)
         self.resumed_from = folder
         state.set_chance(self._batches.chance)
         if is_new:  # else it would draw what the first rank draws
@@ -345,6 +333,7 @@ class Run:
     def _write(self) -> tuple[Path, int]:
         if self._checkpoints is None:
             raise ValueError(f"no folder of checkpoints: {channel.CHECKPOINTS} is not set")
+        is_evaluating = self._evaluation_chance is not None
         written = self._checkpoints.write(
             self.steps_done,
             {
@@ -353,7 +342,8 @@ class Run:
                 "world": self._world,
                 "parts": self._parts.captured(self._rank),
                 "batches": self._batches.state_dict(),
-                **self._evaluations.state_dict(),
+                "chance": self._evaluation_chance if is_evaluating else state.chance(),
+                "evaluating": is_evaluating,
             },
             self._parts.save,
         )

@@ -7,7 +7,6 @@ a generator of numpy (`numpy.random.default_rng()`).
 
 from __future__ import annotations
 
-import pickle
 import random
 import sys
 from hashlib import blake2b
@@ -42,13 +41,6 @@ def restore(part: object, state: object) -> None:
         bits.state = state
     else:
         _method(part, 1)(_as_random_state(state) if isinstance(part, random.Random) else state)
-
-
-def is_same(first: Any, second: Any) -> bool:
-    """Say whether two states of a generator are equal."""
-    if hasattr(first, "equal"):  # a tensor
-        return bool(first.equal(second))
-    return pickle.dumps(first) == pickle.dumps(second)
 
 
 def check_parts(parts: Mapping[str, object]) -> None:

@@ -75,12 +75,10 @@ LOOPS = {
     "stateful": lambda: run.batches(stateful),
     "iterable": lambda: run.batches(streamed),
     "iterable with workers": lambda: run.batches(streaming),
-    "passes": lambda: (batch for _ in range(2) for batch in run.batches(ordered)),
     "zip": lambda: (a + b for a, b in zip(run.batches(plain), run.batches(ordered))),
     "zip of named": lambda: (
         a + b for a, b in zip(run.batches(plain, "a"), run.batches(ordered, "b"))),
     "zip within": lambda: run.batches(zip(plain, ordered)),
-    "nested": lambda: (a + b for a in run.batches(plain) for b in run.batches(ordered)),
     "enumerate": lambda: (batch for _, batch in enumerate(run.batches(workers))),
     "enumerate within": lambda: run.batches(enumerate(workers)),
     "map": lambda: map(lambda batch: batch * 2, run.batches(ordered)),

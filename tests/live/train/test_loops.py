@@ -23,7 +23,6 @@ MORE = [
     "iterable with workers",
     "enumerate",
     "map",
-    "passes",
     "tqdm around",
     "drawn in a data set with workers",
     "drawn in a sampler",
@@ -32,7 +31,6 @@ MORE = [
 THOROUGH = pytest.mark.thorough
 REFUSED = {
     "zip": "ValueError: run.batches is asked for two loaders at a time: name each",
-    "nested": "ValueError: run.batches is asked for two loaders at a time: name each",
     "zip within": "as in `zip(..., run.batches(loader))`",
     "enumerate within": "as in `enumerate(..., run.batches(loader))`",
     "map within": "as in `map(..., run.batches(loader))`",
