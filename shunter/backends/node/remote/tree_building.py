@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.remote.file_trees import (
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from shunter.backends.node.messages.wire import Entry
 
 SYNC_BYTES = 64 << 20
-SYNCS_AT_ONCE, SYNCS_HANDED_OUT = 8, 1000
+SYNCS_AT_ONCE = 8
+ALIVE_LOOK_S = 0.5
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP)
 
@@ -195,13 +197,30 @@ def _finish_files(new: int, entries: list[Entry]) -> None:
             finish(entry)
             say_alive()
         return
-    # Not for each program of the agent: it takes as long to import as dozens of files to sync.
-    from concurrent.futures import ThreadPoolExecutor
+    left, lock = iter(entries), threading.Lock()
+    failures: list[Exception] = []
 
-    with ThreadPoolExecutor(SYNCS_AT_ONCE) as threads:
-        for begin in range(0, len(entries), SYNCS_HANDED_OUT):
-            for _ in threads.map(finish, entries[begin : begin + SYNCS_HANDED_OUT]):
-                say_alive()
+    def finish_some() -> None:
+        try:
+            while not failures:
+                with lock:
+                    entry = next(left, None)
+                if entry is None:
+                    return
+                finish(entry)
+        except (OSError, ValueError) as error:
+            failures.append(error)
+
+    # Nothing is imported here: it may be with the rights of a user who cannot read our files.
+    threads = [threading.Thread(target=finish_some) for _ in range(SYNCS_AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(ALIVE_LOOK_S)
+            say_alive()
+    if failures:
+        raise failures[0]
 
 
 def _finish_file(file: int, entry: Entry) -> None:

@@ -96,7 +96,7 @@ class CopyPlan:
             return True
         digests, host = answer["digests"], self._lists.number_of(node)
         after = self._last.get((node, is_target), b"")
-        if not isinstance(digests, list) or not all(
+        if not (isinstance(digests, list) and digests) or not all(
             each is None or (isinstance(each, str) and len(each) <= DIGEST_MOST and each.isascii())
             for each in digests
         ):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from shunter.backends.node.messages.wire import Kind
 from shunter.backends.node.remote.entry_lists import (
     ENTRIES_MAX,
+    PATH_BYTES_MAX,
     ListBound,
     TooMuchError,
     rows_of,
@@ -37,8 +38,8 @@ __all__ = [
 ]
 
 CACHE_KIB = 512
-FEW = 1_000
-"""Lists of more files are worked with in a thread, others on the event loop."""
+FEW, FEW_CHARACTERS = 1_000, 100_000
+"""Lists of more files or longer paths are worked with in a thread, others on the event loop."""
 ENTRIES_OF_ALL_MAX = 4 * ENTRIES_MAX
 """What the servers of a gang may list in all; what differs between them is held to ListBound."""
 NUMBER_MOST, INODE_MOST = 2**63 - 1, 64
@@ -144,6 +145,7 @@ class FileLists:
         self._hosts: list[_Host] = []
         self._bound = ListBound()
         self._left = ENTRIES_OF_ALL_MAX
+        self._characters = 0
 
     def close(self) -> None:
         """Remove them."""
@@ -152,7 +154,7 @@ class FileLists:
     @property
     def is_large(self) -> bool:
         """Say whether others would wait for what is done with them on the event loop."""
-        return ENTRIES_OF_ALL_MAX - self._left > FEW
+        return ENTRIES_OF_ALL_MAX - self._left > FEW or self._characters > FEW_CHARACTERS
 
     @property
     def sizes(self) -> Sequence[tuple[NodeName, int]]:
@@ -208,6 +210,7 @@ class FileLists:
                     counted = f"{error}, each counted once if it is the same"
                     raise TooManyEntriesError(counted) from error
             self._hosts[-1].entries += 1 if entry.path else 0
+            self._characters += len(entry.path) + len(entry.to)
         self.database.executemany(
             "INSERT INTO listed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
             ((key_of(entry.path), number, *entry[1:]) for entry in entries),
@@ -257,7 +260,7 @@ class FileLists:
                 if run(
                     "SELECT 1 FROM listed WHERE path = ? AND is_chosen AND kind = 'folder'", (path,)
                 ).fetchone():
-                    continue
+                    break  # it came before, so what is above it is there
                 run("UPDATE listed SET is_chosen = 0 WHERE path = ?", (path,))
                 is_there = run(
                     f"UPDATE listed SET is_chosen = 1 WHERE {of_host}",  # noqa: S608  no input
@@ -282,12 +285,16 @@ def record_of(node: NodeName, line: bytes) -> Record:
 
 
 def _record(answer: Any) -> Record:
+    # A record that says nothing could come for ever; a folder is said once, and stands in each path.
     if "entries" in answer:
+        entries = answer["entries"]
+        if not entries or len(answer["folder"]) * len(entries) > PATH_BYTES_MAX:
+            raise ValueError("there are none, or their paths are too long")
         return Record([listed_entry(path, fields) for path, fields in rows_of(answer)])
     if "gone" in answer:
         gone = list(answer["gone"])
-        if not all(isinstance(path, str) for path in gone):
-            raise TypeError("a path is no text")
+        if not gone or not all(isinstance(path, str) for path in gone):
+            raise TypeError("a path is no text, or there is none")
         return Record(gone=gone)
     generation, is_whole = answer["generation"], answer["is_whole"]
     if type(generation) is not int or not 0 <= generation <= NUMBER_MOST:

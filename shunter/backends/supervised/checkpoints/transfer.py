@@ -176,7 +176,10 @@ class CheckpointTransfer:
     ) -> None:
         """Make the folder on one host hold what is joined, or leave it as it was."""
         plan = await self._worked(partial(CopyPlan, lists, target), is_long=lists.is_large)
-        await self._list(lists, plan.compare, job_id, user, target)
+        try:
+            await self._list(lists, plan.compare, job_id, user, target)
+        except StaysError:  # what lies there is replaced, however large it is
+            plan = await self._worked(partial(CopyPlan, lists, target), is_long=lists.is_large)
         for node in await self._worked(plan.alike, is_long=lists.is_large):
             for asked in (node, target):
                 take = partial(plan.take_digests, node, is_target=asked == target)

@@ -304,3 +304,26 @@ async def test_folder_beyond_the_bound_fails_its_job_alone_and_keeps_the_checkpo
     assert (failed[0].checkpoint_on, failed[0].checkpoint_stays) == (("n0",), True)
     assert [each.name for each in sorted(place.iterdir())] == [os.fsdecode(b"\xff" * 250)]
     assert not (bench.farm["n1"].root / f"clusters/lab/jobs/{large}/checkpoints").exists()
+
+
+async def test_older_folder_beyond_the_bound_is_replaced_where_the_job_goes_on(
+    bench: Bench, tmp_path: Path
+) -> None:
+    job = job_id(0)
+    async with bench.opened() as backend:
+        await save_files(bench, backend, job)
+        old = bench.farm["n1"].root / f"clusters/lab/jobs/{job}/checkpoints"
+        old.mkdir(parents=True)
+        asked = tmp_path / "asked"
+        asked.touch()
+        words = (str(FILES), "180", str(tmp_path / "saved"))
+        saved = await anyio.run_process(
+            [sys.executable, "-I", "-S", "-c", SAVES_FILES, *words],
+            env={"SHUNTER_CHECKPOINT_DIR": str(old), "SHUNTER_SUSPEND": str(asked)},
+            check=False,
+        )
+        assert saved.returncode == 75
+        await order(backend, saving_files(bench, job, "n1", 2))
+        await seen_until(backend, AttemptExited)
+        said, _ = await backend.read_output(job, 2, 0, "stdout", 0, 100)
+    assert said.split() == [b"%d" % FILES, b"%d" % sum(range(FILES))]

@@ -119,7 +119,14 @@ def test_plan_of_the_next_host_knows_nothing_of_the_last_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [digests("1", "2"), b'{"digests": 7}', b'{"digests": [7]}', b'{"digests": ["\\ud800"]}']
+    "line",
+    [
+        digests("1", "2"),
+        digests(),
+        b'{"digests": 7}',
+        b'{"digests": [7]}',
+        b'{"digests": ["\\ud800"]}',
+    ],
 )
 def test_answer_that_is_no_digests_of_these_files_is_refused(line: bytes) -> None:
     plan = CopyPlan(lists_of([entry("a")]), N1)

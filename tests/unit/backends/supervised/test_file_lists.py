@@ -188,6 +188,9 @@ def test_paths_that_are_gone_are_held_to_the_bound_of_a_checkpoint(count: int) -
         {"folder": "", "entries": [["a", "file", 0, 0, 0, "", "", True]] * 2},
         {"folder": "", "entries": 7},
         {"entries": []},
+        {"folder": "", "entries": []},
+        {"folder": "a" * 200_000, "entries": [["a", "file", 0, 0, 0, "", "", True]] * 100},
+        {"gone": []},
         {"gone": [7]},
         {"gone": ["\u20ac"]},
         {"generation": 10**30, "is_whole": False},
@@ -200,6 +203,15 @@ def test_record_that_is_none_fails_the_launch_alone(record: object) -> None:
     lists.begin(N0)
     with pytest.raises(BackendError, match="host n0"):
         lists.take(json.dumps(record).encode())
+
+
+@pytest.mark.parametrize(
+    ("paths", "is_large"), [(("a", "b"), False), (("a" * 60_000, "b" * 60_000), True)]
+)
+def test_lists_of_few_long_paths_are_large_as_well(paths: Sequence[str], *, is_large: bool) -> None:
+    lists = FileLists()
+    take(lists, N0, told(*map(entry, paths)))
+    assert lists.is_large is is_large
 
 
 @pytest.mark.parametrize(
