@@ -79,15 +79,16 @@ def test_clients_wait_out_a_full_disk_and_nothing_is_taken_twice(
         assert served.process.wait(PATIENCE_S) == 1
         assert "full" in served.said()
         assert "Traceback" not in served.said()
-        assert following.wait(PATIENCE_S) == 4, "as at any end of a daemon"
-        assert [waiting.poll(), submitting.poll()] == [None, None]
+        assert [each.poll() for each in clients] == [None, None, None]
 
         (disk / "filling").unlink()
         served.start(SHUNTER_LOG__URL=log)
         assert submitting.wait(PATIENCE_S) == 0
         (served.root / "go").touch()
         assert waiting.wait(PATIENCE_S) == 0
+        assert following.wait(PATIENCE_S) == 0
         assert printed(served, "wait", "out").splitlines()[-2:] == ["first", "last"]
+        assert printed(served, "follow", "out").splitlines() == ["first", "last"]
         assert "Traceback" not in "".join(
             printed(served, each, "err") for each in ("wait", "follow", "submit")
         )

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,7 +55,8 @@ class Replies:
             try:
                 part = self._socket.recv(1 << 20)
             except BlockingIOError:
-                await anyio.wait_readable(self._socket)
+                with suppress(anyio.ClosedResourceError):  # which the next look at it says
+                    await anyio.wait_readable(self._socket)
                 continue
             except OSError:
                 part = b""
@@ -70,7 +72,9 @@ class Replies:
         return found
 
     def close(self) -> None:
-        """Take no more replies."""
+        """Take no more replies; who waits for one is told that there is none."""
+        with suppress(RuntimeError):  # without a loop nobody waits
+            anyio.notify_closing(self._socket)
         self._socket.close()
 
     def _whole(self) -> bytes | None:

@@ -285,7 +285,7 @@ def record_of(node: NodeName, line: bytes) -> Record:
 
 
 def _record(answer: Any) -> Record:
-    # A record that says nothing could come for ever; a folder is said once, and stands in each path.
+    # What says nothing could come for ever; a folder is said once, and stands in each path.
     if "entries" in answer:
         entries = answer["entries"]
         if not entries or len(answer["folder"]) * len(entries) > PATH_BYTES_MAX:

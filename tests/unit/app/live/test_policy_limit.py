@@ -2,6 +2,7 @@
 
 import socket
 
+import anyio
 import pytest
 
 from shunter.app.live.policy.asked import START, START_S, AskedPolicy
@@ -36,3 +37,20 @@ async def test_reply_beyond_all_measure_is_refused_before_it_is_received() -> No
         with pytest.raises(PlanError, match="and 64 MiB at most are taken"):
             await replies.reply()
     replies.close()
+
+
+@pytest.mark.asyncio
+async def test_who_waits_for_a_reply_learns_at_once_that_there_will_be_none() -> None:
+    """Else the number of the closed socket may be another connection's by the time he looks."""
+    ours, theirs = socket.socketpair()
+    replies = Replies(ours)
+    with theirs, anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_gets_none, replies)
+            await anyio.wait_all_tasks_blocked()
+            replies.close()
+
+
+async def _gets_none(replies: Replies) -> None:
+    with pytest.raises(PlanError, match="closed its connection"):
+        await replies.reply()
