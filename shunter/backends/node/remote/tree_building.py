@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from shunter.backends.node.remote.file_trees import (
@@ -198,6 +199,7 @@ def _finish_files(new: int, entries: list[Entry]) -> None:
             say_alive()
         return
     left, lock = iter(entries), threading.Lock()
+    synced: list[Entry] = []
     failures: list[Exception] = []
 
     def finish_some() -> None:
@@ -208,19 +210,27 @@ def _finish_files(new: int, entries: list[Entry]) -> None:
                 if entry is None:
                     return
                 finish(entry)
+                synced.append(entry)
         except (OSError, ValueError) as error:
             failures.append(error)
 
     # Nothing is imported here: it may be with the rights of a user who cannot read our files.
-    threads = [threading.Thread(target=finish_some) for _ in range(SYNCS_AT_ONCE)]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
+    with suppress(RuntimeError):  # the user may have no more: then as many as there are
+        while len(threads) < SYNCS_AT_ONCE:
+            thread = threading.Thread(target=finish_some)
+            thread.start()
+            threads.append(thread)
+    if not threads:
+        finish_some()
     for thread in threads:
         while thread.is_alive():
             thread.join(ALIVE_LOOK_S)
             say_alive()
     if failures:
         raise failures[0]
+    if len(synced) < len(entries):  # a thread has ended by an error of another kind
+        raise OSError("not all files could be synced")
 
 
 def _finish_file(file: int, entry: Entry) -> None:

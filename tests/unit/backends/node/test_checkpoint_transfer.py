@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -383,3 +384,37 @@ def test_files_are_synced_when_all_have_come_and_before_the_folder_counts(
     assert stream.read() == b""
     assert steps == [PIECE.size, 32, PIECE.size, 32, 0, 0]
     assert [(checkpoints / path).stat().st_mode & 0o777 for path in "ab"] == [0o200] * 2
+
+
+@pytest.mark.parametrize("can_start_threads", [True, False])
+def test_file_of_many_that_is_not_synced_fails_the_transfer_and_without_threads_all_are(
+    checkpoints: Path, monkeypatch: pytest.MonkeyPatch, *, can_start_threads: bool
+) -> None:
+    """The user may have no more threads than there are."""
+    paths = [f"f{number}" for number in range(30)]
+    common: dict[str, Any] = {"mode": 0o600, "mtime_ns": 10**18, "size": 0, "to": "", "inode": ""}
+    told: list[Any] = [
+        {**common, "path": path, "kind": "file", "from": "stream", "same": None} for path in paths
+    ]
+    received = (PIECE.pack(0, 0) + hashlib.sha256().digest()) * len(paths)
+    sync, synced = os.fsync, list[int]()
+
+    def note_sync(file: int) -> None:
+        synced.append(file)
+        if len(synced) == len(paths) and can_start_threads:
+            raise OSError(5, "the disk is gone")
+        sync(file)
+
+    def starts_none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(tree_building, "read_exactly", io.BytesIO(received).read)
+    monkeypatch.setattr(os, "fsync", note_sync)
+    opened = file_trees.opened(str(checkpoints))
+    if can_start_threads:
+        with pytest.raises(OSError, match="the disk is gone"):
+            tree_building.build(opened, None, told, paths)
+        return
+    monkeypatch.setattr(threading.Thread, "start", starts_none)
+    tree_building.build(opened, None, told, paths)
+    assert len(synced) == len(paths)
