@@ -6,23 +6,32 @@ tcp:HOST:PORT    also http://HOST:PORT; https://HOST:PORT for one with TLS
 """
 
 import os
+import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shunter import clock
 from shunter.errors import UnreachableError, UsageError
 
 __all__ = [
+    "LATELY_S",
     "SOCKET_HOST",
     "SYSTEM_SOCKET",
+    "TOUCHED_EVERY_S",
     "TcpAddress",
     "UnixAddress",
     "find_address",
     "has_been_used",
+    "home_of_up",
+    "host_name",
     "lock_of",
     "parse_address",
+    "socket_of_up",
     "usual_socket",
+    "was_there_lately",
 ]
 
 SYSTEM_SOCKET = "/run/shunter/shunter.sock"
@@ -31,6 +40,15 @@ SOCKET_HOST = "shunter"
 
 SOCKET_BYTES_MOST = 107
 """A longer path does not fit into the kernel's `sun_path`, whose last byte is a zero."""
+
+LATELY_S = 120.0
+"""A daemon that was there so long ago may be restarting: it is waited for as long."""
+
+TOUCHED_EVERY_S = 10.0
+"""How often a daemon touches the lock beside its socket while it lives."""
+
+SYSTEM_HOME = "/var/lib/shunter"
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 _FORMS = "write unix:PATH, tcp:HOST:PORT, http://HOST:PORT or https://HOST:PORT"
 
@@ -77,6 +95,36 @@ def usual_socket(environ: Mapping[str, str] | None = None, uid: int | None = Non
     return f"{folder}/shunter.sock"
 
 
+def host_name() -> str:
+    """Return the name of this machine, without its domain, as a server may be called."""
+    return _NO_NAME.sub("-", socket.gethostname().partition(".")[0]).strip("-._") or "node"
+
+
+def home_of_up(environ: Mapping[str, str] | None = None, uid: int | None = None) -> Path:
+    """Return the folder of the cluster that `shunter up` runs for this user here.
+
+    SHUNTER_HOME, or a folder of the machine's name: many machines may share the home of a user.
+    Root's jobs are those of all users, who could not enter its home.
+    """
+    variables = os.environ if environ is None else environ
+    if named := variables.get("SHUNTER_HOME", ""):
+        return Path(named).absolute()
+    is_root = (os.getuid() if uid is None else uid) == 0
+    return (Path(SYSTEM_HOME) if is_root else Path.home() / ".shunter") / host_name()
+
+
+def socket_of_up(environ: Mapping[str, str] | None = None, uid: int | None = None) -> str:
+    """Return where the daemon of `shunter up` listens.
+
+    Not in XDG_RUNTIME_DIR: that folder is removed when the user has logged out everywhere, and the
+    daemon lives on. For root it is the socket that the clients of all users look for.
+    """
+    variables = os.environ if environ is None else environ
+    if (os.getuid() if uid is None else uid) == 0 and not variables.get("SHUNTER_HOME", ""):
+        return SYSTEM_SOCKET
+    return f"{home_of_up(variables, uid)}/shunter.sock"
+
+
 def parse_address(text: str) -> UnixAddress | TcpAddress:
     """Return the address that a text names.
 
@@ -116,10 +164,25 @@ def has_been_used(socket_path: str) -> bool:
     return any(map(os.path.exists, (socket_path, lock_of(socket_path))))
 
 
+def was_there_lately(address: UnixAddress | TcpAddress) -> bool:
+    """Say whether a daemon was there a moment ago, and so may be restarting.
+
+    A daemon touches the lock beside its socket as long as it lives. Of one at another machine
+    nothing can be seen from here: who names it expects one there.
+    """
+    if isinstance(address, TcpAddress):
+        return True
+    try:
+        touched_s = Path(lock_of(address.path)).stat().st_mtime
+    except OSError:
+        return False
+    return clock.wall_s() - touched_s <= LATELY_S
+
+
 def find_address(
     given: str | None = None, environ: Mapping[str, str] | None = None
 ) -> UnixAddress | TcpAddress:
-    """Return the address to talk to: as given, by SHUNTER_URL, or the usual socket.
+    """Return the address to talk to: as given, by SHUNTER_URL, or a usual socket.
 
     A daemon of one's own comes before that of the whole machine, and one that answers now before
     one that did once and may be starting anew.
@@ -132,10 +195,24 @@ def find_address(
     text = given or variables.get("SHUNTER_URL", "")
     if text:
         return parse_address(text)
-    usual = tuple(dict.fromkeys((usual_socket(variables), SYSTEM_SOCKET)))
-    for path in (*filter(os.path.exists, usual), *filter(has_been_used, usual)):
-        return UnixAddress(path)
-    raise UnreachableError(
-        f"no daemon is running: there is no socket {' or '.join(usual)}; start one with "
-        "`shunter serve CONFIG.toml`, or name one with --url or SHUNTER_URL"
-    )
+    usual = (usual_socket(variables), socket_of_up(variables), SYSTEM_SOCKET)
+    used = [UnixAddress(path) for path in dict.fromkeys(usual) if has_been_used(path)]
+    if not used:
+        raise UnreachableError(
+            "no daemon is running on this machine: `shunter up` starts one; one elsewhere is named "
+            "with --url or SHUNTER_URL"
+        )
+    for is_right in (_takes_connections, was_there_lately) if len(used) > 1 else ():
+        if found := next(filter(is_right, used), None):
+            return found
+    return used[0]
+
+
+def _takes_connections(address: UnixAddress) -> bool:
+    """Say whether a program listens on a socket, and this user may connect to it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(address.path)
+        except OSError:
+            return False
+    return True

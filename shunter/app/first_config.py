@@ -1,10 +1,10 @@
 """First configs: what all that `shunter init` writes have in common, and one of this machine."""
 
+import json
 import os
-import re
-import socket
 from pathlib import Path
 
+from shunter.addresses import host_name
 from shunter.backends.node.remote.gpus import read_gpus
 from shunter.backends.profiles import use_told, why_unseen
 
@@ -19,9 +19,11 @@ trigger = "event"                 # decide at once; "round" decides every policy
 min_runtime = "1m"                # nobody is preempted before that
 """
 
-LOG = """\
+LISTEN = 'listen = "unix:"                  # the usual socket; clients find it by themselves'
+
+LOG = f"""\
 [server]
-listen = "unix:"                  # the usual socket; clients find it by themselves
+{LISTEN}
 # admins = ["ana"]                # besides root and whoever runs the daemon
 
 [log]
@@ -48,15 +50,15 @@ root = "shunter-attempts"         # beside this file: output, checkpoints, super
 keep = "90d"                      # output of jobs that ended longer ago goes; checkpoints stay
 
 {LOG}"""
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def local_config(gpus: int | None) -> tuple[str, list[str]]:
+def local_config(gpus: int | None, socket: str = "") -> tuple[str, list[str]]:
     """Return a config of this machine, and what is to be said about it.
 
     Args:
         gpus: how many it has; None: as many as NVML or nvidia-smi sees, with those that are lost,
             since jobs are given GPUs by their numbers.
+        socket: where the daemon listens, if not on the usual socket.
     """
     notes = []
     seen = read_gpus()
@@ -67,14 +69,15 @@ def local_config(gpus: int | None) -> tuple[str, list[str]]:
     lost = ", ".join(str(gpu.index) for gpu in found if gpu.is_lost)
     if lost and gpus is None:
         notes.append(f"GPU {lost} is lost: it is counted in `gpus`, and takes no jobs meanwhile")
-    name = _NO_NAME.sub("-", socket.gethostname().partition(".")[0]).strip("-._") or "node"
     text = TEMPLATE.format(
-        name=name,
+        name=host_name(),
         gpus=max((gpu.index + 1 for gpu in found), default=0) if gpus is None else gpus,
         gpu_type="gpu",
         cpus=len(os.sched_getaffinity(0)),
         memory_gb=_memory_gb(),
     )
+    if socket:
+        text = text.replace(LISTEN, f"listen = {json.dumps(f'unix:{socket}', ensure_ascii=False)}")
     return text, notes
 
 

@@ -129,7 +129,10 @@ def named(address: UnixAddress | TcpAddress) -> Iterator[None]:
 def _error_of(address: UnixAddress | TcpAddress, error: httpx.TransportError) -> ShunterError:
     what, causes = str(error) or type(error).__name__, tuple(_causes(error))
     if any(isinstance(cause, PermissionError) for cause in causes):
-        return RefusedError(f"{address} may not be opened by this user; see server.socket_mode")
+        return RefusedError(
+            f"{address} may not be opened by this user; see server.socket_mode, or start a daemon "
+            "of your own with `shunter up`"
+        )
     if isinstance(error, httpx.ConnectTimeout):
         return UnreachableError(
             f"{address} took no connection within {CONNECT_S:g} s: its host is down, or something "
@@ -153,8 +156,8 @@ def _error_of(address: UnixAddress | TcpAddress, error: httpx.TransportError) ->
         return UnreachableError(f"nobody knows the host of {address} ({what})")
     kind = UnavailableError if _has_been_there(address) else UnreachableError
     return kind(
-        f"no daemon answers on {address} ({what}); start one with `shunter serve CONFIG.toml`, or "
-        "name another one with --url or SHUNTER_URL"
+        f"no daemon answers on {address} ({what}); `shunter up` or `shunter serve CONFIG.toml` "
+        "starts one, --url or SHUNTER_URL names another"
     )
 
 

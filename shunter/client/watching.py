@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Protocol
 from weakref import WeakSet
 
-from shunter.addresses import UnixAddress
+from shunter.addresses import LATELY_S, UnixAddress
 from shunter.client.daemon_calls import Calls
 from shunter.client.requests import Answer, Followed
 from shunter.errors import (
@@ -23,7 +23,7 @@ from shunter.errors import (
     UsageError,
 )
 
-PATIENCE_S = 120.0
+PATIENCE_S = LATELY_S
 """How long a daemon may be away while somebody waits: it may be starting anew."""
 
 JOIN_S = 5.0

@@ -104,6 +104,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}:{here['PATH']}",
         "HOME": str(home),
         "NO_COLOR": "1",
+        "SHUNTER_HOME": f"{folder}/up",
         "SHUNTER_URL": f"unix:{folder}/s",
         "SHUNTER_SERVER__LISTEN": f"unix:{folder}/s",
     }

@@ -1,14 +1,22 @@
+import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from shunter.addresses import (
+    LATELY_S,
     SYSTEM_SOCKET,
     TcpAddress,
     UnixAddress,
     find_address,
+    home_of_up,
+    lock_of,
     parse_address,
+    socket_of_up,
     usual_socket,
+    was_there_lately,
 )
 from shunter.errors import UnreachableError, UsageError
 
@@ -57,4 +65,51 @@ def test_nothing_to_talk_to_says_what_to_start(
     monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", str(tmp_path / "none.sock"))
     with pytest.raises(UnreachableError) as caught:
         find_address(None, {"XDG_RUNTIME_DIR": str(tmp_path)})
-    assert "shunter serve" in str(caught.value)
+    assert "`shunter up` starts one" in str(caught.value)
+
+
+def used(path: Path, ago_s: float = 0.0) -> UnixAddress:
+    """Make what a daemon leaves of a socket; return its address."""
+    lock = Path(lock_of(str(path)))
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    at_s = time.time() - ago_s
+    os.utime(lock, (at_s, at_s))
+    return UnixAddress(str(path))
+
+
+def test_daemon_was_there_lately_while_its_lock_is_fresh(tmp_path: Path) -> None:
+    assert was_there_lately(used(tmp_path / "fresh", LATELY_S - 60))
+    assert not was_there_lately(used(tmp_path / "old", LATELY_S + 60))
+    assert not was_there_lately(UnixAddress(str(tmp_path / "never")))
+    assert was_there_lately(TcpAddress("gpu1", 8711))
+
+
+def test_daemon_that_answers_comes_before_what_others_have_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", str(tmp_path / "system.sock"))
+    monkeypatch.setattr("os.getuid", lambda: 7)
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SHUNTER_HOME": str(tmp_path / "up")}
+    left = used(tmp_path / "run" / "shunter.sock", LATELY_S + 60)
+    assert find_address(None, environ) == left
+    restarting = used(tmp_path / "up" / "shunter.sock")
+    assert find_address(None, environ) == restarting
+    answering = used(tmp_path / "system.sock", LATELY_S + 60)
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(answering.path)
+        assert find_address(None, environ) == restarting  # it takes no connections yet
+        daemon.listen()
+        assert find_address(None, environ) == answering
+
+
+def test_each_machine_has_a_folder_of_its_own_in_a_home_that_they_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/srv/ana")
+    monkeypatch.setattr("socket.gethostname", lambda: "gpu 1.lab.example")
+    assert home_of_up({}, uid=7) == Path("/srv/ana/.shunter/gpu-1")
+    assert socket_of_up({}, uid=7) == "/srv/ana/.shunter/gpu-1/shunter.sock"
+    assert home_of_up({}, uid=0) == Path("/var/lib/shunter/gpu-1")
+    assert socket_of_up({}, uid=0) == SYSTEM_SOCKET
+    assert home_of_up({"SHUNTER_HOME": "/scratch/ana"}, uid=0) == Path("/scratch/ana")

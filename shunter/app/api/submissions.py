@@ -17,6 +17,7 @@ from shunter.app.live.requests import Caller, Submission
 from shunter.app.live.site import Site
 from shunter.app.policy_process.messages import DryRan
 from shunter.app.replaying.waits import holding_back
+from shunter.core.cluster import Cluster, Health
 from shunter.core.state import WAITING
 from shunter.errors import PlanError, UsageError
 from shunter.events.facts.jobs import JobSubmitted
@@ -32,24 +33,31 @@ DEPENDENCIES_MOST = 100_000
 DRY_RUN_S = 5.0
 """So long a dry run waits for the policy; ours."""
 
-OTHERWISE = frozenset(("command", "depends_on", "array"))
+OTHERWISE = frozenset(("command", "depends_on", "array", "gpus"))
 """Fields that a body says in another form than a specification."""
 
 SAME_FIELDS = SubmitBody.model_fields.keys() & {each.name for each in fields(JobSpec)} - OTHERWISE
 """Fields of a body that go into the specification as they are."""
 
 
-def submission_of(body: SubmitBody, key: str) -> Submission:
+def submission_of(body: SubmitBody, key: str, *, has_gpus: bool = True) -> Submission:
     """Return the submission of a checked body; an array's is that of all its tasks.
 
+    Args:
+        body: it may leave out how many GPUs it asks for.
+        key: under which it is made once.
+        has_gpus: whether any server has; where none has, who says nothing asks for none.
     Raises:
         UsageError: a secret is so short that it cannot be told from other text.
     """
     same = {name: getattr(body, name) for name in SAME_FIELDS}
+    gpus = int(has_gpus) if body.gpus is None else body.gpus
+    cpus = float(gpus == 0) if body.cpus is None else body.cpus
     spec = JobSpec(
         **same,
+        gpus=gpus,
         command=_without_secrets(body),
-        cpus_milli=body.cpus_milli,
+        cpus_milli=round(cpus * 1000),
         time_limit_us=_us(body.time_limit_s),
         checkpoint_interval_us=_us(body.checkpoint_interval_s),
         depends_on=tuple(
@@ -57,6 +65,12 @@ def submission_of(body: SubmitBody, key: str) -> Submission:
         ),
     )
     return Submission(spec, body.environment, key)
+
+
+def has_gpus(cluster: Cluster) -> bool:
+    """Say whether any server has GPUs, or units of CPUs in their place."""
+    servers = (one for one in cluster.servers.values() if one.health is not Health.removed)
+    return any(one.configuration.gpus for one in servers)
 
 
 async def after_whole_arrays(services: Services, request: Submission, tasks: int = 1) -> Submission:

@@ -39,6 +39,7 @@ from shunter.app.cli.live import (
     submit,
 )
 from shunter.app.cli.option_tables import takes_options
+from shunter.app.cli.up import down, up
 from shunter.app.gc_control import collect_rarely, end_uncollected
 from shunter.errors import NotFoundError, ShunterError
 
@@ -57,7 +58,11 @@ ALONE = (
     takes_options(what_if.WhatIfOptions, what_if.what_if),
     profile.profile,
 )
-DAEMON = (takes_options(init.InitOptions, init.init), doctor.doctor, serve.serve)
+DAEMON = (
+    *(up, down),
+    takes_options(init.InitOptions, init.init),
+    *(doctor.doctor, serve.serve),
+)
 JOBS = (
     takes_options(queue.QueueOptions, queue.queue),
     *(show.show, show.history, logs.logs, control.cancel, control.suspend),

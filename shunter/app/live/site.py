@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import anyio
 
@@ -85,6 +86,7 @@ class Site:
         digests: Digests,
     ) -> None:
         config = self.config = loaded.config
+        self.config_file = str(Path(loaded.source).absolute())
         self.cluster_id = identity.cluster_id
         self.origin = identity.origin
         self._core = core

@@ -12,7 +12,13 @@ from shunter.app.api.handlers.jobs import unmet
 from shunter.app.api.models.submission import PriorityBody, ResizeBody, SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.services import Services
-from shunter.app.api.submissions import after_whole_arrays, array_of, dry_run, submission_of
+from shunter.app.api.submissions import (
+    after_whole_arrays,
+    array_of,
+    dry_run,
+    has_gpus,
+    submission_of,
+)
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.requests import Caller, Submission
 from shunter.errors import NotFoundError, UsageError
@@ -31,7 +37,8 @@ async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
     if len(key) > KEY_MOST or not key.isprintable():
         raise UsageError(f"Idempotency-Key: expected {KEY_MOST} printable characters at most")
     tasks = 1 if body.array is None else len(body.array.indices)
-    request = await after_whole_arrays(services, submission_of(body, key), tasks)
+    said = submission_of(body, key, has_gpus=has_gpus(services.site.state.cluster))
+    request = await after_whole_arrays(services, said, tasks)
     note = await _never_met(services, request)
     if body.dry_run:
         async with services.dry_runs.turn(by.user):

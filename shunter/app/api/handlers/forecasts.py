@@ -16,7 +16,7 @@ from shunter.app.api.handlers.queries import AtQuery, ForecastQuery
 from shunter.app.api.models.model import SCHEMA_VERSION
 from shunter.app.api.models.submission import SubmitBody
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
-from shunter.app.api.submissions import after_whole_arrays, submission_of
+from shunter.app.api.submissions import after_whole_arrays, has_gpus, submission_of
 from shunter.app.predictions.messages import StartsIf
 from shunter.app.replaying.lookup import place_of
 from shunter.errors import ShunterError, UsageError
@@ -40,7 +40,8 @@ async def of_queue(call: Call[ForecastQuery, NoBody]) -> Response:
 async def of_submission(call: Call[NoQuery, SubmitBody]) -> Response:
     """Answer with when a job would start and end; of an array, its first task."""
     site, by = call.services.site, call.caller
-    request = await after_whole_arrays(call.services, submission_of(call.body, ""))
+    said = submission_of(call.body, "", has_gpus=has_gpus(site.state.cluster))
+    request = await after_whole_arrays(call.services, said)
     submitted = site.imagined(request, by)
     made = call.services.forecasts.of_submission(by, submitted)
     return json_answer(await _while_there(call.request, made))

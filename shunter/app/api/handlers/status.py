@@ -96,6 +96,8 @@ async def daemon(call: Call[NoQuery, NoBody]) -> Response:
             "seq": site.committed,
             "now": services.now,
             "backend": site.config.backend.kind,
+            "config": site.config_file,
+            "log": site.config.log.url,
             "user": call.caller.user,
             "is_admin": call.caller.is_admin,
             "serves": services.callers.serves,

@@ -168,6 +168,8 @@ class DaemonDocument(Document):
     seq: int
     now: Instant
     backend: str
+    config: str = Field(description="the file of its config")
+    log: str = Field(description="the file of its log, or its address")
     user: str
     is_admin: bool
     serves: str = Field(description="whose jobs it starts: everybody's, or one user's")

@@ -86,7 +86,12 @@ class SubmitBody(Model):
     name: Name = ""
     queue: Name = Field(default="default", min_length=1)
     group: Name = Field(default="", description="the multi-job it belongs to")
-    gpus: int = Field(default=1, ge=0, le=1_000_000)
+    gpus: int | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="of the whole job; left out: 1, and 0 in a cluster that has none",
+    )
     gpus_min: int | None = Field(
         default=None,
         ge=1,
@@ -199,12 +204,6 @@ class SubmitBody(Model):
         if self.directory and not self.directory.startswith("/"):
             raise ValueError(f"directory = {self.directory!r}: expected an absolute path")
         return self
-
-    @property
-    def cpus_milli(self) -> int:
-        """Thousandths of a CPU that it asks for; a job without GPUs runs on something."""
-        cpus = self.cpus if self.cpus is not None else float(self.gpus == 0)
-        return round(cpus * 1000)
 
 
 class PriorityBody(Model):

@@ -167,6 +167,8 @@ async def _say_ready(
 ) -> None:
     await server.is_up.wait()
     services.is_ready = True
+    for each in sockets:
+        each.was_up.set()
     ready(services.site, sockets)
     _notify("READY=1")
 

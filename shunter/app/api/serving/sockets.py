@@ -12,12 +12,13 @@ import grp
 import os
 import socket
 import stat
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from shunter.addresses import TcpAddress, UnixAddress, lock_of
+from shunter.addresses import TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
 from shunter.app.config.live import ServerSection
 from shunter.errors import ConfigError, RefusedError
 
@@ -33,6 +34,8 @@ class Listening:
 
     connection: socket.socket
     address: UnixAddress | TcpAddress
+    was_up: threading.Event = field(default_factory=threading.Event)
+    """Set once its daemon takes commands."""
 
 
 @contextmanager
@@ -57,7 +60,8 @@ def listening(server: ServerSection) -> Iterator[Sequence[Listening]]:
 def _unix(address: UnixAddress, server: ServerSection) -> Iterator[Listening]:
     path = Path(address.path)
     _make_folder(path.parent)
-    with _locked(path):
+    was_up = threading.Event()
+    with _locked(path, was_up):
         _refuse_what_is_there(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             made = path.with_name(f".{path.name}.{os.getpid()}")
@@ -72,7 +76,7 @@ def _unix(address: UnixAddress, server: ServerSection) -> Iterator[Listening]:
                     f"server.listen: {address} cannot be had: {error.strerror or error}"
                 ) from error
             ours = path.lstat().st_ino
-            yield Listening(connection, address)
+            yield Listening(connection, address, was_up)
         if path.exists() and path.lstat().st_ino == ours:
             path.unlink()
 
@@ -86,9 +90,15 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock beside a socket; it goes with the process, however that ends."""
+def _locked(path: Path, was_up: threading.Event) -> Iterator[None]:
+    """Hold the lock beside a socket; it goes with the process, however that ends.
+
+    The time of its file says when a daemon was there last (`addresses.was_there_lately`): a thread
+    touches it, for the loop may be busy with a long log while clients ask. One that ends before it
+    was up leaves the time that it found.
+    """
     lock = lock_of(str(path))
+    before_ns = Path(lock).stat().st_mtime_ns if Path(lock).exists() else 0
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -101,10 +111,26 @@ def _locked(path: Path) -> Iterator[None]:
             f"another daemon listens on unix:{path}; talk to that one, stop it, "
             "or give this one another server.listen"
         ) from error
+    has_ended = threading.Event()
+    touching = threading.Thread(target=_touch, args=(descriptor, has_ended), daemon=True)
+    touching.start()
     try:
         yield
     finally:
+        has_ended.set()
+        touching.join()
+        if not was_up.is_set():
+            os.utime(descriptor, ns=(before_ns, before_ns))
         os.close(descriptor)
+
+
+def _touch(descriptor: int, has_ended: threading.Event) -> None:
+    """Say by the time of a file that its daemon lives, until that ends."""
+    while True:
+        with suppress(OSError):  # the disk is full: who asks takes the daemon for gone
+            os.utime(descriptor)
+        if has_ended.wait(TOUCHED_EVERY_S):
+            return
 
 
 def _refuse_what_is_there(path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from shunter.addresses import LATELY_S, TcpAddress, UnixAddress, was_there_lately
 from shunter.app.cli import output
 from shunter.errors import ShunterError, UnavailableError, UsageError
 
@@ -69,11 +70,17 @@ def connect(url: str | None) -> "Client":
     return Client(url)
 
 
-def patiently(do: Callable[[], T], patience_s: float) -> T:
+def patiently(
+    do: Callable[[], T], address: UnixAddress | TcpAddress, patience_s: float | None
+) -> T:
     """Do something, again for some seconds where no daemon answers now.
 
     That is said once, on stderr. It must be something that may be done twice.
 
+    Args:
+        do: what is done.
+        address: where the daemon is.
+        patience_s: for how long; None: LATELY_S, and not at all where none was there lately.
     Raises:
         UnavailableError: none has answered by then.
     """
@@ -83,6 +90,8 @@ def patiently(do: Callable[[], T], patience_s: float) -> T:
             return do()
         except UnavailableError as error:
             now_s = time.monotonic()
+            if patience_s is None:
+                patience_s = LATELY_S if was_there_lately(address) else 0.0
             if until_s is None:
                 until_s = now_s + patience_s
                 if patience_s > 0:

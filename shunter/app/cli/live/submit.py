@@ -93,9 +93,9 @@ def submit(options: SubmitOptions) -> None:
     """
     command, said = described(options)
     said.setdefault("key", uuid4().hex)
-    patience_s = seconds(options.patience)
+    patience_s = None if options.patience is None else seconds(options.patience)
     with connect(options.url) as client:
-        made = patiently(lambda: client.submit_many(command, **said), patience_s)
+        made = patiently(lambda: client.submit_many(command, **said), client.address, patience_s)
         if made["is_dry_run"]:
             _dry_run(client, made, command, said, as_json=options.as_json)
             return
@@ -127,7 +127,6 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
     said: JobOptions = {
         "name": name,
         "queue": options.queue,
-        "gpus": options.gpus,
         "priority": options.priority,
         "suspend_mode": options.suspend_mode,
         "directory": os.path.abspath(options.chdir or "."),  # noqa: PTH100 links stay as they are
@@ -135,6 +134,8 @@ def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:
         "secrets": [text.partition("=")[0] for text in options.secret or ()],
         "dry_run": options.dry_run,
     }
+    if options.gpus is not None:
+        said["gpus"] = options.gpus
     if options.gpus_min is not None:
         said["gpus_min"] = options.gpus_min
     if options.gpus_max is not None:

@@ -21,8 +21,25 @@ def test_units_of_the_body_become_those_of_the_core() -> None:
     assert found.key == "k"
 
 
+@pytest.mark.parametrize(
+    ("said", "has_gpus", "resources"),
+    [
+        ({}, True, (1, 0)),
+        ({}, False, (0, 1000)),
+        ({"cpus": 2}, False, (0, 2000)),
+        ({"gpus": 1}, False, (1, 0)),
+        ({"gpus": 0}, True, (0, 1000)),
+    ],
+)
+def test_job_that_says_no_gpus_has_one_where_there_are_any(
+    said: dict[str, Any], has_gpus: bool, resources: tuple[int, int]
+) -> None:
+    spec = submission_of(body(**said), "", has_gpus=has_gpus).spec
+    assert (spec.gpus, spec.cpus_milli) == resources
+
+
 def test_every_field_of_a_body_is_one_of_the_job_or_said_otherwise() -> None:
-    converted = {"command", "cpus", "time_limit_s", "checkpoint_interval_s", "depends_on"}
+    converted = {"command", "gpus", "cpus", "time_limit_s", "checkpoint_interval_s", "depends_on"}
     beside = {"array", "environment", "secrets", "dry_run"}
     assert SubmitBody.model_fields.keys() - SAME_FIELDS == converted | beside
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from shunter.addresses import UnixAddress
 from shunter.app.cli import output
 from shunter.app.cli.application import app
 from shunter.app.cli.compare import print_comparison
@@ -64,6 +65,9 @@ def test_oracle_of_a_live_cluster_says_what_it_goes_by(
     assert ("policy srtf is told run times in simulations only" in said) == is_told
 
 
+ADDRESS = UnixAddress("/s")
+
+
 def test_second_sentence_of_a_daemon_that_is_away_is_short(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,8 +77,8 @@ def test_second_sentence_of_a_daemon_that_is_away_is_short(
         raise UnavailableError("no daemon answers on unix:/s; start one with `shunter serve`")
 
     with pytest.raises(UnavailableError) as caught:
-        connecting.patiently(away, 0.05)
+        connecting.patiently(away, ADDRESS, 0.05)
     assert str(caught.value) == "no daemon answers after 0.05 s either: given up"
     assert capsys.readouterr().err.count("shunter serve") == 1
     with pytest.raises(UnavailableError, match="shunter serve"):
-        connecting.patiently(away, 0)
+        connecting.patiently(away, ADDRESS, 0)

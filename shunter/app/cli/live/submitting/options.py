@@ -20,7 +20,15 @@ class SubmitOptions:
         list[str] | None,
         typer.Argument(metavar="[-- CMD… | SCRIPT …]", help="A command, or a script to run."),
     ] = None
-    gpus: Annotated[int, typer.Option("-g", "--gpus", min=0, help="GPUs of the whole job.")] = 1
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            *("-g", "--gpus"),
+            metavar="N",
+            min=0,
+            help="GPUs of the whole job. Left out: 1, and 0 in a cluster that has none.",
+        ),
+    ] = None
     gpus_min: Annotated[
         int | None,
         typer.Option(
@@ -182,11 +190,14 @@ class SubmitOptions:
         ),
     ] = False
     patience: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--patience", metavar="DURATION", help="How long a daemon that restarts is waited for."
+            "--patience",
+            metavar="DURATION",
+            help="How long a daemon is waited for that does not answer. Left out: 2m where one "
+            "answered within the last 2 minutes, or is at another machine; else not at all.",
         ),
-    ] = "2m"
+    ] = None
     parsable: Annotated[bool, typer.Option("--parsable", help="Print the id and no more.")] = False
     as_json: Json = False
     url: Url = None

@@ -1,0 +1,306 @@
+"""The commands `shunter up` and `shunter down`."""
+
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.addresses import (
+    TcpAddress,
+    UnixAddress,
+    find_address,
+    home_of_up,
+    parse_address,
+    socket_of_up,
+)
+from shunter.app.cli import output
+from shunter.app.cli.live.connecting import Url, connect
+from shunter.app.cli.options import Json, load
+from shunter.app.cli.up.background import (
+    Ended,
+    end,
+    forget,
+    messages_of,
+    one_at_a_time,
+    pid_at,
+    serve_words,
+    start,
+)
+from shunter.app.cli.up.unit import UNIT_FILE, unit_text
+from shunter.app.counting import counted
+from shunter.errors import NotFoundError, RefusedError, UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from shunter.app.config import LoadedConfig
+    from shunter.client import Client
+
+LOOK_S = 0.5
+"""How often jobs that are to end are looked at."""
+
+LINES_SHOWN = 10
+"""So many last lines of a daemon that did not come up are shown."""
+
+
+def up(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]",
+            help="A TOML file. Left out: that of a cluster of this machine, which is written if "
+            "there is none.",
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=64,
+            help="How many GPUs this machine has, for a config that is written. Left out: as many "
+            "as NVML or nvidia-smi sees.",
+        ),
+    ] = None,
+    systemd_unit: Annotated[
+        bool,
+        typer.Option(
+            "--systemd-unit", help="Start nothing: print a unit for systemd that serves the config."
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Start a daemon in the background, unless it runs; say where it is.
+
+    Without CONFIG it is a cluster of this machine: its config, log, and what its jobs print are in
+    ~/.shunter/HOST (root: /var/lib/shunter/HOST), or in SHUNTER_HOME.
+    """
+    path = _config(config, gpus)
+    loaded = load(path, None)
+    _check(loaded, gpus)
+    if systemd_unit:
+        output.print_line(unit_text(serve_words(path)).rstrip())
+        output.note(f"for {UNIT_FILE}; its first lines say how to enable it")
+        return
+    has_started, pid = _found_or_started(path, loaded)
+    _print_up(path, loaded, pid, has_started=has_started, as_json=as_json)
+
+
+def _config(config: Path | None, gpus: int | None) -> Path:
+    """Return the absolute path of a config, written if it is ours and not there.
+
+    Raises:
+        NotFoundError: one is named that is not there.
+        UsageError: it cannot be written.
+    """
+    if config is not None:
+        if not config.exists():
+            raise NotFoundError(
+                f"{config} is not there; `shunter init` writes one, and `shunter up` alone uses "
+                f"{home_of_up()}"
+            )
+        return config.absolute()
+    path = home_of_up() / "shunter.toml"
+    parse_address(f"unix:{socket_of_up()}")  # its path may be too long
+    if Path("shunter.toml").exists() and Path.cwd() != path.parent:
+        output.note("the shunter.toml of this folder is not used: `shunter up shunter.toml` does")
+    if not path.exists():
+        _write(path, gpus)
+    return path
+
+
+def _write(path: Path, gpus: int | None) -> None:
+    from shunter.app.first_config import local_config
+    from shunter.backends.node.remote.ownership import is_networked
+
+    text, notes = local_config(gpus, socket_of_up())
+    mode = 0o755 if os.geteuid() == 0 else 0o700  # root's jobs are those of all users
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=mode, parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}; SHUNTER_HOME names another folder"
+        ) from error
+    for note in notes:
+        output.note(note)
+    if is_networked(str(path.parent.resolve())):
+        output.note(
+            f"warning: {path.parent} lies on a network file system, where a log is slow and not "
+            "safe: set SHUNTER_HOME, here and where you submit, to a folder of a local disk"
+        )
+
+
+def _check(loaded: "LoadedConfig", gpus: int | None) -> None:
+    """Raise a UsageError if a config is of no live cluster, or has other GPUs."""
+    found = loaded.config.cluster.gpus
+    if not loaded.config.backend.is_live:
+        raise UsageError(
+            f"{loaded.source}: backend.kind = 'simulated' runs no jobs: expected local, ssh or "
+            "slurm; `shunter simulate` runs this config"
+        )
+    if gpus is not None and gpus != found:
+        raise UsageError(
+            f"--gpus {gpus}: {loaded.source} is there already, with {counted(found, 'GPU')}: "
+            "leave --gpus out, or correct the file, and `shunter down` and `up` again"
+        )
+
+
+def _found_or_started(path: Path, loaded: "LoadedConfig") -> tuple[bool, int]:
+    """Return whether a daemon was started, and the id of the one that runs now.
+
+    Raises:
+        RefusedError: the socket is another user's.
+        typer.Exit: it ended before it took commands.
+    """
+    with one_at_a_time(path):
+        try:
+            if found := pid_at(loaded.config.server.addresses):
+                return False, found[0]
+        except PermissionError as error:
+            raise RefusedError(
+                f"server.listen of {path}: a daemon of another user has the socket; take another"
+            ) from error
+        made = start(path, lambda pid: output.note(_slow(pid, path)))
+    if not isinstance(made, Ended):
+        return True, made
+    for line in made.messages.splitlines()[-LINES_SHOWN:]:
+        output.note(line)
+    told = f"it ended with code {made.exit_code}" if made.exit_code >= 0 else "a signal ended it"
+    output.note(f"no daemon was started: {told}; all that it said is in {messages_of(path)}")
+    raise typer.Exit(made.exit_code if made.exit_code > 0 else 1)
+
+
+def _slow(pid: int, path: Path) -> str:
+    return (
+        f"the daemon (process {pid}) is still starting, which takes long after a long life of its "
+        f"log; {messages_of(path)} has what it says; Ctrl-C leaves it to go on"
+    )
+
+
+def _print_up(
+    path: Path, loaded: "LoadedConfig", pid: int, *, has_started: bool, as_json: bool
+) -> None:
+    addresses = [str(address) for address in loaded.config.server.addresses]
+    config, log = str(path), loaded.config.log.url
+    if not has_started:
+        with connect(addresses[0]) as client:
+            found = client.daemon()
+        config, log = found.get("config", config), found.get("log", log)
+    messages = messages_of(path)
+    if as_json:
+        output.print_json(
+            {
+                "schema_version": 1,
+                "has_started": has_started,
+                "pid": pid,
+                "addresses": addresses,
+                "config": config,
+                "log": log,
+                "messages": str(messages) if messages.exists() else None,
+            }
+        )
+        return
+    gpus = counted(loaded.config.cluster.gpus, "GPU")
+    state = "is up" if has_started else "runs already"
+    rows = [("listens", " ".join(addresses)), ("config", config), ("log", log)]
+    if messages.exists():
+        rows.append(("messages", str(messages)))
+    rows.append(("submit", "shunter submit -- COMMAND; shunter logs -f j1"))
+    rows.append(("end it", "shunter down; jobs run on, --end-jobs ends them too"))
+    output.print_line(f"shunter {state}: process {pid}, {gpus}, policy {loaded.config.policy.name}")
+    for name, value in rows:
+        output.print_line(f"  {name:<9} {value}")
+    if config != str(path):
+        output.note(f"warning: that daemon serves {config}, not {path}")
+    _say_who_is_asked(addresses)
+
+
+def _say_who_is_asked(addresses: list[str]) -> None:
+    """Say it where commands do not find this daemon by themselves."""
+    asked = str(find_address())
+    if asked not in addresses:
+        output.note(
+            f"commands ask {asked} here; for this daemon: export SHUNTER_URL="
+            f"{shlex.quote(addresses[0])}"
+        )
+
+
+def down(
+    end_jobs: Annotated[
+        bool, typer.Option("--end-jobs", help="Cancel all jobs first, and wait until they ended.")
+    ] = False,
+    url: Url = None,
+) -> None:
+    """End the daemon of this machine; jobs run on, and the next one finds them."""
+    address = _address(url)
+    try:
+        found = None if address is None else pid_at([address])
+    except PermissionError as error:
+        raise RefusedError(f"{address} may not be opened by this user: ask its owner") from error
+    if address is None or found is None:
+        if end_jobs:
+            raise UnreachableError(
+                "no daemon is running on this machine, so none can end its jobs: `shunter up`, "
+                "then `shunter down --end-jobs`"
+            )
+        output.print_line("no daemon is running on this machine")
+        return
+    pid = found[0]
+    with connect(str(address)) as client:
+        if not client.daemon()["is_admin"]:
+            raise RefusedError(f"only its own user, root and admins may end the daemon {pid}")
+        if end_jobs:
+            _end_jobs(client)
+        left = [job["state"] for job in client.queue()["jobs"]]
+    waiting = left.count("waiting") + left.count("held") + left.count("suspended")
+    try:
+        end(pid, lambda: output.note(f"process {pid} is still ending"))
+    except PermissionError as error:
+        raise RefusedError(f"process {pid} is another user's: it must end its daemon") from error
+    forget(found[1])
+    output.print_line(_ended(len(left) - waiting, waiting))
+
+
+def _address(url: str | None) -> UnixAddress | None:
+    """Return the socket of the daemon that is to end; None: there never was one.
+
+    Raises:
+        UsageError: it is no socket of this machine.
+    """
+    try:
+        address = find_address(url)
+    except UnreachableError:
+        return None
+    if isinstance(address, TcpAddress):
+        raise UsageError(f"down: {address} is no socket of this machine: end that daemon there")
+    return address
+
+
+def _end_jobs(client: "Client") -> None:
+    """Cancel all jobs that there are, and wait until these have ended."""
+    asked = [job["id"] for job in client.queue()["jobs"]]
+    for job_id in asked:
+        try:
+            client.cancel(job_id)
+        except (NotFoundError, RefusedError):
+            if not client.job(job_id)["is_over"]:
+                raise
+    if asked:
+        output.note(f"{counted(len(asked), 'job')} asked to end; Ctrl-C leaves the daemon up")
+    while {job["id"] for job in client.queue()["jobs"]}.intersection(asked):
+        time.sleep(LOOK_S)
+
+
+def _ended(running: int, waiting: int) -> str:
+    """Return what becomes of jobs after the end of their daemon."""
+    said = ["the daemon has ended"]
+    if running:
+        said.append(f"{counted(running, 'job')} {'runs' if running == 1 else 'run'} on")
+    if waiting:
+        said.append(f"{counted(waiting, 'job')} {'waits' if waiting == 1 else 'wait'} in its log")
+    if running or waiting:
+        said.append("the next daemon of this log goes on from there")
+    return "; ".join(said)

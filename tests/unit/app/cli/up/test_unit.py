@@ -1,0 +1,34 @@
+from shunter.app.cli.up.unit import unit_text
+
+UNIT = """\
+# A scheduler of your own, kept up by systemd:
+#
+#   shunter up --systemd-unit > ~/.config/systemd/user/shunter.service
+#   systemctl --user enable --now shunter
+#   loginctl enable-linger            # so that it lives while you are logged out
+[Unit]
+Description=Shunter, a scheduler for deep-learning jobs
+
+[Service]
+ExecStart=/opt/py/bin/python -P -m shunter serve "/srv/ana b/100%%.toml"
+# It says when it takes commands; why a start failed is in the journal.
+Type=notify
+Restart=on-failure
+RestartSec=2
+# 2: the config is wrong, 5: another daemon is at work. Trying again would change nothing.
+RestartPreventExitStatus=2 5
+# A stop ends the daemon alone: its jobs run on, and the next start finds them again.
+KillMode=process
+# Lets the daemon hold jobs to the memory they asked for, where systemd delegates that to users.
+Delegate=yes
+LimitNOFILE=65536
+TasksMax=infinity
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def test_unit_is_as_it_was_agreed() -> None:
+    words = ["/opt/py/bin/python", "-P", "-m", "shunter", "serve", "/srv/ana b/100%.toml"]
+    assert unit_text(words) == UNIT
