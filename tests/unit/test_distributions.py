@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -69,10 +69,10 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def project(folder: str) -> Mapping[str, Any]:
-    read: Mapping[str, Mapping[str, Any]]
+def project(folder: str) -> dict[str, Any]:
     read = tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))
-    return read["project"]
+    found: dict[str, Any] = read["project"]
+    return found
 
 
 def test_all_distributions_and_the_changelog_say_one_version() -> None:

@@ -1,0 +1,179 @@
+"""Installed from wheels in a folder, far from the repository, Shunter runs and names what it lacks.
+
+What the wheels depend on is collected from the machine's package index, or the tests are skipped.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from shunter import __version__
+from tests.tidy.source import ROOT
+from tests.unit.backends.agents.test_zip_application import old_python
+from tests.unit.test_distributions import build
+
+pytestmark = pytest.mark.live
+
+PYTHONS = {"this": sys.executable, "3.13": old_python("3.13")}
+"""The Python that runs the tests, and a newer one."""
+THIS, OTHER = (
+    pytest.param(name, marks=pytest.mark.xdist_group(f"wheels-{name}")) for name in PYTHONS
+)
+SSH = """\
+[[cluster.nodes]]
+name = "h1"
+gpus = 1
+[backend]
+kind = "ssh"
+[backend.ssh]
+root = "daemon"
+known_hosts = "known_hosts"
+keys = ["key"]
+[backend.ssh.hosts.h1]
+address = "127.0.0.1"
+[log]
+url = "log.db"
+"""
+SLURM = """\
+[[cluster.nodes]]
+name = "n1"
+gpus = 1
+[backend]
+kind = "slurm"
+[backend.slurm]
+root = "slurm"
+partition = "gpu"
+[log]
+url = "log.db"
+"""
+MEASURED = """\
+model = "cnn"
+samples = 100
+batch_size = 10
+dataset_gb = 1.0
+disk_mb_s = 100
+memory_gb_s = { 1 = 1.0 }
+[server]
+gpus = 1
+cpus = 1
+memory_gb = 1
+"""
+CALL = """\
+from shunter.client import Client
+from shunter.errors import UsageError
+
+with Client("unix:/nowhere") as client:
+    try:
+        client.submit(lambda: 1)
+    except UsageError as error:
+        raise SystemExit(str(error))
+"""
+FILES = {"ssh.toml": SSH, "slurm.toml": SLURM, "measured.toml": MEASURED, "call.py": CALL}
+LACKING = {
+    "ssh": [
+        "shunter init --ssh ana@gpu1 --key key",
+        "shunter serve ssh.toml",
+        "shunter doctor ssh.toml",
+        "shunter profile measured.toml --on ssh.toml",
+    ],
+    "slurm": ["shunter serve slurm.toml", "shunter doctor slurm.toml"],
+    "functions": ["python call.py"],
+    "plots": ["shunter reproduce tiresias --plots curves"],
+    "parquet": ["shunter log export run.db --parquet tables"],
+    "perfetto": ["shunter log export run.db --perfetto run.pftrace"],
+    "solvers": [
+        "shunter simulate guards.toml --set policy.sizing=opt",
+        "shunter compare guards.toml --policies fifo,las --set policy.sizing=opt",
+        "shunter reproduce synergy --solver highs",
+    ],
+}
+"""Commands that end with an error which names the extra."""
+
+
+class Installed(NamedTuple):
+    """An environment with the wheels of all three distributions, and a folder far from it."""
+
+    bin: Path
+    folder: Path
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command as a user with an empty home, and without our environment."""
+        program, *words = command.split()
+        return subprocess.run(
+            [self.bin / program, *words],
+            cwd=self.folder,
+            env={"HOME": str(self.folder / "home"), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def pip(python: Path | str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module", params=[THIS, OTHER])
+def installed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    python = PYTHONS[request.param]
+    if python is None:
+        pytest.skip(f"install a Python {request.param}, such as by pyenv")
+    folder = tmp_path_factory.mktemp("wheels")
+    build(ROOT, folder / "dist")
+    wheels = sorted((folder / "dist").glob("*.whl"))
+    collected = pip(python, "wheel", "--retries", "1", "-w", folder / "all", *wheels)
+    if "(from versions: none)" in collected.stderr:
+        pytest.skip(f"needs a package index: {collected.stderr.splitlines()[-1]}")
+    assert collected.returncode == 0, collected.stderr
+    subprocess.run([python, "-m", "venv", folder / "environment"], check=True)
+    binaries = folder / "environment" / "bin"
+    names = ("shunter", "shunter-train", "shunter-peers")
+    offline = ("install", "--no-compile", "--no-index", "--find-links", folder / "all")
+    done = pip(binaries / "python", *offline, *names)
+    assert done.returncode == 0, done.stderr
+
+    away = tmp_path_factory.mktemp("away")
+    (away / "home").mkdir()
+    (away / "known_hosts").touch()
+    (away / "key").touch(0o600)
+    for name, text in FILES.items():
+        (away / name).write_text(text, encoding="utf-8")
+    (away / "guards.toml").write_bytes((ROOT / "examples/guards.toml").read_bytes())
+    return Installed(binaries, away)
+
+
+def test_demo_runs_far_from_the_repository(installed: Installed) -> None:
+    demo = installed.run("shunter demo")
+
+    assert demo.returncode == 0, demo.stderr
+    assert "1. Who goes first matters" in demo.stdout
+    assert installed.run("shunter --version").stdout == f"shunter {__version__}\n"
+
+
+def test_sdk_and_plug_in_are_there_once_installed(installed: Installed) -> None:
+    (installed.folder / "sdk.py").write_text("from shunter import train; print(train.start)\n")
+
+    assert installed.run("python sdk.py").returncode == 0
+    assert "gavel_peer" in installed.run("shunter policy list").stdout
+
+
+@pytest.mark.parametrize("installed", [THIS], indirect=True)
+def test_every_missing_extra_is_named_without_a_traceback(installed: Installed) -> None:
+    simulated = installed.run("shunter simulate guards.toml --log run.db --overwrite")
+    assert simulated.returncode == 0, simulated.stderr
+    wrong = []
+    for extra, commands in LACKING.items():
+        for command in commands:
+            done = installed.run(command)
+            said = done.stdout + done.stderr
+            names = f"pip install 'shunter[{extra}]'" in said
+            if done.returncode == 0 or not names or "Traceback" in said:
+                wrong.append((command, done.returncode, said))
+    assert wrong == []
