@@ -11,9 +11,10 @@ from typing import NamedTuple
 import pytest
 
 from shunter import __version__
+from tests.docs.pages import page_of
 from tests.tidy.source import ROOT
 from tests.unit.backends.agents.test_zip_application import old_python
-from tests.unit.test_distributions import build
+from tests.unit.test_distributions import build, copy_of_the_checkout
 
 pytestmark = pytest.mark.live
 
@@ -94,10 +95,11 @@ LACKING = {
 
 
 class Installed(NamedTuple):
-    """An environment with the wheels of all three distributions, and a folder far from it."""
+    """An environment with all three distributions, a folder far from it, and all wheels."""
 
     bin: Path
     folder: Path
+    wheels: Path
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command as a user with an empty home, and without our environment."""
@@ -127,8 +129,10 @@ def installed(
         pytest.skip(f"install a Python {request.param}, such as by pyenv")
     folder = tmp_path_factory.mktemp("wheels")
     build(ROOT, folder / "dist")
-    wheels = sorted((folder / "dist").glob("*.whl"))
-    collected = pip(python, "wheel", "--retries", "1", "-w", folder / "all", *wheels)
+    # `ssh` is collected for the page that installs it, and not installed.
+    shunter, *others = (str(wheel) for wheel in sorted((folder / "dist").glob("*.whl")))
+    wheels = ("-w", str(folder / "all"), f"{shunter}[ssh]", *others)
+    collected = pip(python, "wheel", "--retries", "1", *wheels)
     if "(from versions: none)" in collected.stderr:
         pytest.skip(f"needs a package index: {collected.stderr.splitlines()[-1]}")
     assert collected.returncode == 0, collected.stderr
@@ -146,7 +150,7 @@ def installed(
     for name, text in FILES.items():
         (away / name).write_text(text, encoding="utf-8")
     (away / "guards.toml").write_bytes((ROOT / "examples/guards.toml").read_bytes())
-    return Installed(binaries, away)
+    return Installed(binaries, away, folder / "all")
 
 
 def test_demo_runs_far_from_the_repository(installed: Installed) -> None:
@@ -177,3 +181,36 @@ def test_every_missing_extra_is_named_without_a_traceback(installed: Installed) 
             if done.returncode == 0 or not names or "Traceback" in said:
                 wrong.append((command, done.returncode, said))
     assert wrong == []
+
+
+@pytest.mark.parametrize("installed", [THIS], indirect=True)
+def test_page_on_installing_runs_as_it_stands(installed: Installed, tmp_path: Path) -> None:
+    """Method: in a copy of the checkout; for the index stands the folder of all wheels."""
+    page = ROOT / "docs/how-to/install.md"
+    blocks = page_of(page, page.read_text(encoding="utf-8")).blocks
+    commands = [command for block in blocks for command in block.commands]
+    checkout = copy_of_the_checkout(tmp_path / "checkout")
+    (checkout / ".venv").symlink_to(Path(sys.executable).parents[1])
+    environment = {
+        "HOME": str(installed.folder / "home"),
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "MAKEFLAGS": "--old-file=setup",  # the environment is there
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(installed.wheels),
+        "PIP_NO_COMPILE": "1",
+    }
+    assert [command for command in commands if command.startswith("pip")]
+
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join([*commands, "pip list", "command -v pip"])],
+        cwd=checkout,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"shunter", "shunter-train", "shunter-peers", "asyncssh"} <= set(done.stdout.split())
+    assert done.stdout.endswith(f"{checkout}/shunter-venv/bin/pip\n")

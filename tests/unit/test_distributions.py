@@ -62,6 +62,14 @@ def files_of_the_checkout() -> Iterator[str]:
             yield name
 
 
+def copy_of_the_checkout(folder: Path) -> Path:
+    """Copy the files that git knows, or would take; return the folder."""
+    for name in files_of_the_checkout():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
@@ -95,12 +103,9 @@ def test_each_has_the_licence_of_the_repository() -> None:
 def test_another_folder_umask_time_and_hash_seed_give_the_same_bytes(
     dist: Path, tmp_path: Path
 ) -> None:
-    elsewhere = tmp_path / "a checkout" / "elsewhere"
-    for name in files_of_the_checkout():
-        copy = elsewhere / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, copy)
-        copy.chmod(0o700 if os.access(ROOT / name, os.X_OK) else 0o600)
+    elsewhere = copy_of_the_checkout(tmp_path / "a checkout" / "elsewhere")
+    for copy in (elsewhere / name for name in files_of_the_checkout()):
+        copy.chmod(0o700 if os.access(copy, os.X_OK) else 0o600)
         os.utime(copy, (1e9, 1e9))
     for package in PACKAGES.values():
         for folder in sorted(elsewhere.rglob(package)):
