@@ -3,6 +3,7 @@
 What the wheels depend on is collected from the machine's package index, or the tests are skipped.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -107,7 +108,12 @@ class Installed(NamedTuple):
         return subprocess.run(
             [self.bin / program, *words],
             cwd=self.folder,
-            env={"HOME": str(self.folder / "home"), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            env={
+                "HOME": str(self.folder / "home"),
+                "PATH": "/usr/bin:/bin",
+                "LANG": "C.UTF-8",
+                "SHUNTER_HOME": str(self.folder / "up"),  # root's is one of the machine
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -159,6 +165,21 @@ def test_demo_runs_far_from_the_repository(installed: Installed) -> None:
     assert demo.returncode == 0, demo.stderr
     assert "1. Who goes first matters" in demo.stdout
     assert installed.run("shunter --version").stdout == f"shunter {__version__}\n"
+
+
+def test_two_commands_lead_from_the_wheels_to_the_output_of_a_job(installed: Installed) -> None:
+    up = installed.run("shunter up --gpus 2")
+    try:
+        assert up.returncode == 0, up.stderr
+        waited = installed.run("shunter submit --wait -- hostname")
+        printed = installed.run("shunter logs j1")
+    finally:
+        down = installed.run("shunter down --end-jobs")
+
+    hostname = f"{os.uname().nodename}\n"
+    assert (waited.returncode, waited.stdout) == (0, f"submitted j1\n{hostname}"), waited.stderr
+    assert printed.stdout == hostname
+    assert down.returncode == 0, down.stderr
 
 
 def test_sdk_and_plug_in_are_there_once_installed(installed: Installed) -> None:
