@@ -78,10 +78,11 @@ LACKING = {
     "ssh": [
         "shunter init --ssh ana@gpu1 --key key",
         "shunter serve ssh.toml",
+        "shunter up ssh.toml",
         "shunter doctor ssh.toml",
         "shunter profile measured.toml --on ssh.toml",
     ],
-    "slurm": ["shunter serve slurm.toml", "shunter doctor slurm.toml"],
+    "slurm": ["shunter serve slurm.toml", "shunter up slurm.toml", "shunter doctor slurm.toml"],
     "functions": ["python call.py"],
     "plots": ["shunter reproduce tiresias --plots curves"],
     "parquet": ["shunter log export run.db --parquet tables"],
