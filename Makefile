@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help demo setup setup-dev test check format format-check lint types imports docs examples \
-        bench fidelity live chaos requirements clean
+        bench fidelity live chaos dist requirements clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,15 @@ live: setup-dev $(VENV)/.train ## tests with real processes, some of which train
 chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10
 	@echo "ill-using clusters over SSH, a line each"
 	$(BIN)/python -m tests.chaos $(SEEDS) -j $(CHAOS_WORKERS)
+
+# Three distributions, each by the pinned backend and without a network. Tests hold that their bytes
+# depend on nothing but the files and SOURCE_DATE_EPOCH, where that is set.
+dist: setup ## build wheels and sdists of shunter, shunter-train and shunter-peers into build/dist
+	@rm -rf build/dist
+	@set -e; export HATCH_QUIET=1; for folder in . train peers; do \
+	    (cd $$folder && "$(CURDIR)/$(BIN)/python" -m hatchling build -d "$(CURDIR)/build/dist"); \
+	done
+	@ls build/dist/*
 
 setup: $(VENV)/.run $(VENV)/.package ## create .venv and install what a run needs
 

@@ -204,11 +204,14 @@ class ReplayDivergenceError(ShunterError):
         self.seq = seq
 
 
-def extra_hint(extra: str, folder: str = ".") -> str:
-    """Return how an extra is installed: Shunter is in no package index.
+def extra_hint(extra: str, distribution: str = "shunter") -> str:
+    """Return how an extra is installed.
+
+    The command is right for a wheel and for an editable checkout: pip keeps the distribution that
+    is installed, without looking for it, and adds what the extra needs.
 
     Args:
         extra: its name.
-        folder: of the distribution it belongs to, in a checkout.
+        distribution: the one that the extra belongs to.
     """
-    return f"install the extra, in a checkout of Shunter: pip install -e '{folder}[{extra}]'"
+    return f"install the extra in Shunter's environment: pip install '{distribution}[{extra}]'"

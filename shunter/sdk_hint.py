@@ -19,6 +19,6 @@ def __getattr__(name: str) -> object:
     if name == "train" and find_spec("shunter.train") is None:
         raise ImportError(
             "the training SDK, shunter.train, is not installed in this environment: it is a "
-            "distribution of its own, shunter-train; in a checkout of Shunter: pip install ./train"
+            "distribution of its own: pip install shunter-train (./train in a checkout)"
         )
     raise AttributeError(f"module 'shunter' has no attribute {name!r}")

@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--policies", default="gavel_peer,gavel")
     options = parser.parse_args()
     if "gavel_peer" in options.policies and find_spec("shunter_peers") is None:
-        raise SystemExit("gavel_peer is not installed: pip install ./peers, or --policies gavel")
+        raise SystemExit("no gavel_peer: pip install shunter-peers, or --policies gavel")
     with tempfile.TemporaryDirectory() as folder:
         for name, jobs, rate, gpus_max, public_s, times in SETTINGS:
             used_s: dict[str, float] = {}

@@ -1,6 +1,6 @@
 """Functions as jobs, from Python: each in a process of its own on the cluster.
 
-pip install -e '.[functions]'      # in the checkout
+pip install 'shunter[functions]'
 shunter serve shunter.toml          # in another terminal
 python examples/live/futures.py
 """

@@ -18,9 +18,9 @@ PEERS: Final = {
     "shunter.policies": frozenset({"blox_peer", "gavel_peer", "synergy_peer", "tiresias_peer"}),
     "shunter.worlds": frozenset({"remembered_ends", "synergy_rounds"}),
 }
-"""What the distribution shunter-peers brings, by group; it is beside this one in a checkout."""
+"""What the distribution shunter-peers brings, by group."""
 
-BRINGS: Final = "shunter-peers brings it: in a checkout of Shunter, pip install ./peers"
+BRINGS: Final = "pip install shunter-peers brings it (./peers in a checkout)"
 
 
 @dataclass(frozen=True)

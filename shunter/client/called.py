@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 import traceback
+from importlib.util import find_spec
 from pathlib import Path
 
 CALL, RESULT = "call.pickle", "result.pickle"
@@ -24,6 +25,13 @@ def main(folder: Path) -> int:
     with (folder / CALL).open("rb") as file:
         paths = pickle.load(file)  # noqa: S301  nobody else may write there
         sys.path += [path for path in paths if path not in sys.path]
+        if find_spec("cloudpickle") is None:  # what the function returns is sent back by it
+            sys.stderr.write(
+                f"the Python of this job, {sys.executable}, lacks cloudpickle, by which functions "
+                "are sent: pip install cloudpickle there, or name a Python that has it as `python` "
+                "of the submission\n"
+            )
+            return 1
         try:
             function, arguments, keywords = pickle.load(file)  # noqa: S301  as above
         except ModuleNotFoundError as error:

@@ -10,7 +10,7 @@ import pytest
 import shunter
 
 PACKAGE = Path(shunter.__file__).parent
-HINT = "distribution of its own, shunter-train; in a checkout of Shunter: pip install ./train"
+HINT = "distribution of its own: pip install shunter-train (./train in a checkout)"
 
 
 @pytest.fixture

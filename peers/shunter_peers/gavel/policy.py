@@ -214,7 +214,7 @@ class PeerRoundsPolicy:
         return Extra(
             "ecos",
             "_ecos",
-            extra_hint("ecos", "./peers"),
+            extra_hint("ecos", "shunter-peers"),
             "it is for Python up to 3.12 on x86-64, elsewhere pip install ecos compiles it; "
             f"without, policy.params.{self.name}.solver = 'centred' is our own method, which "
             "gives the public code's averages over many jobs nearly, and not its schedules",

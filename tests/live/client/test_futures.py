@@ -201,7 +201,7 @@ def test_missing_cloudpickle_is_named_with_its_extra(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(UsageError, match=r"pip install -e '\.\[functions\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'shunter\[functions\]'"):
         client.submit(print, 1)
 
 

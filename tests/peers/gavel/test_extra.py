@@ -35,7 +35,9 @@ def run(*command: str) -> Result:
 
 @pytest.mark.usefixtures("without_ecos")
 def test_missing_extra_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"pip install -e '\./peers\[ecos\]'.*solver = 'centred'"):
+    with pytest.raises(
+        ConfigError, match=r"pip install 'shunter-peers\[ecos\]'.*solver = 'centred'"
+    ):
         peer(policy="max_min_fairness_perf")
 
 
@@ -71,4 +73,4 @@ def test_replay_takes_recorded_fractions_without_ecos(
 
     assert (made.exit_code, verified.exit_code) == (0, 0)
     assert solved.exit_code == 2
-    assert "'./peers[ecos]'" in solved.output
+    assert "'shunter-peers[ecos]'" in solved.output

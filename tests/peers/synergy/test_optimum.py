@@ -92,7 +92,7 @@ def without_highs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_highs")
 def test_missing_extra_is_named_with_what_needs_none() -> None:
-    with pytest.raises(ConfigError, match=r"pip install -e '\.\[solvers\]'.*solver = 'exact'"):
+    with pytest.raises(ConfigError, match=r"pip install 'shunter\[solvers\]'.*solver = 'exact'"):
         equipped(peer(mechanism="opt"))
 
 

@@ -41,7 +41,7 @@ def solve(program: Program) -> Found | None:
         call = import_module("_ecos").csolve
     except ImportError as error:
         raise ConfigError(
-            f"new target shares need the package ecos: {extra_hint('ecos', './peers')}"
+            f"new target shares need the package ecos: {extra_hint('ecos', 'shunter-peers')}"
         ) from error
     matrix = program.matrix()
     shape = *matrix.shape, 0

@@ -66,5 +66,5 @@ def test_interrupt_that_ecos_took_is_passed_on(monkeypatch: pytest.MonkeyPatch) 
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "_ecos", None)
 
-    with pytest.raises(ConfigError, match=r"pip install -e '\./peers\[ecos\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'shunter-peers\[ecos\]'"):
         solve(Program.of(1))

@@ -68,7 +68,7 @@ def test_missing_matplotlib_names_the_extra(
     done = run(app, [*FEW, "--plots", str(tmp_path)])
 
     assert done.exit_code == 2
-    assert "'.[plots]'" in done.stderr
+    assert "'shunter[plots]'" in done.stderr
 
 
 def test_help_lists_the_papers() -> None:

@@ -54,7 +54,7 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     monkeypatch.setattr("shunter.app.reproductions.plots.find_spec", lambda name: None)
 
-    with pytest.raises(UsageError, match=r"checkout of Shunter: pip install -e '\.\[plots\]'"):
+    with pytest.raises(UsageError, match=r"Shunter's environment: pip install 'shunter\[plots\]'"):
         check_plots(tmp_path)
 
 

@@ -274,7 +274,7 @@ def test_library_that_is_too_old_is_refused_before_anything_starts(
     library, commands = slurm(Looked(config_with()))
     assert (library.state, commands.state) == ("bad", "bad")
     assert "38.0.4 is installed" in library.what
-    assert "pip install -e '.[slurm]'" in library.mend
+    assert "pip install 'shunter[slurm]'" in library.mend
 
 
 def test_library_is_refused_below_what_the_extra_asks_for() -> None:
