@@ -1,5 +1,6 @@
 """Every command of the tutorials and how-to guides is run, or the page says why it is not."""
 
+import importlib.util
 import re
 import shlex
 import tempfile
@@ -37,9 +38,20 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+RUN = [
+    # Those that train share a process: beside each other they would take each other's time.
+    pytest.param(page, marks=pytest.mark.xdist_group("training") if page.needs else ())
+    for page in PAGES
+    if script_of(page)[1]
+]
+
+
 @pytest.mark.live
-@pytest.mark.parametrize("page", [page for page in PAGES if script_of(page)[1]], ids=named)
+@pytest.mark.parametrize("page", RUN, ids=named)
 def test_page_runs_as_it_stands(page: Page, folder: Path) -> None:
+    lacking = [module for module in page.needs if importlib.util.find_spec(module) is None]
+    if lacking:
+        pytest.skip(f"{' and '.join(lacking)} not installed: make live does it")
     assert run_page(page, folder) == script_of(page)[1]
 
 
