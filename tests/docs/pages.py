@@ -76,6 +76,10 @@ class Page:
         """Its name within docs."""
         return f"{self.path.parent.name}/{self.path.name}"
 
+    def uses(self, words: str) -> bool:
+        """Return whether a file or a command of it has these words."""
+        return any(words in block.text for block in self.blocks if not block.not_run)
+
 
 def pages() -> list[Page]:
     """Return all pages of commands, in order of folder and name."""

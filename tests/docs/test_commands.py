@@ -38,9 +38,9 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+TRAINING = pytest.mark.xdist_group("training")  # two daemons may choose the same port
 RUN = [
-    # Those that train share a process: beside each other they would take each other's time.
-    pytest.param(page, marks=pytest.mark.xdist_group("training") if page.needs else ())
+    pytest.param(page, marks=TRAINING if page.uses("$MASTER_PORT") else ())
     for page in PAGES
     if script_of(page)[1]
 ]
