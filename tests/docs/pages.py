@@ -62,7 +62,7 @@ class Block:
 
 @dataclass
 class Page:
-    """A page: its blocks, what is given to it, which modules it needs, and what is wrong with it."""
+    """A page: its blocks, what it is given, which modules it needs, and what is wrong with it."""
 
     path: Path
     blocks: list[Block] = field(default_factory=list)
