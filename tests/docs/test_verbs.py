@@ -1,7 +1,7 @@
 """Each command of ours in the tables of `docs/coming-from` is run, with its placeholders filled in.
 
-Goal: what a page says in the place of another scheduler's verb does what it says. Method: one daemon
-with two servers; a job that has ended, or for verbs that change one a job of its own.
+Goal: a command that stands in the place of another scheduler's does what the page says. Method: one
+daemon with two servers, a job that has ended, and for commands that change a job one of its own.
 """
 
 import re
