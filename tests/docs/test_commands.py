@@ -116,3 +116,9 @@ def test_program_is_run_and_a_shown_one_is_not(tmp_path: Path) -> None:
     page = page_of(Path("docs/how-to/x.md"), text)
     assert run_page(page, tmp_path) == ["python program-1.py"]
     assert (tmp_path / "work" / "a").exists()
+
+
+def test_page_says_which_modules_it_needs() -> None:
+    text = "<!-- needs: torch, lightning -->\n```console\n$ x\n```\n"
+    page = page_of(Path("docs/recipes/x.md"), text)
+    assert (page.needs, page.faults) == (["torch", "lightning"], [])

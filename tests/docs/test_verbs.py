@@ -117,7 +117,7 @@ def test_each_command_of_a_table_does_what_it_says(page: Path, served: Served) -
 
 
 def filled(verb: str, words: list[str], job_id: str) -> list[str]:
-    """Return the words of a command with something in the place of what stands for it."""
+    """Return the words of a command, its placeholders filled in."""
     found = [FILLED.get(word, JOB.sub(job_id, word)) for word in words]
     if verb == "submit" and "--" not in words and "train.sh" not in words:
         return [*found, "train.sh"]
