@@ -7,6 +7,7 @@ says more:
     <!-- file: lab.toml -->           the block is this file
     <!-- given: a live log -->        made beforehand, by a function of GIVEN in running.py
     <!-- in: checkout -->             the page is run in a copy of the checkout, not an empty folder
+    <!-- needs: torch -->             the page is run where Python has these modules
     <!-- not run: WHY: in words -->   the next block is shown only; WHY is one of REASONS
 """
 
@@ -17,7 +18,7 @@ from pathlib import Path
 __all__ = ["FOLDERS", "REASONS", "ROOT", "Block", "Page", "page_of", "pages"]
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("docs/tutorials", "docs/how-to")
+FOLDERS = ("docs/tutorials", "docs/how-to", "docs/recipes", "docs/coming-from")
 REASONS = {
     "hosts": "needs servers to log in to",
     "installs": "installs packages",
@@ -29,7 +30,7 @@ SHOWN = frozenset({"text", "toml", "yaml", "bash", "{toctree}"})
 """Languages of blocks that are no commands; a file may be of any of them."""
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\S*)\s*$")
-_COMMENT = re.compile(r"^<!-- (?P<what>file|given|in|not run): (?P<said>.+?) -->$")
+_COMMENT = re.compile(r"^<!-- (?P<what>file|given|in|needs|not run): (?P<said>.+?) -->$")
 _LOOSE = re.compile(r"^(?: {4,}|\t)(?:\$ |shunter |make |pip |python |git |\.venv/)")
 
 
@@ -61,11 +62,12 @@ class Block:
 
 @dataclass
 class Page:
-    """A page: its blocks, what is given to it, and what is wrong with how it is written."""
+    """A page: its blocks, what it is given, which modules it needs, and what is wrong with it."""
 
     path: Path
     blocks: list[Block] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
     is_in_checkout: bool = False
     faults: list[str] = field(default_factory=list)
 
@@ -73,6 +75,10 @@ class Page:
     def name(self) -> str:
         """Its name within docs."""
         return f"{self.path.parent.name}/{self.path.name}"
+
+    def uses(self, words: str) -> bool:
+        """Return whether a file or a command of it has these words."""
+        return any(words in block.text for block in self.blocks if not block.not_run)
 
 
 def pages() -> list[Page]:
@@ -120,6 +126,8 @@ def _take(page: Page, comment: re.Match[str], said: dict[str, str], number: int)
     what, value = comment["what"], comment["said"]
     if what == "given":
         page.given.append(value)
+    elif what == "needs":
+        page.needs += value.split(", ")
     elif what == "in":
         page.is_in_checkout = value == "checkout"
     else:

@@ -56,7 +56,7 @@ def run_page(page: Page, folder: Path) -> list[str]:
     except subprocess.TimeoutExpired:
         code = None
     finally:
-        _end_all(shell.pid, work)
+        _end_all(shell.pid, folder, environment)
     told = said.read_text(encoding="utf-8", errors="replace")
     done = [line.partition(": ")[2] for line in told.splitlines() if line.startswith(MARK)]
     assert code == 0, f"{page.name}: {done[-1:] or 'nothing'} failed with {code}:\n{told[-4000:]}"
@@ -127,11 +127,13 @@ def _make_checkout(work: Path) -> None:
     (work / ".venv").symlink_to(Path(sys.executable).parents[1])
 
 
-def _end_all(group: int, work: Path) -> None:
+def _end_all(group: int, folder: Path, environment: Mapping[str, str]) -> None:
     """End what a page has left running: its shell, daemons, and jobs."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    for jobs in sorted(work.rglob("jobs")):
+    if (folder / "s").exists():  # a daemon of `shunter up` is in no group of ours
+        subprocess.run(["shunter", "down"], env=dict(environment), capture_output=True, check=False)
+    for jobs in sorted(folder.rglob("jobs")):
         if (jobs.parent / "term").exists():
             empty(str(jobs.parent))
 

@@ -1,5 +1,6 @@
 """Every command of the tutorials and how-to guides is run, or the page says why it is not."""
 
+import importlib.util
 import re
 import shlex
 import tempfile
@@ -37,9 +38,20 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+TRAINING = pytest.mark.xdist_group("training")  # two daemons may choose the same port
+RUN = [
+    pytest.param(page, marks=TRAINING if page.uses("$MASTER_PORT") else ())
+    for page in PAGES
+    if script_of(page)[1]
+]
+
+
 @pytest.mark.live
-@pytest.mark.parametrize("page", [page for page in PAGES if script_of(page)[1]], ids=named)
+@pytest.mark.parametrize("page", RUN, ids=named)
 def test_page_runs_as_it_stands(page: Page, folder: Path) -> None:
+    lacking = [module for module in page.needs if importlib.util.find_spec(module) is None]
+    if lacking:
+        pytest.skip(f"{' and '.join(lacking)} not installed: make live does it")
     assert run_page(page, folder) == script_of(page)[1]
 
 
@@ -104,3 +116,9 @@ def test_program_is_run_and_a_shown_one_is_not(tmp_path: Path) -> None:
     page = page_of(Path("docs/how-to/x.md"), text)
     assert run_page(page, tmp_path) == ["python program-1.py"]
     assert (tmp_path / "work" / "a").exists()
+
+
+def test_page_says_which_modules_it_needs() -> None:
+    text = "<!-- needs: torch, lightning -->\n```console\n$ x\n```\n"
+    page = page_of(Path("docs/recipes/x.md"), text)
+    assert (page.needs, page.faults) == (["torch", "lightning"], [])
