@@ -144,6 +144,16 @@ def test_nobody_else_may_write_where_the_umask_lets_all(newcomer: Person) -> Non
     assert [path for path in found if path.lstat().st_mode & stat.S_IWOTH] == []
 
 
+def test_jobs_of_others_reach_their_folders_whatever_the_umask(newcomer: Person) -> None:
+    before = os.umask(0o077)
+    try:
+        newcomer.up("--gpus", "1")
+    finally:
+        os.umask(before)
+    attempts = newcomer.home / "up" / "shunter-attempts"
+    assert stat.S_IMODE(attempts.stat().st_mode) == 0o711
+
+
 def test_messages_that_cannot_be_written_are_named(newcomer: Person) -> None:
     messages = newcomer.home / "up" / "shunter.messages"
     messages.mkdir(parents=True)
