@@ -91,8 +91,17 @@ def usual_socket(environ: Mapping[str, str] | None = None, uid: int | None = Non
     if (os.getuid() if uid is None else uid) == 0:
         return SYSTEM_SOCKET
     variables = os.environ if environ is None else environ
-    folder = variables.get("XDG_RUNTIME_DIR") or str(Path.home() / ".shunter")
+    folder = variables.get("XDG_RUNTIME_DIR") or str(_folder_at_home())
     return f"{folder}/shunter.sock"
+
+
+def _folder_at_home() -> Path:
+    try:
+        return Path.home() / ".shunter"
+    except RuntimeError as error:
+        raise UsageError(
+            f"user {os.getuid()} has no home here: set HOME, or SHUNTER_HOME and SHUNTER_URL"
+        ) from error
 
 
 def host_name() -> str:
@@ -110,7 +119,7 @@ def home_of_up(environ: Mapping[str, str] | None = None, uid: int | None = None)
     if named := variables.get("SHUNTER_HOME", ""):
         return Path(named).absolute()
     is_root = (os.getuid() if uid is None else uid) == 0
-    return (Path(SYSTEM_HOME) if is_root else Path.home() / ".shunter") / host_name()
+    return (Path(SYSTEM_HOME) if is_root else _folder_at_home()) / host_name()
 
 
 def socket_of_up(environ: Mapping[str, str] | None = None, uid: int | None = None) -> str:
@@ -176,7 +185,7 @@ def was_there_lately(address: UnixAddress | TcpAddress) -> bool:
         touched_s = Path(lock_of(address.path)).stat().st_mtime
     except OSError:
         return False
-    return clock.wall_s() - touched_s <= LATELY_S
+    return abs(clock.wall_s() - touched_s) <= LATELY_S  # the clock may have been set back
 
 
 def find_address(

@@ -53,6 +53,18 @@ def test_root_listens_where_everybody_looks() -> None:
     assert usual_socket({"XDG_RUNTIME_DIR": "/run/user/7"}, uid=7) == "/run/user/7/shunter.sock"
 
 
+def test_user_without_a_home_reads_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(kind: type[Path]) -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", classmethod(nowhere))
+    with pytest.raises(UsageError, match="set HOME"):
+        home_of_up({}, uid=7)
+    with pytest.raises(UsageError, match="set HOME"):
+        usual_socket({}, uid=7)
+    assert home_of_up({"SHUNTER_HOME": "/a"}, uid=7) == Path("/a")
+
+
 def test_what_is_given_comes_before_the_environment() -> None:
     environ = {"SHUNTER_URL": "tcp:localhost:2"}
     assert find_address("tcp:localhost:1", environ) == TcpAddress("localhost", 1)
@@ -81,6 +93,7 @@ def used(path: Path, ago_s: float = 0.0) -> UnixAddress:
 def test_daemon_was_there_lately_while_its_lock_is_fresh(tmp_path: Path) -> None:
     assert was_there_lately(used(tmp_path / "fresh", LATELY_S - 60))
     assert not was_there_lately(used(tmp_path / "old", LATELY_S + 60))
+    assert not was_there_lately(used(tmp_path / "clock-was-set-back", -3600))
     assert not was_there_lately(UnixAddress(str(tmp_path / "never")))
     assert was_there_lately(TcpAddress("gpu1", 8711))
 

@@ -46,12 +46,13 @@ def submission_of(body: SubmitBody, key: str, *, has_gpus: bool = True) -> Submi
     Args:
         body: it may leave out how many GPUs it asks for.
         key: under which it is made once.
-        has_gpus: whether any server has; where none has, who says nothing asks for none.
+        has_gpus: whether any server has; where none has, who names no number and no type asks for
+            none.
     Raises:
         UsageError: a secret is so short that it cannot be told from other text.
     """
     same = {name: getattr(body, name) for name in SAME_FIELDS}
-    gpus = int(has_gpus) if body.gpus is None else body.gpus
+    gpus = int(has_gpus or bool(body.gpu_types)) if body.gpus is None else body.gpus
     cpus = float(gpus == 0) if body.cpus is None else body.cpus
     spec = JobSpec(
         **same,

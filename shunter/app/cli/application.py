@@ -124,6 +124,7 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line and exit."""
     collect_rarely()
+    output.replace_closed()
     try:
         app(prog_name="shunter")
     finally:

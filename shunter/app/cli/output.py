@@ -3,6 +3,7 @@
 `rich` is imported when a table or a progress bar is drawn, `orjson` when JSON is written.
 """
 
+import os
 import re
 import shutil
 import signal
@@ -46,6 +47,17 @@ class _Color:
 def use_color(allowed: bool) -> None:
     """Allow or forbid colour for the rest of the process."""
     _Color.allowed = allowed
+
+
+def replace_closed() -> None:
+    """Write nowhere where stdout or stderr is closed.
+
+    Else a file that is opened later would have its number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            lowest = os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 in turn
+            setattr(sys, name, os.fdopen(lowest, mode))
 
 
 def visible(text: str, stream: TextIO) -> str:

@@ -22,7 +22,7 @@ from shunter.backends.agents.settings import Limits, Slicing
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
-from shunter.backends.node.records import get, hold, put
+from shunter.backends.node.records import get, hold, make_folder, put
 from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import Backend
 from shunter.errors import BackendError, ConfigError, extra_hint
@@ -251,7 +251,7 @@ async def _below(
 ) -> AsyncIterator[LiveBackend]:
     """Enter a backend whose folder nobody else uses, once that was checked."""
     try:
-        os.makedirs(root, exist_ok=True)  # noqa: PTH103 a text, as in all records of attempts
+        make_folder(root)
         lock = hold(f"{root}/cluster.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
         if lock is None:
             raise BackendError(f"another scheduler runs jobs below {root}; stop it first")

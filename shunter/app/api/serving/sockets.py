@@ -20,6 +20,7 @@ from pathlib import Path
 
 from shunter.addresses import TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
 from shunter.app.config.live import ServerSection
+from shunter.backends.node.records import make_folder
 from shunter.errors import ConfigError, RefusedError
 
 BACKLOG = 2048
@@ -84,7 +85,7 @@ def _unix(address: UnixAddress, server: ServerSection) -> Iterator[Listening]:
 def _make_folder(folder: Path) -> None:
     mode = SYSTEM_FOLDER_MODE if os.geteuid() == 0 else FOLDER_MODE
     try:
-        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+        make_folder(str(folder), mode)
     except OSError as error:
         raise ConfigError(f"server.listen: no folder {folder}: {error.strerror}") from error
 

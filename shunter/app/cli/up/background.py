@@ -5,15 +5,20 @@ import os
 import select
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from shunter.addresses import TcpAddress, UnixAddress, lock_of
+
+LOOK_S = 0.1
+"""How often a daemon that starts or ends by itself is looked at."""
 
 SLOW_S = 10.0
 """After so long it is said once that a daemon is still at it."""
@@ -45,11 +50,20 @@ def serve_words(config: Path) -> list[str]:
 
 
 @contextmanager
-def one_at_a_time(config: Path) -> Iterator[None]:
-    """Wait until no other command starts a daemon of a config; keep others from it."""
+def one_at_a_time(config: Path, busy: Callable[[], None]) -> Iterator[None]:
+    """Wait until no other command starts a daemon of this folder; keep others off.
+
+    Args:
+        config: an absolute path.
+        busy: called if there is one.
+    """
     folder = os.open(config.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy()
+            fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
         os.close(folder)
@@ -61,6 +75,8 @@ def start(config: Path, slow: Callable[[int], None]) -> int | Ended:
     Args:
         config: an absolute path.
         slow: called once with the process id, if that takes long.
+    Raises:
+        OSError: its messages cannot be written, or no process be started.
     """
     path = messages_of(config)
     if path.exists() and path.stat().st_size > MESSAGES_MOST:
@@ -69,7 +85,8 @@ def start(config: Path, slow: Callable[[int], None]) -> int | Ended:
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told,
         os.fdopen(os.open(path, _APPENDING, 0o600), "ab") as messages,
     ):
-        told.bind("")  # the kernel gives it an abstract name
+        told.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        told.bind("")  # the kernel gives it an abstract name, which all users may send to
         begin = messages.seek(0, os.SEEK_END)
         name = told.getsockname().decode("ascii").replace("\0", "@", 1)
         daemon = subprocess.Popen(
@@ -79,11 +96,12 @@ def start(config: Path, slow: Callable[[int], None]) -> int | Ended:
             stderr=messages,
             cwd=config.parent,
             env={**os.environ, "NOTIFY_SOCKET": name},
+            umask=_umask() | stat.S_IWOTH,
             start_new_session=True,
         )
         ended = os.pidfd_open(daemon.pid)
         try:
-            if _is_ready(told, ended, lambda: slow(daemon.pid)):
+            if _is_ready(told, ended, daemon.pid, lambda: slow(daemon.pid)):
                 return daemon.pid
         finally:
             os.close(ended)
@@ -93,13 +111,21 @@ def start(config: Path, slow: Callable[[int], None]) -> int | Ended:
     return Ended(daemon.wait(), said)
 
 
-def _is_ready(told: socket.socket, ended: int, slow: Callable[[], None]) -> bool:
+def _umask() -> int:
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
+
+
+def _is_ready(told: socket.socket, ended: int, pid: int, slow: Callable[[], None]) -> bool:
     """Wait until a daemon says that it takes commands, or has ended; say which."""
     wait_s: float | None = SLOW_S
     while True:
         happened, _, _ = select.select([told.fileno(), ended], [], [], wait_s)
         if told.fileno() in happened:
-            if _READY in told.recv(4096).splitlines():
+            said, added, _, _ = told.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
+            by = [_CREDENTIALS.unpack(data)[0] for _, _, data in added]
+            if by == [pid] and _READY in said.splitlines():
                 return True
         elif happened:
             return False
@@ -108,8 +134,46 @@ def _is_ready(told: socket.socket, ended: int, slow: Callable[[], None]) -> bool
             wait_s = None
 
 
+def found_at(
+    addresses: Sequence[UnixAddress | TcpAddress], busy: Callable[[], None]
+) -> tuple[int, UnixAddress] | None:
+    """Return what `pid_at` does, but wait for a daemon that is starting or ending.
+
+    Args:
+        addresses: where it may listen.
+        busy: called once if there is such a daemon.
+    Raises:
+        PermissionError: a socket is not for this user.
+    """
+    sockets = [each for each in addresses if isinstance(each, UnixAddress)]
+    is_first = True
+    while (found := pid_at(sockets)) is None and any(map(_is_taken, sockets)):
+        if is_first:
+            busy()
+        is_first = False
+        time.sleep(LOOK_S)
+    return found
+
+
+def _is_taken(address: UnixAddress) -> bool:
+    """Say whether a daemon holds the lock of a socket, whether or not it listens."""
+    try:
+        lock = os.open(lock_of(address.path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 def pid_at(addresses: Sequence[UnixAddress | TcpAddress]) -> tuple[int, UnixAddress] | None:
     """Return the process that listens on one of the sockets, and on which.
+
+    The process is 0 where it is in another container.
 
     Raises:
         PermissionError: a socket is not for this user.
@@ -120,7 +184,9 @@ def pid_at(addresses: Sequence[UnixAddress | TcpAddress]) -> tuple[int, UnixAddr
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:
                 probe.connect(address.path)
-            except (ConnectionRefusedError, FileNotFoundError):
+            except PermissionError:
+                raise
+            except OSError:  # nobody listens, or no socket can be there
                 continue
             told = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             return _CREDENTIALS.unpack(told)[0], address

@@ -3,11 +3,13 @@
 import os
 import shlex
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shunter import __version__
 from shunter.addresses import (
     TcpAddress,
     UnixAddress,
@@ -23,15 +25,21 @@ from shunter.app.cli.up.background import (
     Ended,
     end,
     forget,
+    found_at,
     messages_of,
     one_at_a_time,
-    pid_at,
     serve_words,
     start,
 )
 from shunter.app.cli.up.unit import UNIT_FILE, unit_text
 from shunter.app.counting import counted
-from shunter.errors import NotFoundError, RefusedError, UnreachableError, UsageError
+from shunter.errors import (
+    NotFoundError,
+    RefusedError,
+    UnavailableError,
+    UnreachableError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from shunter.app.config import LoadedConfig
@@ -94,33 +102,53 @@ def _config(config: Path | None, gpus: int | None) -> Path:
         UsageError: it cannot be written.
     """
     if config is not None:
-        if not config.exists():
+        if _is_missing(config):
             raise NotFoundError(
                 f"{config} is not there; `shunter init` writes one, and `shunter up` alone uses "
                 f"{home_of_up()}"
             )
         return config.absolute()
     path = home_of_up() / "shunter.toml"
-    parse_address(f"unix:{socket_of_up()}")  # its path may be too long
+    other = "SHUNTER_HOME names another folder"
+    if not str(path).isprintable():
+        raise UsageError(f"{str(path)!r}: expected a path of printable characters; {other}")
+    try:
+        parse_address(f"unix:{socket_of_up()}")
+    except UsageError as error:
+        raise UsageError(f"{error}; {other}") from error
     if Path("shunter.toml").exists() and Path.cwd() != path.parent:
         output.note("the shunter.toml of this folder is not used: `shunter up shunter.toml` does")
-    if not path.exists():
+    if _is_missing(path):
         _write(path, gpus)
     return path
 
 
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # `load` says why it cannot be read
+        return False
+    return False
+
+
 def _write(path: Path, gpus: int | None) -> None:
     from shunter.app.first_config import local_config
+    from shunter.backends.node.records import make_folder
     from shunter.backends.node.remote.ownership import is_networked
 
     text, notes = local_config(gpus, socket_of_up())
     mode = 0o755 if os.geteuid() == 0 else 0o700  # root's jobs are those of all users
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(mode=mode, parents=True, exist_ok=True)
+        make_folder(str(path.parent), mode)
+        part.touch(0o644)  # whatever the umask, nobody else writes to it
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         raise UsageError(
             f"{path} cannot be written: {error.strerror}; SHUNTER_HOME names another folder"
         ) from error
@@ -153,24 +181,44 @@ def _found_or_started(path: Path, loaded: "LoadedConfig") -> tuple[bool, int]:
 
     Raises:
         RefusedError: the socket is another user's.
+        UsageError: none of its addresses is a socket, or its folder is not for this user.
         typer.Exit: it ended before it took commands.
     """
-    with one_at_a_time(path):
-        try:
-            if found := pid_at(loaded.config.server.addresses):
-                return False, found[0]
-        except PermissionError as error:
-            raise RefusedError(
-                f"server.listen of {path}: a daemon of another user has the socket; take another"
-            ) from error
-        made = start(path, lambda pid: output.note(_slow(pid, path)))
+    addresses = loaded.config.server.addresses
+    if not any(isinstance(each, UnixAddress) for each in addresses):
+        raise UsageError(
+            f'{loaded.source}: server.listen: expected a socket too, such as ["unix:", "tcp:…"]: '
+            "`up` and `down` find a daemon by it; `shunter serve` needs none"
+        )
+    try:
+        with one_at_a_time(path, lambda: output.note(f"another `up` is at work in {path.parent}")):
+            try:
+                if found := found_at(addresses, _note_busy):
+                    return False, found[0]
+            except PermissionError as error:
+                raise RefusedError(
+                    f"server.listen of {path}: a daemon of another user has the socket; take "
+                    "another"
+                ) from error
+            made = start(path, lambda pid: output.note(_slow(pid, path)))
+    except OSError as error:
+        raise UsageError(
+            f"no daemon was started: {error.filename or path.parent}: {error.strerror}"
+        ) from error
     if not isinstance(made, Ended):
         return True, made
     for line in made.messages.splitlines()[-LINES_SHOWN:]:
         output.note(line)
     told = f"it ended with code {made.exit_code}" if made.exit_code >= 0 else "a signal ended it"
-    output.note(f"no daemon was started: {told}; all that it said is in {messages_of(path)}")
+    where = f"all that it said is in {messages_of(path)}"
+    if not made.messages:
+        where = f"it said nothing, as on a full disk; look at that of {path.parent}"
+    output.note(f"no daemon was started: {told}; {where}")
     raise typer.Exit(made.exit_code if made.exit_code > 0 else 1)
+
+
+def _note_busy() -> None:
+    output.note("a daemon is starting or ending there: waiting until it has; Ctrl-C leaves it")
 
 
 def _slow(pid: int, path: Path) -> str:
@@ -184,11 +232,16 @@ def _print_up(
     path: Path, loaded: "LoadedConfig", pid: int, *, has_started: bool, as_json: bool
 ) -> None:
     addresses = [str(address) for address in loaded.config.server.addresses]
-    config, log = str(path), loaded.config.log.url
+    socket = next(
+        str(each) for each in loaded.config.server.addresses if isinstance(each, UnixAddress)
+    )
+    config, log, policy = str(path), loaded.config.log.url, loaded.config.policy.name
+    version = __version__
     if not has_started:
-        with connect(addresses[0]) as client:
+        with connect(socket) as client:
             found = client.daemon()
         config, log = found.get("config", config), found.get("log", log)
+        policy, version = found["policy"], found["version"]
     messages = messages_of(path)
     if as_json:
         output.print_json(
@@ -210,21 +263,29 @@ def _print_up(
         rows.append(("messages", str(messages)))
     rows.append(("submit", "shunter submit -- COMMAND; shunter logs -f j1"))
     rows.append(("end it", "shunter down; jobs run on, --end-jobs ends them too"))
-    output.print_line(f"shunter {state}: process {pid}, {gpus}, policy {loaded.config.policy.name}")
+    process = f"process {pid}" if pid else "in another container"
+    output.print_line(f"shunter {state}: {process}, {gpus}, policy {policy}")
     for name, value in rows:
         output.print_line(f"  {name:<9} {value}")
     if config != str(path):
         output.note(f"warning: that daemon serves {config}, not {path}")
-    _say_who_is_asked(addresses)
+    if version != __version__:
+        output.note(
+            f"warning: that daemon is of Shunter {version}, and this is {__version__}: `shunter "
+            "down`, then `up`, takes this one; jobs run on"
+        )
+    _say_who_is_asked(addresses, socket)
 
 
-def _say_who_is_asked(addresses: list[str]) -> None:
+def _say_who_is_asked(addresses: list[str], socket: str) -> None:
     """Say it where commands do not find this daemon by themselves."""
-    asked = str(find_address())
+    try:
+        asked = str(find_address())
+    except (UnreachableError, UsageError):
+        asked = "nobody"
     if asked not in addresses:
         output.note(
-            f"commands ask {asked} here; for this daemon: export SHUNTER_URL="
-            f"{shlex.quote(addresses[0])}"
+            f"commands ask {asked} here; for this daemon: export SHUNTER_URL={shlex.quote(socket)}"
         )
 
 
@@ -237,7 +298,7 @@ def down(
     """End the daemon of this machine; jobs run on, and the next one finds them."""
     address = _address(url)
     try:
-        found = None if address is None else pid_at([address])
+        found = None if address is None else found_at([address], _note_busy)
     except PermissionError as error:
         raise RefusedError(f"{address} may not be opened by this user: ask its owner") from error
     if address is None or found is None:
@@ -249,12 +310,20 @@ def down(
         output.print_line("no daemon is running on this machine")
         return
     pid = found[0]
-    with connect(str(address)) as client:
-        if not client.daemon()["is_admin"]:
-            raise RefusedError(f"only its own user, root and admins may end the daemon {pid}")
-        if end_jobs:
-            _end_jobs(client)
-        left = [job["state"] for job in client.queue()["jobs"]]
+    if not pid:
+        raise RefusedError(f"the daemon on {address} is in another container: end it there")
+    try:
+        with connect(str(address)) as client:
+            if not client.daemon()["is_admin"]:
+                raise RefusedError(f"only its own user, root and admins may end the daemon {pid}")
+            if end_jobs:
+                _end_jobs(client)
+            left = [job["state"] for job in client.queue()["jobs"]]
+    except UnavailableError:
+        if end_jobs or found_at([address], _note_busy) is not None:
+            raise
+        output.print_line("no daemon is running on this machine: it was ended meanwhile")
+        return
     waiting = left.count("waiting") + left.count("held") + left.count("suspended")
     try:
         end(pid, lambda: output.note(f"process {pid} is still ending"))
@@ -282,14 +351,14 @@ def _address(url: str | None) -> UnixAddress | None:
 def _end_jobs(client: "Client") -> None:
     """Cancel all jobs that there are, and wait until these have ended."""
     asked = [job["id"] for job in client.queue()["jobs"]]
+    if asked:
+        output.note(f"ending {counted(len(asked), 'job')}; Ctrl-C leaves the daemon up")
     for job_id in asked:
         try:
             client.cancel(job_id)
         except (NotFoundError, RefusedError):
             if not client.job(job_id)["is_over"]:
                 raise
-    if asked:
-        output.note(f"{counted(len(asked), 'job')} asked to end; Ctrl-C leaves the daemon up")
     while {job["id"] for job in client.queue()["jobs"]}.intersection(asked):
         time.sleep(LOOK_S)
 

@@ -28,6 +28,7 @@ def test_units_of_the_body_become_those_of_the_core() -> None:
         ({}, False, (0, 1000)),
         ({"cpus": 2}, False, (0, 2000)),
         ({"gpus": 1}, False, (1, 0)),
+        ({"gpu_types": ("h100",)}, False, (1, 0)),
         ({"gpus": 0}, True, (0, 1000)),
     ],
 )
