@@ -104,14 +104,12 @@ def _locked(path: Path, was_up: threading.Event) -> Iterator[None]:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(f"server.listen: no lock {lock}: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    if not take_lock(descriptor):
         os.close(descriptor)
         raise RefusedError(
             f"another daemon listens on unix:{path}; talk to that one, stop it, "
             "or give this one another server.listen"
-        ) from error
+        )
     has_ended = threading.Event()
     touching = threading.Thread(target=_touch, args=(descriptor, has_ended), daemon=True)
     touching.start()
@@ -123,6 +121,26 @@ def _locked(path: Path, was_up: threading.Event) -> Iterator[None]:
         if not was_up.is_set():
             os.utime(descriptor, ns=(before_ns, before_ns))
         os.close(descriptor)
+
+
+def take_lock(descriptor: int) -> bool:
+    """Lock a file for this process alone; say whether no other daemon has it.
+
+    Who only looks whether a daemon is there (`shunter up`) shares it for an instant.
+    """
+    while not _locks(descriptor, fcntl.LOCK_EX):
+        if not _locks(descriptor, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
+
+
+def _locks(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _touch(descriptor: int, has_ended: threading.Event) -> None:
