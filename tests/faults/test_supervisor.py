@@ -391,7 +391,8 @@ def test_rank_of_a_gang_runs_only_once_all_servers_have_started(machine: Machine
 @pytest.mark.parametrize("do", ["suspend", "terminate"])
 def test_rank_that_never_ran_its_program_leaves_without_it(machine: Machine, do: str) -> None:
     order = machine.order("print('ran', flush=True)", ranks=2, awaits_others=True)
-    order["suspend"]["cooperative_s"] = 60.0
+    order["suspend"].update(cooperative_s=60.0, restart_s=60.0)
+    order["grace_s"] = 60.0  # SIGKILL comes to nobody who is only slow to die of SIGTERM
     machine.starts(order)
     machine.sends(do, mode="cooperative")
     status = machine.status()
