@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.train import serialization
-from shunter.train.leaving import threads, wait_for_writers
+from shunter.train.leaving import alive, wait_for_writers
 from shunter.train.votes import get
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Checkpoints:
         folder = self.folder / f"attempt-{self.attempt:06}" / name
         folder.mkdir(parents=True, exist_ok=True)
         if more is not None:
-            before = threads()
+            before = alive()
             wait_for_writers(folder, more(folder), before, may_be_empty=bool(self._rank))
             _sync_tree(folder)
         write = partial(serialization.write, state=state)

@@ -26,7 +26,7 @@ from shunter.train.batches import AllBatches
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
 from shunter.train.device import device
-from shunter.train.leaving import leave_at_once, threads, wait_for_writers
+from shunter.train.leaving import alive, leave_at_once, wait_for_writers
 from shunter.train.shards import Shards, check_loader
 from shunter.train.state import Parts
 from shunter.train.step_rate import StepRate
@@ -237,7 +237,7 @@ class Run:
             check: raises where it could not be read again.
         """
         try:
-            wait_for_writers(path, None, threads(), may_be_empty=bool(self._rank))
+            wait_for_writers(path, None, alive(), may_be_empty=bool(self._rank))
             if check is not None:
                 check(path)
         except serialization.ERRORS as error:

@@ -373,6 +373,11 @@ def test_ranks_leave_together(machine: Machine) -> None:
     assert machine.status()["codes"] == [75, 75, 75]
 
 
+def is_held(pid: int) -> bool:
+    """Say whether a rank waits at its gate, which is a pipe."""
+    return "pipe" in Path(f"/proc/{pid}/wchan").read_text()
+
+
 def test_rank_of_a_gang_runs_only_once_all_servers_have_started(machine: Machine) -> None:
     order = machine.order(LEAVES, ranks=2, awaits_others=True)
     machine.starts(order)
@@ -380,6 +385,13 @@ def test_rank_of_a_gang_runs_only_once_all_servers_have_started(machine: Machine
     assert record["state"] == "running"
     living = [pid for pid, parent in processes().items() if parent == machine.supervisor()]
     assert len(living) == 2
+    outputs = [machine.folder() / f"stdout.{rank}" for rank in range(2)]
+    wait_for(
+        lambda: all(map(is_held, living)) or any(path.read_text() for path in outputs),
+        "ranks at their gate",
+        machine.told,
+    )
+    assert [path.read_text() for path in outputs] == ["", ""]
     machine.sends("go")
     machine.sends("go")  # a scheduler that was gone meanwhile says it again
     for rank in range(2):
@@ -391,7 +403,8 @@ def test_rank_of_a_gang_runs_only_once_all_servers_have_started(machine: Machine
 @pytest.mark.parametrize("do", ["suspend", "terminate"])
 def test_rank_that_never_ran_its_program_leaves_without_it(machine: Machine, do: str) -> None:
     order = machine.order("print('ran', flush=True)", ranks=2, awaits_others=True)
-    order["suspend"]["cooperative_s"] = 60.0
+    order["suspend"].update(cooperative_s=60.0, restart_s=60.0)
+    order["grace_s"] = 60.0  # SIGKILL comes to nobody who is only slow to die of SIGTERM
     machine.starts(order)
     machine.sends(do, mode="cooperative")
     status = machine.status()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXIT_SUSPENDED = 75
 EXIT_NOT_RUN = 127
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
 
 
 class Gate:
@@ -96,13 +97,20 @@ def is_free(port: int) -> bool:
 def spawn(folder: str, order: Order, number: int, lock: int, gate: Gate) -> int:
     """Start one rank, whose failure to start is an exit like any other."""
     parent = os.getpid()
+    # A rank that still has the handlers of its supervisor would act on a signal as that does.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if order.get("slicing"):  # so that no order to go on comes before it stands still
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         return pid
     rank = order["ranks"][number]
     try:
+        signal.set_wakeup_fd(-1)
+        for handled in HANDLED:
+            signal.signal(handled, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _become_rank(folder, order, number, (lock, gate.reader), parent)
         if order.get("slicing"):  # until its first turn
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -163,9 +171,6 @@ def _become_rank(
     if group:
         enter(group)
     fcntl.fcntl(kept[0], fcntl.F_SETFD, 0)  # kept open by exec, and by what the rank starts
-    signal.set_wakeup_fd(-1)
-    for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
-        signal.signal(caught, signal.SIG_DFL)
     if rank.get("cpus"):
         _bind(rank["cpus"])
     close_all_but(*kept)

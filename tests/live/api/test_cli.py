@@ -1,5 +1,6 @@
 """The command line against a real daemon: what people type, what is printed, how it exits."""
 
+import getpass
 import json
 import os
 import pty
@@ -490,3 +491,28 @@ def test_picture_shows_the_map_that_was_found_and_where_the_config_contradicts_i
         assert picture[-1] == f"  note    {note}"
     finally:
         daemon.__exit__()
+
+
+def test_gpu_is_quarantined_and_released_by_its_name(served: Served) -> None:
+    def said(*words: str) -> str:
+        found = served.run("nodes", *words)
+        assert (found.returncode, found.stderr) == (0, "")
+        return found.stdout
+
+    before = said()
+    assert said("quarantine", "n0[1]") == "n0[1] takes no new jobs\n"
+    *rows, last = said().splitlines()
+    assert last == f"n0: GPU 1 is quarantined: by {getpass.getuser()}"
+    assert rows[1].split()[1:5] == ["up", "gpu", "4", "3"]
+    assert "  1 quarantined  2 ." in said("--topology")
+    assert said("release", "n0[1]") == "n0[1] takes jobs again\n"
+    assert said() == before
+    assert json.loads(said("quarantine", "n0[1]", "--json"))["subject"] == "n0[1]"
+    for words, code, told in (
+        (["quarantine", "n0[1]"], 5, "GPU 1 of node n0 is quarantined already"),
+        (["release", "n0[2]"], 5, "GPU 2 of node n0 is not quarantined"),
+        (["quarantine", "n0[4]"], 3, "no GPU 4"),
+        (["quarantine", "n0"], 2, "expected a server and one of its GPUs, such as gpu01[2]"),
+    ):
+        refused = served.run("nodes", *words)
+        assert (refused.returncode, told in refused.stderr) == (code, True), refused.stderr

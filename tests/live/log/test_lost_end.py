@@ -79,6 +79,27 @@ def test_doctor_says_of_a_log_what_the_daemon_would_refuse_it_for(killed: Served
     assert "has lost the " in told_by_both(killed)
 
 
+def test_damaged_file_names_the_next_step_wherever_it_is_met(served: Served) -> None:
+    with served.client() as client:
+        assert client.submit(["true"], gpus=1).result(PATIENCE_S) == 0
+    served.end()
+    served.start()  # with all of the log in its file, and nothing of it in memory
+    log = served.root / "log.db"
+    with log.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (log.stat().st_size - 4096))
+    answers = [served.run("why", "j1"), served.run("submit", "--", "true")]
+    served.end(signal.SIGKILL)
+    answers.append(shunter(served, "serve", str(served.config)))
+    answers.append(shunter(served, "why", "1", "--log", "log.db"))
+    said = (
+        f"error: the log {log} is damaged: database disk image is malformed; stop what writes it, "
+        "and put the log, its -wal and its anchor back from one copy (`shunter log verify COPY` "
+        "says whether that is whole)\n"
+    )
+    assert [(found.returncode, found.stderr) for found in answers] == [(1, said)] * 4
+
+
 def told_by_both(served: Served) -> str:
     """Return why the daemon refuses to start, which doctor calls bad in the same words."""
     refused = shunter(served, "serve", str(served.config))

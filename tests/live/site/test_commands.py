@@ -21,7 +21,7 @@ from shunter.events.facts.execution import (
 from shunter.events.facts.jobs import JobFailed, JobSubmitted, TimeLimitReached
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import (
@@ -267,6 +267,23 @@ async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
         assert site.state.jobs[second].attempt == 0
         await site.tell(site.commands.cancel(first, NOBODY))
         assert await outcome(site, second) == "finished"
+
+
+async def test_gang_that_could_have_instances_of_mig_alone_is_refused_with_what_to_ask_for(
+    tmp_path: Path,
+) -> None:
+    node = {"name": "n0", "gpus": 4, "type": "a100_1g.10gb"}
+    async with machine(tmp_path, cluster={"nodes": [node]}) as site:
+        for types in ((), (GpuType("a100_1g.10gb"),)):
+            with pytest.raises(RefusedError) as refused:
+                await site.submit(program("pass", gpus=2, gpu_types=types), NOBODY)
+            assert str(refused.value) == (
+                "a100_1g.10gb are MIG instances, of which a program can use one: ask for one GPU, "
+                "or name a type of whole GPUs"
+            )
+        job_id = await site.submit(program("pass", gpus=1), NOBODY)
+        assert (job_id, await outcome(site, job_id)) == ("j1", "finished")
+    await verified(tmp_path)
 
 
 async def test_job_that_names_no_queue_runs_beside_queues_that_the_config_names(

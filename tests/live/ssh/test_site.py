@@ -12,6 +12,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from shunter.app.api.documents.cluster_state import STATES
+from shunter.app.api.metrics import Metrics
 from shunter.app.config.loading import LoadedConfig, make_config
 from shunter.app.live import Site, Submission
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
@@ -149,6 +151,34 @@ async def test_cluster_lives_through_cuts_and_a_lost_host(
         assert all(one.job_id in names for one in lost)
     bench.assert_nothing_twice()
     assert (await verified(bench.folder)).divergence is None
+
+
+async def test_metrics_tell_a_host_that_does_not_answer_from_one_that_is_lost(
+    network: tuple[Bench, Namespaces],
+) -> None:
+    bench, farm = network
+
+    async def comes(site: Site, state: str) -> None:
+        wanted = {
+            *(
+                f'shunter_node_state{{node="n0",state="{one}"}} {one == state:d}.0'
+                for one in STATES
+            ),
+            f'shunter_node_up{{node="n0"}} {state == "up":d}.0',
+        }
+        page = Metrics(site).page
+        with anyio.fail_after(PATIENCE_S):
+            while wanted.difference(page(0).decode().splitlines()):  # noqa: ASYNC110  no event
+                await anyio.sleep(0.05)
+
+    async with working(bench, heartbeat_deadline=600.0) as site:
+        await comes(site, "up")
+        farm.drop("n0")
+        await comes(site, "unreachable")
+    async with working(bench, heartbeat_deadline=3.0) as site:
+        await comes(site, "lost")
+        farm.undrop("n0")
+        await comes(site, "up")
 
 
 async def test_attempt_whose_records_are_gone_was_lost_and_not_a_launch_that_failed(

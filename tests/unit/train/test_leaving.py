@@ -1,12 +1,14 @@
 """What `save` writes in the background is waited for, and is not cut off by the end."""
 
 import itertools
+import multiprocessing
 import queue
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,9 @@ import pytest
 from shunter.train import channel, leaving
 from shunter.train.checkpoints import Checkpoints
 from tests.unit.train.test_checkpoints import store
+
+GROWS = "while read _; do echo x >> $0; echo; done"
+HOLDS = 'read path; exec 3> "$path"; echo; read _; echo whole >&3; exec 3>&-; echo; read _'
 
 
 class Writer(threading.Thread):
@@ -94,7 +99,7 @@ class FromQueue(Silent):
 def test_daemon_that_save_gives_work_to_is_waited_for(tmp_path: Path) -> None:
     writer = FromQueue()
     writer.start()
-    while not leaving.threads()[writer]:
+    while not leaving.alive().threads[writer]:
         time.sleep(0.001)
 
     def save(folder: Path) -> None:
@@ -187,7 +192,7 @@ def test_writers_of_orbax_are_found_and_proxies_are_left_alone(
     module = SimpleNamespace(AsyncCheckpointer=AsyncCheckpointer)
     monkeypatch.setitem(sys.modules, "orbax.checkpoint", module)
     alive = [Proxy(), AsyncCheckpointer()]
-    leaving.wait_for_writers(tmp_path, None, leaving.threads(), may_be_empty=False)
+    leaving.wait_for_writers(tmp_path, None, leaving.alive(), may_be_empty=False)
     assert len(alive) == 2
     assert (tmp_path / "weights").exists()
 
@@ -232,6 +237,120 @@ def test_folder_that_never_stops_to_grow_is_refused(
     clock.append(grow)
     with pytest.raises(OSError, match="still grows after 120 s"):
         leaving._wait_until_quiet(tmp_path)
+
+
+def shell(program: str, path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["sh", "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def say(to: subprocess.Popen[str], line: str = "") -> None:
+    assert to.stdin is not None
+    to.stdin.write(f"{line}\n")
+    to.stdin.flush()
+
+
+def hear(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    process.stdout.readline()
+
+
+@pytest.mark.parametrize("begins", ["sleep 0.5", "echo half > $0; sleep 0.5"])
+def test_process_that_save_begins_is_waited_for(tmp_path: Path, begins: str) -> None:
+    with ExitStack() as begun:
+
+        def save(folder: Path) -> None:
+            (folder / "index").touch()
+            begun.enter_context(shell(f"{begins}; echo whole > $0", folder / "weights"))
+
+        folder, _ = store(tmp_path).write(1, {}, save)
+        assert (folder / "weights").read_text() == "whole\n"
+
+
+def test_how_a_process_has_ended_is_left_for_the_script_to_read(tmp_path: Path) -> None:
+    begun = []
+
+    def save(folder: Path) -> None:
+        begun.append(subprocess.Popen(["sh", "-c", "echo > $0; exit 3", folder / "weights"]))
+
+    store(tmp_path).write(1, {}, save)
+    assert begun[0].wait() == 3
+
+
+def test_folder_that_a_process_never_stops_to_write_into_is_refused(
+    tmp_path: Path, clock: list[Callable[[], object]]
+) -> None:
+    with ExitStack() as begun:
+
+        def save(folder: Path) -> None:
+            (folder / "index").touch()
+            writer = begun.enter_context(shell(GROWS, folder / "weights"))
+            clock.extend([lambda: say(writer), lambda: hear(writer)])
+
+        with pytest.raises(OSError, match="still grows after 120 s: let `save` wait"):
+            store(tmp_path).write(1, {}, save)
+    assert store(tmp_path).latest() is None
+
+
+def test_process_that_goes_on_and_writes_no_more_does_not_keep_a_checkpoint(
+    tmp_path: Path, clock: list[Callable[[], object]]
+) -> None:
+    with ExitStack() as begun:
+
+        def save(folder: Path) -> None:
+            hear(begun.enter_context(shell("echo whole > $0; echo; read _", folder / "weights")))
+
+        folder, _ = store(tmp_path).write(1, {}, save)
+        assert not clock
+        assert store(tmp_path).latest() == folder
+
+
+def test_daemon_of_multiprocessing_that_save_begins_costs_a_second_of_quiet(
+    tmp_path: Path, clock: list[Callable[[], object]]
+) -> None:
+    waits = multiprocessing.get_context("fork").Event()
+    begun = multiprocessing.get_context("fork").Process(target=waits.wait, daemon=True)
+
+    def save(folder: Path) -> None:
+        (folder / "weights").touch()
+        begun.start()
+
+    since = time.monotonic()
+    store(tmp_path).write(1, {}, save)
+    assert not clock
+    assert 1 < time.monotonic() - since < 5
+    waits.set()
+    begun.join()
+
+
+def test_process_that_was_there_before_is_waited_for_while_it_has_a_file_open(
+    tmp_path: Path, clock: list[Callable[[], object]]
+) -> None:
+    with shell(HOLDS, tmp_path) as writer:
+
+        def save(folder: Path) -> None:
+            (folder / "index").touch()
+            say(writer, f"{folder / 'weights'}")
+            hear(writer)
+            clock.extend([lambda: say(writer), lambda: hear(writer), clock.clear])
+
+        folder, _ = store(tmp_path).write(1, {}, save)
+        assert (folder / "weights").read_text() == "whole\n"
+
+
+def test_checkpoint_of_which_a_process_never_closes_a_file_is_refused(
+    tmp_path: Path, clock: list[Callable[[], object]]
+) -> None:
+    with shell(HOLDS, tmp_path) as writer:
+
+        def save(folder: Path) -> None:
+            say(writer, f"{folder / 'weights'}")
+            hear(writer)
+
+        with pytest.raises(OSError, match=f"process {writer.pid} still has a file of .* open"):
+            store(tmp_path).write(1, {}, save)
+        assert not clock
 
 
 SCRIPT = """

@@ -9,6 +9,7 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
 from shunter.app.cli.reproduce.options import Seed, Workers, in_hours, in_times
+from shunter.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +49,13 @@ def topology(
         list[Experiment] | None,
         typer.Option("--part", help="Only this experiment; several times. Left out: all."),
     ] = None,
+    nvlink: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GPU,GPU…",
+            help="GPUs of each server that are joined, such as 0,4; several times.",
+        ),
+    ] = None,
     as_json: Json = False,
     workers: Workers = 0,
 ) -> None:
@@ -64,13 +72,23 @@ def topology(
     """
     from shunter.app.reproductions.topology.comparison import PARTS, Asked, reproduce
 
-    asked = Asked(seed, jobs, full, tuple(part.value for part in parts or ()) or PARTS)
+    chosen = tuple(part.value for part in parts or ()) or PARTS
+    asked = Asked(seed, jobs, full, chosen, nvlink=[_joined(group) for group in nvlink or ()])
     with output.progress("runs done") as report:
         found = reproduce(asked, workers=workers or os.cpu_count() or 1, report=report)
     if as_json:
         output.print_json(found.document)
     else:
         _print(found)
+
+
+def _joined(group: str) -> list[int]:
+    gpus = group.split(",")
+    if len(set(gpus)) < max(2, len(gpus)) or not set(gpus) <= set("01234567"):
+        raise UsageError(
+            f"--nvlink {group}: expected GPUs of a server of 8, from 0 on, such as 0,4"
+        )
+    return [int(gpu) for gpu in gpus]
 
 
 def _print(found: "Reproduction") -> None:

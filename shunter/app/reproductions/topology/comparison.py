@@ -37,7 +37,8 @@ class Asked:
     """What is to be compared.
 
     `jobs` are those of each run; None: as many as the part needs. Placements are drawn by several
-    seeds from one on, all else by that one.
+    seeds from one on, all else by that one. `nvlink` are the GPUs that are joined in each
+    of the servers on which placements are compared.
     """
 
     seed: int = 0
@@ -46,6 +47,7 @@ class Asked:
     parts: Sequence[str] = PARTS
     servers: int = SERVERS
     approvals: int = APPROVALS
+    nvlink: Sequence[Sequence[int]] = ()
 
     @property
     def seeds(self) -> range:
@@ -99,6 +101,7 @@ class Reproduction:
             found["seeds"] = list(self.asked.seeds)
             found["jobs"] = self.asked.jobs or PLACED_JOBS
             found["gpus"] = GPUS
+            found["nvlink"] = self.asked.nvlink
             found["figures"] = [figure.document() for figure in self.figures]
             found["rows"] = [asdict(row) for row in self.rows]
         if self.staleness:
@@ -123,7 +126,12 @@ def reproduce(asked: Asked, *, workers: int = 1, report: Report | None = None) -
     if asked.experiments:
         shown, jobs = figures(), asked.jobs or PLACED_JOBS
         rows = compare_placements(
-            asked.experiments, jobs, asked.seeds, workers=workers, report=report
+            asked.experiments,
+            jobs,
+            asked.seeds,
+            nvlink=asked.nvlink,
+            workers=workers,
+            report=report,
         )
     if "staleness" in asked.parts:
         jobs = asked.jobs or PROPOSED_JOBS

@@ -46,6 +46,7 @@ def compare_placements(
     seeds: range,
     *,
     loads: Sequence[float] | None = None,
+    nvlink: Sequence[Sequence[int]] = (),
     workers: int = 1,
     report: Report | None = None,
 ) -> list[Row]:
@@ -56,6 +57,7 @@ def compare_placements(
         jobs: of each run.
         seeds: as many as STUDENT_95 knows.
         loads: instead of those of LOADS.
+        nvlink: groups of GPUs of each server that are joined.
         workers: how many processes.
         report: told how many runs are done.
     """
@@ -66,7 +68,7 @@ def compare_placements(
         for contender in CONTENDERS[experiment]
     ]
     runs = [
-        _Run(Scene(experiment, load, jobs, seed), contender)
+        _Run(Scene(experiment, load, jobs, seed, nvlink), contender)
         for experiment, load, contender in groups
         for seed in seeds
     ]

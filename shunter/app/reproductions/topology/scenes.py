@@ -102,12 +102,13 @@ CONTENDERS: Final[Mapping[str, Sequence[Contender]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Scene:
-    """Jobs that keep arriving at a load, drawn by a seed."""
+    """Jobs that keep arriving at a load, drawn by a seed, and what NVLink joins."""
 
     experiment: str
     load: float
     jobs: int
     seed: int
+    nvlink: Sequence[Sequence[int]] = ()
 
     def config(self, contender: Contender) -> LoadedConfig:
         """Return the config of a run."""
@@ -118,6 +119,7 @@ class Scene:
                 "gpus": 8,
                 "sockets": 2,
                 "switches": 4,
+                "nvlink": self.nvlink,
                 "rack": f"r{rack}",
                 "type": "p100",
             }

@@ -31,3 +31,9 @@ def test_log_that_is_there_names_the_option_that_replaces_it(tmp_path: Path) -> 
     assert CliRunner().invoke(app, ["simulate", str(config)]).exit_code == 0
     again = CliRunner().invoke(app, ["simulate", str(config)])
     assert (again.exit_code, "--overwrite" in again.stderr) == (2, True)
+
+
+def test_help_says_what_waiting_for_the_first_job_of_an_array_means() -> None:
+    submit = getattr(get_command(app), "commands", {})["submit"]
+    (after,) = [option for option in submit.params if "--after" in option.opts]
+    assert "the first job of an array means all its tasks" in after.help

@@ -1,4 +1,4 @@
-"""`shunter trace import`: a site's own history becomes a trace that `simulate` runs."""
+"""`shunter trace import` and `convert`: a site's own history becomes a trace for `simulate`."""
 
 import json
 from pathlib import Path
@@ -58,3 +58,22 @@ def test_key_that_is_not_there_says_how_to_make_one(sacct: Path, tmp_path: Path)
     result = CliRunner().invoke(app, ["trace", "import", *words])
     assert result.exit_code == 2
     assert "head -c 32 /dev/urandom" in result.stderr
+
+
+def test_columns_that_a_site_names_otherwise_are_converted(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.csv"
+    theirs.write_text("Submit,NGPU,duration_s,Note\n5,2,10,x\n", encoding="utf-8")
+    words = ["trace", "convert", str(theirs), "--columns", "Submit=submit_s,NGPU=gpus"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    head, row = (line.split(",") for line in result.stdout.splitlines())
+    found = dict(zip(head, row, strict=True))
+    assert (found["submit_s"], found["gpus"], found["duration_s"]) == ("5", "2", "10")
+    assert "the columns 'Note' say" in result.stderr
+    plain = CliRunner().invoke(app, words[:3])
+    assert (plain.exit_code, "or rename the columns" in plain.stderr) == (2, True)
+    wrong = CliRunner().invoke(app, [*words[:4], "Submit=when"])
+    assert (wrong.exit_code, "--columns Submit=when: expected THEIRS=OURS" in wrong.stderr) == (
+        2,
+        True,
+    )

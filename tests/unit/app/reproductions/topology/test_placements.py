@@ -12,10 +12,14 @@ from shunter.app.reproductions.topology.placements import compare_placements
 from shunter.app.reproductions.topology.rows import Row
 from shunter.app.reproductions.topology.scenes import CONTENDERS, GPUS, Scene
 from shunter.app.reproductions.topology.verdicts import verdicts
+from shunter.app.runs.simulation import simulate
 from shunter.core.performance.contract import unfit_contract
+from shunter.core.view import View
+from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.job_spec import Level
 
 ROW = Row("tension", 0.5, "spread", 1.0, 1.0, 0.1, 0.0, 1.0, 0.0)
+PAIRS = ((0, 4), (1, 5), (2, 6), (3, 7))
 
 
 def test_every_figure_of_the_text_is_what_jobs_are_simulated_by() -> None:
@@ -96,6 +100,38 @@ def test_moves_are_compared_seed_by_seed_and_cut_the_waits_of_gangs() -> None:
     assert strict.large_saved_h is None
 
 
+def pairs_of(scene: Scene) -> set[int]:
+    """Return the GPUs that gangs of two are given where all are packed."""
+    found = set()
+
+    def given(event: AllocationChanged, _: View) -> None:
+        if event.allocation.gpus == 2:
+            found.add(event.allocation.shares[0].gpu_mask)
+
+    (pack,) = [one for one in CONTENDERS["tension"] if one.name == "pack"]
+    simulate(scene.config(pack), trace=scene.trace(""), listeners=[{AllocationChanged: given}])
+    return found
+
+
+def test_gangs_of_two_are_given_gpus_that_are_joined_across_sockets() -> None:
+    scene = Scene("tension", 0.3, 120, 0)
+    joined = {1 << gpu | 1 << other for gpu, other in PAIRS}
+
+    assert set() < pairs_of(scene) <= {0b11, 0b1100, 0b110000, 0b11000000}
+    assert set() < pairs_of(replace(scene, nvlink=PAIRS)) <= joined
+
+
+def test_what_is_joined_is_said_on_the_command_line() -> None:
+    few = ["reproduce", "topology", "--part", "interference", "--jobs", "20", "-j", "1", "--json"]
+    linked = [word for gpu, other in PAIRS for word in ("--nvlink", f"{gpu},{other}")]
+    found = json.loads(CliRunner().invoke(app, [*few, *linked]).stdout)
+    assert found["nvlink"] == [list(pair) for pair in PAIRS]
+    for group in ("0", "0,0", "0,8", "0-4"):
+        refused = CliRunner().invoke(app, [*few, "--nvlink", group])
+        assert f"--nvlink {group}: expected GPUs of a server of 8" in refused.stderr
+        assert refused.exit_code == 2
+
+
 def test_people_get_tables_and_programs_one_document() -> None:
     few = ["reproduce", "topology", "--part", "locality", "--jobs", "20", "-j", "1"]
     done = CliRunner().invoke(app, few)
@@ -105,5 +141,5 @@ def test_people_get_tables_and_programs_one_document() -> None:
 
     document = json.loads(CliRunner().invoke(app, [*few, "--json"]).stdout)
     assert len(document["rows"]) == 15
-    assert document["seeds"] == [0, 1, 2]
+    assert (document["seeds"], document["nvlink"]) == ([0, 1, 2], [])
     assert all(row["slowdown"] >= 1 - 1e-6 for row in document["rows"])

@@ -1,6 +1,8 @@
-"""A rank whose program cannot be run says why, and what to do."""
+"""A rank ends when it is asked to; one whose program cannot be run says why, and what to do."""
 
 import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +59,31 @@ def test_rank_whose_folder_is_gone_names_the_folder(tmp_path: Path) -> None:
     finally:
         os.close(lock)
     assert f"No such file or directory: '{gone}'" in (tmp_path / "stderr.0").read_text()
+
+
+def test_rank_that_is_asked_to_end_as_it_begins_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: it never acts as its supervisor would. Method: SIGTERM right after the fork."""
+
+    def fork(fork: Callable[[], int] = os.fork) -> int:
+        pid = fork()
+        if not pid:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return pid
+
+    monkeypatch.setattr(os, "fork", fork)
+    (tmp_path / "ranks.lock").touch()
+    lock = os.open(tmp_path / "ranks.lock", os.O_PATH)
+    rank = {"argv": ["true"], "env": {"PATH": "/usr/bin:/bin"}, "directory": str(tmp_path)}
+    order: Any = {"ranks": [rank], "seal": ""}  # all that is read of it here
+    before = signal.signal(signal.SIGTERM, lambda *_: (tmp_path / "handled").touch())
+    try:
+        pid = ranks.spawn(str(tmp_path), order, 0, lock, ranks.Gate(1, is_open=True))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        os.close(lock)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+    assert not (tmp_path / "handled").exists()
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
