@@ -156,7 +156,8 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
         lone = newcomer.shunter(*words)
         assert (lone.returncode, "`shunter up`" in lone.stderr) == (4, True)
         assert "tried again" not in lone.stderr
-    assert newcomer.said("down") == "no daemon is running on this machine\n"
+    socket = f"unix:{newcomer.home}/up/shunter.sock"
+    assert newcomer.said("down") == f"no daemon is running on {socket}\n"
     refused = newcomer.shunter("down", "--end-jobs")
     assert (refused.returncode, "none can end its jobs" in refused.stderr) == (4, True)
     newcomer.up()

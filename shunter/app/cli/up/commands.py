@@ -243,10 +243,10 @@ def down(
     if address is None or found is None:
         if end_jobs:
             raise UnreachableError(
-                "no daemon is running on this machine, so none can end its jobs: `shunter up`, "
-                "then `shunter down --end-jobs`"
+                f"no daemon is running on {address or 'this machine'}, so none can end its jobs: "
+                "`shunter up`, then `shunter down --end-jobs`"
             )
-        output.print_line("no daemon is running on this machine")
+        output.print_line(f"no daemon is running on {address or 'this machine'}")
         return
     pid = found[0]
     with connect(str(address)) as client:
@@ -267,11 +267,13 @@ def down(
 def _address(url: str | None) -> UnixAddress | None:
     """Return the socket of the daemon that is to end; None: there never was one.
 
+    An admin who types `down` twice does not end the daemon of the whole machine, and all its jobs.
+
     Raises:
         UsageError: it is no socket of this machine.
     """
     try:
-        address = find_address(url)
+        address = find_address(url, own_only=True)
     except UnreachableError:
         return None
     if isinstance(address, TcpAddress):
