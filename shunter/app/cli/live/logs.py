@@ -167,16 +167,21 @@ def logs(
     }
     asked = _Asked(job, said, follow)
     with connect(url) as client:
-        attempts = client.job(job)["attempts"]
+        found = client.job(job)
+        attempts = found["attempts"]
         nodes = [] if rank is not None else _nodes(attempts, attempt)
         unlaunched = "" if follow or since else _unlaunched(attempts, attempt)
+        unstarted = _unstarted(job, found, follow=follow)
         if len(nodes) < 2 or unlaunched:
+            if follow and unstarted:
+                output.note(unstarted)
             write, count = writer_to(sys.stdout), 0
             for piece in asked.pieces(client, rank or 0):
                 write(piece)
                 count += len(piece)
-            if unlaunched and not count:
-                output.note(unlaunched)
+            remark = unlaunched or ("" if follow else unstarted)
+            if remark and not count:
+                output.note(remark)
             return
     _print_ranks(asked, nodes, url)
 
@@ -244,6 +249,16 @@ def _unlaunched(attempts: "list[Answer]", wanted: int | None) -> str:
     started = [other["attempt"] for other in known if other["started_at"]]
     other = f"; attempt {started[-1]} has output (--attempt {started[-1]})" if started else ""
     return one_line(f"attempt {one['attempt']} was never launched: {cause}{other}")
+
+
+def _unstarted(job: str, found: "Answer", *, follow: bool) -> str:
+    """Return that a job has printed nothing because no attempt was made yet; "": one was."""
+    if found["attempts"]:
+        return ""
+    if found["is_over"]:
+        return f"{job} was never started: {found['state']}"
+    then = "its output comes here" if follow else f"`shunter logs -f {job}` waits for its output"
+    return f"{job} has not started: `shunter why {job}` says why; {then}"
 
 
 def _nodes(attempts: "list[Answer]", attempt: int | None) -> list[str]:

@@ -2,7 +2,9 @@
 
 import os
 import shlex
+import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,6 +123,8 @@ def _write(path: Path, gpus: int | None) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         raise UsageError(
             f"{path} cannot be written: {error.strerror}; SHUNTER_HOME names another folder"
         ) from error
@@ -168,6 +172,9 @@ def _found_or_started(path: Path, loaded: "LoadedConfig") -> tuple[bool, int]:
         return True, made
     for line in made.messages.splitlines()[-LINES_SHOWN:]:
         output.note(line)
+    if not made.messages:
+        free_kb = shutil.disk_usage(path.parent).free // 1000
+        output.note(f"it said nothing; the disk of {path.parent} has {free_kb:,} kB free")
     told = f"it ended with code {made.exit_code}" if made.exit_code >= 0 else "a signal ended it"
     output.note(f"no daemon was started: {told}; all that it said is in {messages_of(path)}")
     raise typer.Exit(made.exit_code if made.exit_code > 0 else 1)
