@@ -170,17 +170,15 @@ def logs(
         found = client.job(job)
         attempts = found["attempts"]
         nodes = [] if rank is not None else _nodes(attempts, attempt)
-        unlaunched = "" if follow or since else _unlaunched(attempts, attempt)
-        unstarted = _unstarted(job, found, follow=follow)
-        if len(nodes) < 2 or unlaunched:
-            if follow and unstarted:
-                output.note(unstarted)
+        remark = _without_output(found, asked)
+        if len(nodes) < 2 or remark:
+            if follow and remark:
+                output.note(remark)
             write, count = writer_to(sys.stdout), 0
             for piece in asked.pieces(client, rank or 0):
                 write(piece)
                 count += len(piece)
-            remark = unlaunched or ("" if follow else unstarted)
-            if remark and not count:
+            if remark and not follow and not count:
                 output.note(remark)
             return
     _print_ranks(asked, nodes, url)
@@ -238,6 +236,18 @@ def _side_by_side(do: Callable[[int], None], count: int) -> None:
         raise errors[0]
 
 
+def _without_output(found: "Answer", asked: _Asked) -> str:
+    """Return why a job may have printed nothing; "": its program was started."""
+    job = asked.job
+    if found["attempts"]:
+        is_of_one = not asked.follow and asked.said["since"] is None
+        return _unlaunched(found["attempts"], asked.said["attempt"]) if is_of_one else ""
+    if found["is_over"]:
+        return f"{job} was never started: {found['state']}"
+    then = "its output follows" if asked.follow else f"`shunter logs -f {job}` waits for its output"
+    return f"{job} has not started: `shunter why {job}` says why; {then}"
+
+
 def _unlaunched(attempts: "list[Answer]", wanted: int | None) -> str:
     """Return why an attempt, else the last, was not launched; "": it was."""
     known = [one for one in attempts if one["started_at"] or one["ended_at"]]
@@ -249,16 +259,6 @@ def _unlaunched(attempts: "list[Answer]", wanted: int | None) -> str:
     started = [other["attempt"] for other in known if other["started_at"]]
     other = f"; attempt {started[-1]} has output (--attempt {started[-1]})" if started else ""
     return one_line(f"attempt {one['attempt']} was never launched: {cause}{other}")
-
-
-def _unstarted(job: str, found: "Answer", *, follow: bool) -> str:
-    """Return that a job has printed nothing because no attempt was made yet; "": one was."""
-    if found["attempts"]:
-        return ""
-    if found["is_over"]:
-        return f"{job} was never started: {found['state']}"
-    then = "its output comes here" if follow else f"`shunter logs -f {job}` waits for its output"
-    return f"{job} has not started: `shunter why {job}` says why; {then}"
 
 
 def _nodes(attempts: "list[Answer]", attempt: int | None) -> list[str]:
