@@ -189,13 +189,17 @@ def was_there_lately(address: UnixAddress | TcpAddress) -> bool:
 
 
 def find_address(
-    given: str | None = None, environ: Mapping[str, str] | None = None
+    given: str | None = None, environ: Mapping[str, str] | None = None, *, own_only: bool = False
 ) -> UnixAddress | TcpAddress:
     """Return the address to talk to: as given, by SHUNTER_URL, or a usual socket.
 
-    A daemon of one's own comes before that of the whole machine, and one that answers now before
-    one that did once and may be starting anew.
+    A daemon of one's own comes before that of the whole machine, that of SHUNTER_HOME before all,
+    and one that answers now before one that did once and may be starting anew.
 
+    Args:
+        given: what the command line says.
+        environ: the variables.
+        own_only: of a user who ever had a daemon of his own, only such a one is meant.
     Raises:
         UsageError: what is given names no address.
         UnreachableError: nothing is given, and no daemon was ever at the usual places.
@@ -204,8 +208,13 @@ def find_address(
     text = given or variables.get("SHUNTER_URL", "")
     if text:
         return parse_address(text)
-    usual = (usual_socket(variables), socket_of_up(variables), SYSTEM_SOCKET)
-    used = [UnixAddress(path) for path in dict.fromkeys(usual) if has_been_used(path)]
+    own = [usual_socket(variables), socket_of_up(variables)]
+    if variables.get("SHUNTER_HOME", ""):
+        own.reverse()  # root's usual socket is that of the whole machine
+    usual = dict.fromkeys((*own, SYSTEM_SOCKET))
+    used = [UnixAddress(path) for path in usual if has_been_used(path)]
+    if own_only and used and used[0].path != SYSTEM_SOCKET:
+        used = [address for address in used if address.path != SYSTEM_SOCKET]
     if not used:
         raise UnreachableError(
             "no daemon is running on this machine: `shunter up` starts one; one elsewhere is named "

@@ -116,6 +116,34 @@ def test_daemon_that_answers_comes_before_what_others_have_left(
         assert find_address(None, environ) == answering
 
 
+@pytest.mark.parametrize("uid", [0, 7])
+def test_daemon_of_a_home_that_is_named_comes_before_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int
+) -> None:
+    monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", str(tmp_path / "system.sock"))
+    monkeypatch.setattr("os.getuid", lambda: uid)
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SHUNTER_HOME": str(tmp_path / "up")}
+    used(tmp_path / "run" / "shunter.sock")
+    used(tmp_path / "system.sock")
+    named = used(tmp_path / "up" / "shunter.sock")
+    assert find_address(None, environ) == named
+
+
+def test_what_ends_a_daemon_leaves_that_of_the_machine_where_there_was_an_own_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", str(tmp_path / "system.sock"))
+    monkeypatch.setattr("os.getuid", lambda: 7)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    system = used(tmp_path / "system.sock")
+    assert find_address(None, {}, own_only=True) == system
+    own = used(Path(socket_of_up({})), LATELY_S + 60)
+    assert find_address(None, {}) == system
+    assert find_address(None, {}, own_only=True) == own
+    monkeypatch.setattr("os.getuid", lambda: 0)
+    assert find_address(None, {}, own_only=True) == system
+
+
 def test_each_machine_has_a_folder_of_its_own_in_a_home_that_they_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

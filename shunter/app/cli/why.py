@@ -8,7 +8,7 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import Url, check_source, connect, job_ids
 from shunter.app.cli.options import Json, reading
-from shunter.errors import UsageError
+from shunter.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.app.replaying.why.explanation import Explanation
@@ -118,6 +118,18 @@ def why(options: WhyOptions) -> None:
 
 
 def _by_daemon(options: WhyOptions) -> "Answer":
+    """Ask the daemon.
+
+    Raises:
+        UnreachableError: none answers; the message names --log, which may have been forgotten.
+    """
+    try:
+        return _answered(options)
+    except UnreachableError as error:
+        raise UnreachableError(f"{error}; --log LOG asks a log, without a daemon") from error
+
+
+def _answered(options: WhyOptions) -> "Answer":
     with connect(options.url) as client:
         found = client.why(options.job, options.at)
         if options.counterfactuals:

@@ -128,6 +128,7 @@ def test_secret_of_the_environment_is_kept_out_of_the_command(shared: Served) ->
         (("cancel", "j99999"), 3, "j99999"),
         (("nodes", "drain", "n99"), 3, "n99"),
         (("queue", "--url", "unix:/nowhere/at.all"), 4, "shunter serve"),
+        (("why", "112", "--url", "unix:/nowhere/at.all"), 4, "--log LOG asks a log"),
         (("queue", "--url", "ftp://a"), 2, "unix:PATH"),
     ],
 )

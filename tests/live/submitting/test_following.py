@@ -1,4 +1,4 @@
-"""Output of a job that prints nothing for long."""
+"""Output of a job that prints nothing for long, or has not started."""
 
 import pytest
 
@@ -30,3 +30,19 @@ def test_daemon_that_ends_while_output_is_followed_prints_no_traceback(served: S
         with pytest.raises(UnavailableError):
             list(output)
     assert "Traceback" not in served.said()
+
+
+def test_job_that_has_not_started_says_so_instead_of_nothing(served: Served) -> None:
+    with served.client() as client:
+        client.submit(["sleep", "60"], gpus=4)
+        late = client.submit(["echo", "late"], gpus=4)
+        waits = served.run("logs", late.id)
+        assert (waits.returncode, waits.stdout) == (0, "")
+        assert waits.stderr == (
+            f"{late.id} has not started: `shunter why {late.id}` says why; "
+            f"`shunter logs -f {late.id}` waits for its output\n"
+        )
+        client.cancel(late.id)
+        assert (
+            served.run("logs", "-f", late.id).stderr == f"{late.id} was never started: cancelled\n"
+        )

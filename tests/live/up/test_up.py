@@ -156,7 +156,8 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
         lone = newcomer.shunter(*words)
         assert (lone.returncode, "`shunter up`" in lone.stderr) == (4, True)
         assert "tried again" not in lone.stderr
-    assert newcomer.said("down") == "no daemon is running on this machine\n"
+    socket = f"unix:{newcomer.home}/up/shunter.sock"
+    assert newcomer.said("down") == f"no daemon is running on {socket}\n"
     refused = newcomer.shunter("down", "--end-jobs")
     assert (refused.returncode, "none can end its jobs" in refused.stderr) == (4, True)
     newcomer.up()
@@ -217,6 +218,29 @@ def test_daemon_that_cannot_start_says_why_and_is_not_waited_for(newcomer: Perso
     lone = newcomer.shunter("submit", "--", "true")
     assert (lone.returncode, "tried again" in lone.stderr) == (4, False)
     (newcomer.home / "up" / "shunter.db").unlink()
+
+
+@pytest.mark.needs("root")
+def test_full_disk_is_named_and_leaves_no_part_of_a_config(newcomer: Person) -> None:
+    """Method: a disk with room for nothing, then for the config and not for the log."""
+    disk = newcomer.home / "up"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48k", "small", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("needs to mount a tmpfs")
+    try:
+        (disk / "fill").write_bytes(bytes(48 * 1024))
+        full = newcomer.shunter("up")
+        assert (full.returncode, "No space left on device" in full.stderr) == (2, True)
+        assert sorted(disk.iterdir()) == [disk / "fill"]
+        (disk / "fill").write_bytes(bytes(20 * 1024))
+        silent = newcomer.shunter("up")
+        assert (silent.returncode, f"the disk of {disk} has 0 kB free" in silent.stderr) == (
+            1,
+            True,
+        )
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def test_config_of_its_own_is_served_from_any_folder(newcomer: Person) -> None:

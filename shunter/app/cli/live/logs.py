@@ -167,16 +167,19 @@ def logs(
     }
     asked = _Asked(job, said, follow)
     with connect(url) as client:
-        attempts = client.job(job)["attempts"]
+        found = client.job(job)
+        attempts = found["attempts"]
         nodes = [] if rank is not None else _nodes(attempts, attempt)
-        unlaunched = "" if follow or since else _unlaunched(attempts, attempt)
-        if len(nodes) < 2 or unlaunched:
+        remark = _without_output(found, asked)
+        if len(nodes) < 2 or remark:
+            if follow and remark:
+                output.note(remark)
             write, count = writer_to(sys.stdout), 0
             for piece in asked.pieces(client, rank or 0):
                 write(piece)
                 count += len(piece)
-            if unlaunched and not count:
-                output.note(unlaunched)
+            if remark and not follow and not count:
+                output.note(remark)
             return
     _print_ranks(asked, nodes, url)
 
@@ -231,6 +234,18 @@ def _side_by_side(do: Callable[[int], None], count: int) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+def _without_output(found: "Answer", asked: _Asked) -> str:
+    """Return why a job may have printed nothing; "": its program was started."""
+    job = asked.job
+    if found["attempts"]:
+        is_of_one = not asked.follow and asked.said["since"] is None
+        return _unlaunched(found["attempts"], asked.said["attempt"]) if is_of_one else ""
+    if found["is_over"]:
+        return f"{job} was never started: {found['state']}"
+    then = "its output follows" if asked.follow else f"`shunter logs -f {job}` waits for its output"
+    return f"{job} has not started: `shunter why {job}` says why; {then}"
 
 
 def _unlaunched(attempts: "list[Answer]", wanted: int | None) -> str:

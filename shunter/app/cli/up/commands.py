@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -209,6 +210,9 @@ def _found_or_started(path: Path, loaded: "LoadedConfig") -> tuple[bool, int]:
         return True, made
     for line in made.messages.splitlines()[-LINES_SHOWN:]:
         output.note(line)
+    if not made.messages:
+        free_kb = shutil.disk_usage(path.parent).free // 1000
+        output.note(f"it said nothing; the disk of {path.parent} has {free_kb:,} kB free")
     told = f"it ended with code {made.exit_code}" if made.exit_code >= 0 else "a signal ended it"
     where = f"all that it said is in {messages_of(path)}"
     if not made.messages:
@@ -304,10 +308,10 @@ def down(
     if address is None or found is None:
         if end_jobs:
             raise UnreachableError(
-                "no daemon is running on this machine, so none can end its jobs: `shunter up`, "
-                "then `shunter down --end-jobs`"
+                f"no daemon is running on {address or 'this machine'}, so none can end its jobs: "
+                "`shunter up`, then `shunter down --end-jobs`"
             )
-        output.print_line("no daemon is running on this machine")
+        output.print_line(f"no daemon is running on {address or 'this machine'}")
         return
     pid = found[0]
     if not pid:
@@ -336,11 +340,13 @@ def down(
 def _address(url: str | None) -> UnixAddress | None:
     """Return the socket of the daemon that is to end; None: there never was one.
 
+    An admin who types `down` twice does not end the daemon of the whole machine, and all its jobs.
+
     Raises:
         UsageError: it is no socket of this machine.
     """
     try:
-        address = find_address(url)
+        address = find_address(url, own_only=True)
     except UnreachableError:
         return None
     if isinstance(address, TcpAddress):
