@@ -90,7 +90,8 @@ class SubmitBody(Model):
         default=None,
         ge=0,
         le=1_000_000,
-        description="of the whole job; left out: 1, and 0 in a cluster that has none",
+        description="of the whole job; left out: 1, and 0 in a cluster that has none, unless "
+        "`gpu_types` names some",
     )
     gpus_min: int | None = Field(
         default=None,

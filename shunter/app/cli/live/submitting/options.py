@@ -26,7 +26,8 @@ class SubmitOptions:
             *("-g", "--gpus"),
             metavar="N",
             min=0,
-            help="GPUs of the whole job. Left out: 1, and 0 in a cluster that has none.",
+            help="GPUs of the whole job. Left out: 1, and 0 in a cluster that has none, unless "
+            "a --type is named.",
         ),
     ] = None
     gpus_min: Annotated[
