@@ -100,6 +100,7 @@ def test_tables_have_commands() -> None:
     assert all(len(commands(page)) > 15 for page in PAGES)
 
 
+@pytest.mark.rotating("page")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_each_command_of_a_table_does_what_it_says(page: Path, served: Served) -> None:
     failed = []

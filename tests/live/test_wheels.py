@@ -22,7 +22,14 @@ pytestmark = pytest.mark.live
 PYTHONS = {"this": sys.executable, "3.13": old_python("3.13")}
 """The Python that runs the tests, and a newer one."""
 THIS, OTHER = (
-    pytest.param(name, marks=pytest.mark.xdist_group(f"wheels-{name}")) for name in PYTHONS
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.xdist_group(f"wheels-{name}"),
+            *([] if name == "this" else [pytest.mark.thorough]),
+        ],
+    )
+    for name in PYTHONS
 )
 SSH = """\
 [[cluster.nodes]]

@@ -3,6 +3,7 @@
 A backend with checks of its own adds them.
 """
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,14 +86,17 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
     if not path.exists():
         yield Finding("socket", "good", f"{address} is free")
         return
+    stale = f"{address} is left from a daemon that is gone; the next one takes its place"
+    if _is_refused(address):  # httpx would leave its own socket open
+        yield Finding("socket", "good", stale)
+        return
     try:
         with Client(str(address)) as client:
             found = client.daemon()
             after = max(0, found["seq"] - EVENTS_LOOKED_AT)
             read = client.events(after=after, kind=KINDS, limit=EVENTS_LOOKED_AT)["events"]
     except UnavailableError:
-        what = f"{address} is left from a daemon that is gone"
-        yield Finding("socket", "good", f"{what}; the next one takes its place")
+        yield Finding("socket", "good", stale)
         return
     except ShunterError as error:
         yield Finding("socket", "bad", str(error), "ask its owner, or take another server.listen")
@@ -111,6 +115,18 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
         whom = f"; for these {', '.join(moved)} had to leave elsewhere" if moved else ""
         what = f"{cause}: {', '.join(left)} left it{whom}"
         yield Finding("pilot", "poor" if moved else "good", what, "`shunter why JOB` says the rest")
+
+
+def _is_refused(address: UnixAddress) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0)
+        try:
+            probe.connect(address.path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:  # it is another user's, or busy
+            return False
+    return False
 
 
 CHECKS: tuple[Check, ...] = (

@@ -25,7 +25,7 @@ exec "$0" -m torch.distributed.run --nnodes "$WORLD_SIZE" --node-rank "$RANK" \\
     --master-port "$MASTER_PORT" "$@"
 """
 TRAINS = """
-import hashlib, json, sys, time
+import hashlib, json, os, sys, time
 import torch
 from torch import distributed
 from shunter import train

@@ -35,6 +35,7 @@ def file_of(recipe: str, name: str) -> str:
     return next(block.text for block in blocks if block.file == name)
 
 
+@pytest.mark.thorough  # the pages hold the same of one process, and torchrun's of two
 @pytest.mark.parametrize("recipe", TRAINER)
 def test_trainer_with_two_processes_goes_on_to_the_same_weights(recipe: str, scratch: Path) -> None:
     training = file_of(recipe, "train.py").replace(*TRAINER[recipe])

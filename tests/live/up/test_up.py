@@ -215,6 +215,7 @@ def test_daemon_that_cannot_start_says_why_and_is_not_waited_for(newcomer: Perso
     assert found.returncode == 2
     assert "shunter.db is not a Shunter" in found.stderr
     assert "no daemon was started: it ended with code 2" in found.stderr
+    assert not (newcomer.home / "up" / "shunter.sock").exists()
     lone = newcomer.shunter("submit", "--", "true")
     assert (lone.returncode, "tried again" in lone.stderr) == (4, False)
     (newcomer.home / "up" / "shunter.db").unlink()

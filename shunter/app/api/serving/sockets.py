@@ -77,9 +77,11 @@ def _unix(address: UnixAddress, server: ServerSection) -> Iterator[Listening]:
                     f"server.listen: {address} cannot be had: {error.strerror or error}"
                 ) from error
             ours = path.lstat().st_ino
-            yield Listening(connection, address, was_up)
-        if path.exists() and path.lstat().st_ino == ours:
-            path.unlink()
+            try:
+                yield Listening(connection, address, was_up)
+            finally:
+                if path.exists() and path.lstat().st_ino == ours:
+                    path.unlink()
 
 
 def _make_folder(folder: Path) -> None:
