@@ -4,10 +4,11 @@ import importlib.util
 import re
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from typer.main import get_command
 
 from shunter.app.cli.application import app
@@ -39,16 +40,32 @@ def folder() -> Iterator[Path]:
 
 
 TRAINING = pytest.mark.xdist_group("training")  # two daemons may choose the same port
-RUN = [
-    pytest.param(page, marks=TRAINING if page.uses("$MASTER_PORT") else ())
-    for page in PAGES
-    if script_of(page)[1]
-]
+RUN = [page for page in PAGES if script_of(page)[1]]
+RECIPES = [page for page in RUN if page.path.parent.name == "recipes"]
+
+
+def cases(pages: Sequence[Page]) -> list[ParameterSet]:
+    """Return pages as the cases of a test."""
+    return [
+        pytest.param(page, marks=TRAINING if page.uses("$MASTER_PORT") else ()) for page in pages
+    ]
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("page", RUN, ids=named)
+@pytest.mark.parametrize("page", cases([page for page in RUN if page not in RECIPES]), ids=named)
 def test_page_runs_as_it_stands(page: Page, folder: Path) -> None:
+    assert_page_runs(page, folder)
+
+
+@pytest.mark.live
+@pytest.mark.rotating("page")  # each trains for half a minute
+@pytest.mark.parametrize("page", cases(RECIPES), ids=named)
+def test_recipe_runs_as_it_stands(page: Page, folder: Path) -> None:
+    assert_page_runs(page, folder)
+
+
+def assert_page_runs(page: Page, folder: Path) -> None:
+    """Hold a page to be run whole, unless it needs a module that is not here."""
     lacking = [module for module in page.needs if importlib.util.find_spec(module) is None]
     if lacking:
         pytest.skip(f"{' and '.join(lacking)} not installed: make live does it")

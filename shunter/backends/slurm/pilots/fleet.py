@@ -199,7 +199,8 @@ class PilotFleet:
         known = self._known.get(name)
         if known is None:
             return
-        job = "" if known.seen is None else f" (Slurm job {known.seen.id})"
+        number = known.number if known.seen is None else known.seen.id
+        job = "" if number is None else f" (Slurm job {number})"
         whose = f"the pilot on node {known.node}{job}"
         known.drain = known.drain or f"{whose} is about to end: {why}"
         if self._transports[known.node].pilot == name:
@@ -305,7 +306,7 @@ class PilotFleet:
         options = pilot_options(settings, server, name, limit_s)
         failpoint("pilot admitted")
         try:
-            await self._slurm.submit(script, options, environment={})
+            submitted = await self._slurm.submit(script, options, environment={})
         except SlurmRefusedError as error:
             before = self._refusals.get(node)
             count = 1 if before is None else before.count + 1
@@ -316,6 +317,7 @@ class PilotFleet:
             self._known[name].unheard_at_s = clock.wall_s()
         else:
             failpoint("pilot submitted")
+            self._known[name].number = submitted.id
             self._refusals.pop(node, None)
 
     async def _drain(self, name: str, why: str) -> None:

@@ -21,6 +21,8 @@ class KnownPilot:
     seen: QueuedJob | None = None
     drain: str = ""
     unheard_at_s: float = 0.0
+    number: int | None = None
+    """What sbatch answered; squeue, which is asked seldom, tells it again."""
 
     @property
     def has_begun(self) -> bool:
