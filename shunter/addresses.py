@@ -27,6 +27,7 @@ __all__ = [
     "has_been_used",
     "home_of_up",
     "host_name",
+    "is_listening",
     "lock_of",
     "parse_address",
     "socket_of_up",
@@ -226,14 +227,28 @@ def find_address(
     return used[0]
 
 
-def _takes_connections(address: UnixAddress) -> bool:
-    """Say whether a program listens on a socket, and this user may connect to it."""
+def is_listening(address: UnixAddress) -> bool:
+    """Say whether a program listens on a socket.
+
+    Raises:
+        PermissionError: it is not for this user.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(0)
         try:
             probe.connect(address.path)
         except BlockingIOError:
             return True  # so many wait to be let in that there is no room for one more
+        except PermissionError:
+            raise
         except OSError:
             return False
     return True
+
+
+def _takes_connections(address: UnixAddress) -> bool:
+    """Say whether a program listens on a socket, and this user may connect to it."""
+    try:
+        return is_listening(address)
+    except PermissionError:
+        return False

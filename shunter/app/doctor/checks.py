@@ -3,11 +3,10 @@
 A backend with checks of its own adds them.
 """
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from shunter.addresses import TcpAddress, UnixAddress, parse_address
+from shunter.addresses import TcpAddress, UnixAddress, is_listening, parse_address
 from shunter.app.api.access.tokens import read_tokens
 from shunter.app.doctor import machine
 from shunter.app.doctor.findings import Check, Finding, Looked
@@ -118,15 +117,10 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
 
 
 def _is_refused(address: UnixAddress) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(0)
-        try:
-            probe.connect(address.path)
-        except ConnectionRefusedError:
-            return True
-        except OSError:  # it is another user's, or busy
-            return False
-    return False
+    try:
+        return not is_listening(address)
+    except PermissionError:
+        return False
 
 
 CHECKS: tuple[Check, ...] = (
