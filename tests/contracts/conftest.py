@@ -4,13 +4,13 @@ from functools import partial
 
 import pytest
 
-from shunter.clock.virtual import VirtualClock
 from tests.contracts.backends import BackendKind
 from tests.contracts.local_backends import LOCAL_KINDS
 from tests.contracts.simulated_backends import SIMULATED_KINDS
 from tests.contracts.simulated_nodes import NODES_KINDS, NodesKind
 from tests.contracts.slurm_backends import SLURM_KINDS
 from tests.contracts.ssh_backends import SSH_KINDS
+from tests.doubles.virtual_clock import VirtualClock
 
 LIVE_KINDS: tuple[BackendKind, ...] = (*LOCAL_KINDS, *SSH_KINDS)
 SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm, pytest.mark.rotating("kind"))

@@ -5,16 +5,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from shunter.backends.agents.settings import Limits, Owner, Slicing
-from shunter.backends.simulated_nodes import (
+from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import JobSpec
+from tests.contracts.backends import Program, Stage
+from tests.doubles.simulated_nodes import (
     SimulatedNode,
     SimulatedProgram,
     SimulatedServer,
     SimulatedTransport,
 )
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
-from tests.contracts.backends import Program, Stage
 
 TICK_US = 200_000
 LIMITS = Limits(grace_s=0.3, is_sized=True, slicing=Slicing(quantum_us=2 * TICK_US))

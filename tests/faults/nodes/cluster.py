@@ -17,13 +17,6 @@ from shunter.app.live.recovery import holding, recovery_of
 from shunter.app.replaying.verification import Verifier
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.inbox import Stamped
-from shunter.backends.simulated_nodes import (
-    Run,
-    SimulatedNode,
-    SimulatedProgram,
-    SimulatedServer,
-    SimulatedTransport,
-)
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.cluster import Health
 from shunter.core.fold import replay
@@ -39,6 +32,13 @@ from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
+from tests.doubles.simulated_nodes import (
+    Run,
+    SimulatedNode,
+    SimulatedProgram,
+    SimulatedServer,
+    SimulatedTransport,
+)
 from tests.factories import World, node_added, scheduler_started
 from tests.replay.eventful_run import RECORD
 from tests.replay.recording import rebuilt

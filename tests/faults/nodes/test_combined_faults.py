@@ -14,13 +14,13 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.backends.simulated_nodes import Disturbance, SimulatedProgram
-from shunter.clock.virtual import VirtualClock
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SuspendJob
 from shunter.core.interfaces import Policy
 from shunter.core.state import State
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.resources import Resources
+from tests.doubles.simulated_nodes import Disturbance, SimulatedProgram
+from tests.doubles.virtual_clock import VirtualClock
 from tests.factories import las_policy
 from tests.faults.nodes.cluster import LIMITS, NOTHING, Cluster, Submission
 

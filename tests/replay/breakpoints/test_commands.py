@@ -11,8 +11,8 @@ from shunter.app.cli import app
 from shunter.app.config.loading import make_config
 from shunter.app.replaying.breakpoints.playback import play
 from shunter.app.runs.simulation import simulate
-from shunter.clock.virtual import VirtualClock
 from shunter.events.log import read_log
+from tests.doubles.virtual_clock import VirtualClock
 
 Line = dict[str, Any]
 run = CliRunner().invoke

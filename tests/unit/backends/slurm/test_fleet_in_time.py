@@ -35,9 +35,9 @@ from shunter.backends.slurm.pilots.fleet import SETTLED_S, JobsOn, PilotFleet
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.clock.virtual import VirtualClock
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
+from tests.doubles.virtual_clock import VirtualClock
 
 USER = "ana"
 DAY_S, HOUR_S = 86_400.0, 3600.0

@@ -8,10 +8,10 @@ import pytest
 from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, listings
 from shunter.backends.slurm.node_reservations import reservation_in, reservations_by_node
 from shunter.backends.slurm.node_service import NodeService
-from shunter.clock.port import clock_set
-from shunter.clock.virtual import VirtualClock
+from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
+from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.recorded import recorded
 
 N1, N2, N9 = NodeName("n1"), NodeName("n2"), NodeName("n9")

@@ -12,10 +12,10 @@ import pytest
 from shunter.app.live.slurm.nodes import tell_silence
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.process import CommandRunner
-from shunter.clock.port import clock_set
-from shunter.clock.virtual import VirtualClock
+from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
+from tests.doubles.virtual_clock import VirtualClock
 
 SECOND_NS = 10**9
 SINFO = """#!/bin/sh

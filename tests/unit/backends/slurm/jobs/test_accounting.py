@@ -15,9 +15,9 @@ from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import job_name
 from shunter.backends.slurm.records import PastJob
-from shunter.clock.port import clock_set
-from shunter.clock.virtual import VirtualClock
+from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
+from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.test_attempt import KEY, STARTED, STATUS
 
 OTHER = ("j1", 1)

@@ -14,8 +14,8 @@ from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.records import JobRecords
 from shunter.backends.slurm.jobs.script import job_name
-from shunter.clock.port import clock_set
-from shunter.clock.virtual import VirtualClock
+from shunter.clock import clock_set
+from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued
 
 KEY = ("j0", 1)

@@ -9,8 +9,8 @@ from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import job_name
 from shunter.backends.slurm.jobs.submissions import Submissions
-from shunter.clock.virtual import VirtualClock
 from shunter.errors import SlurmRefusedError
+from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued
 
 MANY = 50

@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from shunter import clock
 from shunter.backends.node.heartbeat import uptime_ns
-from shunter.clock.virtual import VirtualClock
+from tests.doubles.virtual_clock import VirtualClock
 
 
 def test_without_another_these_are_the_clocks_of_the_machine() -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from shunter.backends.agents.orders import Order
 from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import Server
-from shunter.backends.simulated_nodes.attempt import Attempt, Key, Run
-from shunter.backends.simulated_nodes.checkpoints import Folder
-from shunter.backends.simulated_nodes.machine import Machine
 from shunter.events.values.ids import NodeName
+from tests.doubles.simulated_nodes.attempt import Attempt, Key, Run
+from tests.doubles.simulated_nodes.checkpoints import Folder
+from tests.doubles.simulated_nodes.machine import Machine
 
 __all__ = ["SimulatedNode", "SimulatedServer"]
 

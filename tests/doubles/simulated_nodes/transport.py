@@ -16,9 +16,9 @@ from anyio import lowlevel
 
 from shunter import clock
 from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
-from shunter.backends.simulated_nodes.checkpoints import VERBS, Work, answer_line
-from shunter.backends.simulated_nodes.node import SimulatedNode
-from shunter.backends.simulated_nodes.session import Session
+from tests.doubles.simulated_nodes.checkpoints import VERBS, Work, answer_line
+from tests.doubles.simulated_nodes.node import SimulatedNode
+from tests.doubles.simulated_nodes.session import Session
 
 __all__ = ["Disturbance", "SimulatedTransport"]
 

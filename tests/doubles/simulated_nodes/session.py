@@ -15,9 +15,9 @@ from shunter.backends.agents import messages as asked
 from shunter.backends.agents.answers import Answer, Stand
 from shunter.backends.agents.attempt_records import Known, Sample
 from shunter.backends.node.remote.ownership import OWNED_S
-from shunter.backends.simulated_nodes.attempt import Key
-from shunter.backends.simulated_nodes.node import SimulatedNode
 from shunter.backends.supervised.gangs.gang import NEVER
+from tests.doubles.simulated_nodes.attempt import Key
+from tests.doubles.simulated_nodes.node import SimulatedNode
 
 __all__ = ["Session"]
 

@@ -13,11 +13,11 @@ from shunter import clock
 from shunter.app.live.backends import LiveBackend
 from shunter.app.live.clock import watch_clock
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.clock.virtual import VirtualClock
 from shunter.core.intake.inputs import Input
 from shunter.events.facts.cluster import NodeReachable
 from shunter.events.facts.run import ClockStepped
 from shunter.events.values.ids import NodeName
+from tests.doubles.virtual_clock import VirtualClock
 
 HOUR_S = 3600.0
 REAL_S_MOST = 20.0  # far more than any machine needs, far less than what is waited for

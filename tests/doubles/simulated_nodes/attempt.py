@@ -22,8 +22,8 @@ from shunter.backends.node.messages.journal import FACTS, READ_MOST
 from shunter.backends.node.ranks import EXIT_SUSPENDED
 from shunter.backends.node.stopping import STOP_S
 from shunter.backends.node.supervision import STRONGER, TERMINATED
-from shunter.backends.simulated_nodes.machine import Machine, Timer
-from shunter.backends.simulated_nodes.program import SimulatedProgram
+from tests.doubles.simulated_nodes.machine import Machine, Timer
+from tests.doubles.simulated_nodes.program import SimulatedProgram
 
 __all__ = ["Attempt", "Key", "Run"]
 

@@ -13,7 +13,7 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 
-from shunter.clock.port import clock_set
+from shunter.clock import clock_set
 
 __all__ = ["VirtualClock"]
 
