@@ -88,18 +88,18 @@ chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10
 	@echo "ill-using clusters over SSH, a line each"
 	$(BIN)/python -m tests.chaos $(SEEDS) -j $(CHAOS_WORKERS)
 
-# Three distributions, each by the pinned backend and without a network. Tests hold that their bytes
+# Four distributions, each by the pinned backend and without a network. Tests hold that their bytes
 # depend on nothing but the files and SOURCE_DATE_EPOCH, where that is set.
-dist: setup ## build wheels and sdists of shunter, shunter-train and shunter-peers into build/dist
+dist: setup ## build wheels and sdists of shunter and its plug-ins into build/dist
 	@rm -rf build/dist
-	@set -e; export HATCH_QUIET=1; for folder in . train peers; do \
+	@set -e; export HATCH_QUIET=1; for folder in . train peers papers; do \
 	    (cd $$folder && "$(CURDIR)/$(BIN)/python" -m hatchling build -d "$(CURDIR)/build/dist"); \
 	done
 	@ls build/dist/*
 
 setup: $(VENV)/.run $(VENV)/.package ## create .venv and install what a run needs
 
-setup-dev: $(VENV)/.dev $(VENV)/.package $(VENV)/.peers ## create .venv and install the tools as well
+setup-dev: $(VENV)/.dev $(VENV)/.package $(VENV)/.plugins ## create .venv and install the tools as well
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found (looked for $(PYTHON_CANDIDATES));" \
@@ -144,10 +144,10 @@ $(VENV)/.package: pyproject.toml shunter/__init__.py | $(BIN)/python
 	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
-# Only comparisons and tests play other simulators: `make setup` installs none of it.
-$(VENV)/.peers: peers/pyproject.toml $(VENV)/.package
-	@echo "installing the plug-in that plays other simulators, from peers/"
-	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable peers
+# Only comparisons and tests play other simulators and run papers: `make setup` installs none of it.
+$(VENV)/.plugins: peers/pyproject.toml papers/pyproject.toml $(VENV)/.package
+	@echo "installing the plug-ins: other simulators from peers/, comparisons of papers from papers/"
+	@$(PIP) install --quiet --no-deps --no-build-isolation --no-index --editable peers --editable papers
 	@touch $@
 
 # Resolved for all supported Pythons and platforms at once, from the ordinary public index, whatever

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from typer import Context
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from shunter.app.cli import app
@@ -163,14 +165,14 @@ def _number(value: float) -> str:
 
 def _commands(command: Any, name: str) -> Iterator[str]:
     """Yield a section for each command that does something itself."""
-    inner = getattr(command, "commands", None)
-    if inner is not None:
-        if command.invoke_without_command:
-            yield from _command(command, name)
-        for part, below in inner.items():
-            yield from _commands(below, f"{name} {part}")
+    if not isinstance(command, TyperGroup):
+        yield from _command(command, name)
         return
-    yield from _command(command, name)
+    if command.invoke_without_command:
+        yield from _command(command, name)
+    context = Context(command)
+    for part in command.list_commands(context):
+        yield from _commands(command.get_command(context, part), f"{name} {part}")
 
 
 def _command(command: Any, name: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from shunter.app.reproductions.topology.approvals import measure
+from shunter_papers.topology.approvals import measure
 
 BUDGET_APPROVALS_PER_S = 10_000
 AIM_APPROVALS_PER_S = 20_000

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from shunter.app.plugins import Plugins
 from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.plugins import Plugins
 
 WORLDS = Plugins("world", "shunter.worlds")
 

@@ -2,7 +2,8 @@
 
 from shunter.workloads.anonymising import anonymised
 from shunter.workloads.description import SizeClass, TraceDescription, describe_trace
-from shunter.workloads.formats.registry import format_names
+from shunter.workloads.formats.format import TraceFormat, TraceText
+from shunter.workloads.formats.registry import format_names, is_known_format
 from shunter.workloads.generators.catalogue import (
     Arrivals,
     Choices,
@@ -11,7 +12,7 @@ from shunter.workloads.generators.catalogue import (
 )
 from shunter.workloads.generators.draws import EndShares
 from shunter.workloads.loading import load_trace, place_in_trace
-from shunter.workloads.quality import Fault, Finding, QualityReport
+from shunter.workloads.quality import Fault, Finding, Inspection, QualityReport
 from shunter.workloads.trace import JobEnd, Trace, TraceJob
 from shunter.workloads.writing import WRITTEN_FORMATS, write_trace
 
@@ -22,17 +23,21 @@ __all__ = [
     "EndShares",
     "Fault",
     "Finding",
+    "Inspection",
     "JobEnd",
     "QualityReport",
     "SizeClass",
     "Trace",
     "TraceDescription",
+    "TraceFormat",
     "TraceJob",
+    "TraceText",
     "anonymised",
     "describe_trace",
     "format_names",
     "generate_trace",
     "generator_names",
+    "is_known_format",
     "load_trace",
     "place_in_trace",
     "write_trace",

@@ -91,7 +91,6 @@ LACKING = {
     ],
     "slurm": ["shunter serve slurm.toml", "shunter up slurm.toml", "shunter doctor slurm.toml"],
     "functions": ["python call.py"],
-    "plots": ["shunter reproduce tiresias --plots curves"],
     "parquet": ["shunter log export run.db --parquet tables"],
     "perfetto": ["shunter log export run.db --perfetto run.pftrace"],
     "solvers": [
@@ -152,7 +151,7 @@ def installed(
     assert collected.returncode == 0, collected.stderr
     subprocess.run([python, "-m", "venv", folder / "environment"], check=True)
     binaries = folder / "environment" / "bin"
-    names = ("shunter", "shunter-train", "shunter-peers")
+    names = ("shunter", "shunter-train", "shunter-papers")
     offline = ("install", "--no-compile", "--no-index", "--find-links", folder / "all")
     done = pip(binaries / "python", *offline, *names)
     assert done.returncode == 0, done.stderr
@@ -190,11 +189,12 @@ def test_two_commands_lead_from_the_wheels_to_the_output_of_a_job(installed: Ins
     assert down.returncode == 0, down.stderr
 
 
-def test_sdk_and_plug_in_are_there_once_installed(installed: Installed) -> None:
+def test_sdk_and_plug_ins_are_there_once_installed(installed: Installed) -> None:
     (installed.folder / "sdk.py").write_text("from shunter import train; print(train.start)\n")
 
     assert installed.run("python sdk.py").returncode == 0
     assert "gavel_peer" in installed.run("shunter policy list").stdout
+    assert "tiresias" in installed.run("shunter reproduce --help").stdout
 
 
 @pytest.mark.parametrize("installed", [THIS], indirect=True)
@@ -210,6 +210,13 @@ def test_every_missing_extra_is_named_without_a_traceback(installed: Installed) 
             if done.returncode == 0 or not names or "Traceback" in said:
                 wrong.append((command, done.returncode, said))
     assert wrong == []
+
+
+def test_pictures_of_papers_name_their_extra(installed: Installed) -> None:
+    drawn = installed.run("shunter reproduce tiresias --plots curves")
+
+    assert drawn.returncode == 2
+    assert "pip install 'shunter-papers[plots]'" in drawn.stderr
 
 
 @pytest.mark.parametrize("installed", [THIS], indirect=True)
@@ -241,5 +248,7 @@ def test_page_on_installing_runs_as_it_stands(installed: Installed, tmp_path: Pa
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {"shunter", "shunter-train", "shunter-peers", "asyncssh"} <= set(done.stdout.split())
+    assert {"shunter", "shunter-train", "shunter-peers", "shunter-papers", "asyncssh"} <= set(
+        done.stdout.split()
+    )
     assert done.stdout.endswith(f"{checkout}/shunter-venv/bin/pip\n")

@@ -1,4 +1,4 @@
-"""Shunter with and without shunter-peers: old logs, and what is said where it is missing."""
+"""Shunter with and without its plug-ins: old logs, and what is said where one is missing."""
 
 import asyncio
 import sys
@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.app import plugins
+from shunter import plugins
 from shunter.app.cli import app
-from shunter.app.plugins import BRINGS, PEERS
 from shunter.events.log import import_jsonl, open_log
+from shunter.plugins import BROUGHT, PAPERS, PEERS, brings
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = sorted((ROOT / "tests" / "peers" / "logs").glob("*.jsonl"))
 """Written before the emulators were a distribution of their own; never written again."""
 
+BRINGS = brings(PEERS)
 EXAMPLE = ROOT / "examples" / "peers" / "gavel" / "isolated.toml"
 
 
@@ -47,7 +48,7 @@ def without_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
         return EntryPoints(
             point
             for point in entry_points(group=group)
-            if not point.value.startswith("shunter_peers")
+            if not point.value.startswith(("shunter_papers", "shunter_peers"))
         )
 
     monkeypatch.setattr(plugins, "entry_points", others)
@@ -90,9 +91,8 @@ def test_plugin_decides_an_old_log_again(old_log: Path) -> None:
     [
         ("simulate", EXAMPLE),
         ("simulate", EXAMPLE, "--set", "policy.params={}"),
-        ("reproduce", "gavel", "--jobs", "3", "-j", "1"),
     ],
-    ids=["simulate", "without its table", "reproduce"],
+    ids=["simulate", "without its table"],
 )
 def test_command_that_needs_the_plugin_says_what_brings_it(command: tuple[object, ...]) -> None:
     done = run(*command)
@@ -103,11 +103,30 @@ def test_command_that_needs_the_plugin_says_what_brings_it(command: tuple[object
 
 
 @pytest.mark.usefixtures("without_plugin")
-def test_comparison_of_synergy_says_what_brings_its_peer() -> None:
-    done = run("reproduce", "synergy", "--jobs", "3", "-j", "1")
+@pytest.mark.parametrize("words", [(), ("--help",), ("tiresias",)], ids=str)
+def test_comparisons_of_papers_say_what_brings_them(words: tuple[str, ...]) -> None:
+    done = run("reproduce", *(words or ("gavel",)))
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert f"policy.name: no policy 'synergy_peer'; {BRINGS}\n" in done.stderr
+    assert done.stderr == f"error: no command 'reproduce'; {brings(PAPERS)}\n"
+
+
+@pytest.mark.usefixtures("without_plugin")
+@pytest.mark.parametrize("name", BROUGHT["shunter.trace_formats"])
+def test_trace_of_another_simulator_says_what_reads_it(name: str, tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("0\tx\n")
+
+    named, guessed = (
+        run("trace", "describe", trace, "--format", name),
+        run("trace", "describe", trace),
+    )
+
+    assert (named.exit_code, guessed.exit_code) == (2, 2)
+    assert named.stderr == f"error: no trace format {name!r}; {BRINGS}\n"
+    assert guessed.stderr.endswith(
+        f"; if it is {' or '.join(BROUGHT['shunter.trace_formats'])}: {BRINGS}\n"
+    )
 
 
 @pytest.mark.usefixtures("without_plugin")
@@ -128,5 +147,5 @@ def test_list_has_the_policies_once_they_are_installed(
     request.getfixturevalue("without_plugin")
     without_it = run("policy", "list").stdout
 
-    assert all(name in with_it and name not in without_it for name in PEERS["shunter.policies"])
+    assert all(name in with_it and name not in without_it for name in BROUGHT["shunter.policies"])
     assert "las" in without_it

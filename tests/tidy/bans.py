@@ -95,7 +95,7 @@ CLOCK_AND_CHANCE = frozenset(
 BLIND_EXCEPT_FILES = frozenset(
     {
         "shunter/app/config/policies.py",
-        "shunter/app/plugins.py",
+        "shunter/plugins.py",
         "shunter/client/called.py",
         "shunter/core/planning/fault_barrier.py",
     }
@@ -160,7 +160,7 @@ def unsorted_listing(source: Source) -> Iterator[Finding]:
 
 def blind_except(source: Source) -> Iterator[Finding]:
     """`except Exception` and a bare `except` stand only where a policy is asked."""
-    if not source.is_under("shunter", "peers/shunter_peers") or source.path in BLIND_EXCEPT_FILES:
+    if not source.is_under("shunter", "papers", "peers") or source.path in BLIND_EXCEPT_FILES:
         return
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type):

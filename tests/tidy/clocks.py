@@ -12,8 +12,7 @@ PORT = "shunter/clock.py"
 OUTSIDE = (
     "shunter/app/cli",  # in the terminal of a user, and it waits for him
     "shunter/app/doctor",  # looks at this machine, whose clock is one of its subjects
-    "shunter/app/reproductions",  # measure how long they compute, as `runs` does
-    "shunter/app/runs",
+    "shunter/app/runs",  # measures how long it computes
     "shunter/backends/node",  # a program of its own, on other machines
     "shunter/client",  # in the program of a user
     "shunter/train",
@@ -37,7 +36,9 @@ NOW = frozenset({"now", "today", "utcnow"})
 
 def direct_time(source: Source) -> Iterator[Finding]:
     """The live stack asks `shunter.clock` what time it is, and waits through anyio."""
-    if not source.is_under("shunter", "tests/doubles") or source.is_under(*OUTSIDE) or source.path == PORT:
+    if source.is_under(*OUTSIDE) or source.path == PORT:
+        return
+    if not source.is_under("shunter", "tests/doubles"):
         return
     modules, given = _modules(source.tree), _with_an_instant(source.tree)
     for node in ast.walk(source.tree):

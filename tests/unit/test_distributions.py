@@ -17,12 +17,18 @@ import pytest
 from shunter import __version__
 from tests.tidy.source import ROOT
 
-FOLDERS = {"shunter": ".", "shunter_train": "train", "shunter_peers": "peers"}
+FOLDERS = {
+    "shunter": ".",
+    "shunter_train": "train",
+    "shunter_peers": "peers",
+    "shunter_papers": "papers",
+}
 """The folder of each distribution."""
 PACKAGES = {
     "shunter": "shunter",
     "shunter_train": "shunter/train",
     "shunter_peers": "shunter_peers",
+    "shunter_papers": "shunter_papers",
 }
 """The folder that its wheel installs."""
 READMES = [f"{folder}/README.md" for folder in FOLDERS.values()]
@@ -89,15 +95,17 @@ def test_all_distributions_and_the_changelog_say_one_version() -> None:
 
     assert released[0] == __version__
     assert project("train")["version"] == __version__
-    assert project("peers")["version"] == __version__
-    assert f"shunter=={__version__}" in project("peers")["dependencies"]
+    for plugin in ("papers", "peers"):
+        assert project(plugin)["version"] == __version__
+        assert f"shunter=={__version__}" in project(plugin)["dependencies"]
+    assert f"shunter-peers=={__version__}" in project("papers")["dependencies"]
 
 
 def test_each_has_the_licence_of_the_repository() -> None:
     licence = (ROOT / "LICENSE").read_bytes()
     assert [(ROOT / folder / "LICENSE").read_bytes() for folder in FOLDERS.values()] == [
         licence
-    ] * 3
+    ] * len(FOLDERS)
 
 
 def test_another_folder_umask_time_and_hash_seed_give_the_same_bytes(
@@ -140,7 +148,7 @@ def test_sdists_build_the_same_wheels_away_from_the_repository(dist: Path, tmp_p
 
 @pytest.mark.parametrize(("name", "package"), PACKAGES.items())
 def test_wheel_installs_the_files_of_its_package_alone(dist: Path, name: str, package: str) -> None:
-    folder = "peers/" if name == "shunter_peers" else ""
+    folder = {"shunter_peers": "peers/", "shunter_papers": "papers/"}.get(name, "")
     tracked = {path.removeprefix(folder) for path in files_of_the_checkout()}
     others = "shunter/train/" if name == "shunter" else "/"
 
@@ -168,7 +176,7 @@ def test_sdist_of_shunter_holds_what_its_readme_speaks_of(dist: Path) -> None:
     held = members(dist / f"shunter-{__version__}.tar.gz")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
 
-    named = set(re.findall(r"\b(?:docs|examples|findings|peers)/[\w./-]*\w", readme))
+    named = set(re.findall(r"\b(?:docs|examples|findings|papers|peers)/[\w./-]*\w", readme))
     assert named
     assert [
         path for path in sorted(named) if not any(held_.startswith(path) for held_ in held)
@@ -198,4 +206,6 @@ def test_index_would_take_each_and_show_its_readme(dist: Path) -> None:
         [*command, *sorted(dist.iterdir())], capture_output=True, text=True, check=False
     )
 
-    assert (ran.returncode, ran.stdout.count("PASSED")) == (0, 6), ran.stdout + ran.stderr
+    assert (ran.returncode, ran.stdout.count("PASSED")) == (0, 2 * len(FOLDERS)), (
+        ran.stdout + ran.stderr
+    )

@@ -27,13 +27,13 @@ from shunter.app.config.policies import POLICIES, find_policy
 from shunter.app.config.policy_tables.placements import SkewSection
 from shunter.app.config.workload import ONE_OF
 from shunter.app.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
-from shunter.app.plugins import did_you_mean
 from shunter.app.worlds import WORLDS
 from shunter.core.performance.model_factors import FactorTable
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
+from shunter.plugins import did_you_mean
 from shunter.policies.histories import parse_history
 from shunter.policies.params import PolicyParams
 from shunter.policies.skews import ModelSkew, load_skews

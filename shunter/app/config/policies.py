@@ -10,7 +10,6 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import ValidationError
 
 from shunter.app.config.cluster_section import ClusterSection
-from shunter.app.plugins import Plugins
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.throughputs import ThroughputTable
@@ -19,6 +18,7 @@ from shunter.core.planning.fault_barrier import told_of
 from shunter.core.ranking import RankedPolicy, Weighing
 from shunter.errors import ConfigError, NotFoundError, ShunterError
 from shunter.events.values.ids import GpuType
+from shunter.plugins import Plugins
 from shunter.policies.params import Extra, PolicyParams
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from shunter.app.config.section import Positive, Section, Share
 
@@ -11,16 +11,18 @@ __all__ = ["NO_WORKLOAD", "ONE_OF", "EndsSection", "GenerateSection", "WorkloadS
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Row = Annotated[int, Field(ge=0)]
-FormatName = Literal[
-    "canonical-csv",
-    "canonical-jsonl",
-    "philly-csv",
-    "philly-json",
-    "tiresias-csv",
-    "blox-csv",
-    "gavel-trace",
-    "synergy",
-]
+
+
+def _known_format(name: str) -> str:
+    """Refuse a name that no format has; reading the trace says what is missing."""
+    from shunter.workloads import format_names, is_known_format
+
+    if not is_known_format(name):
+        raise ValueError(f"expected one of {', '.join(format_names())}")
+    return name
+
+
+FormatName = Annotated[str, AfterValidator(_known_format)]
 
 
 class EndsSection(Section):

@@ -9,13 +9,13 @@ from functools import cached_property
 
 from shunter.app.config import make_config
 from shunter.app.inputs.text import read_text
-from shunter.app.plugins import did_you_mean
 from shunter.app.profiling.job_file import JobFile
 from shunter.app.profiling.profiling import Point
 from shunter.app.runs.simulation import simulate
 from shunter.core.performance.sensitivity import Sensitivity
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
+from shunter.plugins import did_you_mean
 from shunter.workloads import QualityReport, Trace
 from shunter.workloads.sensitivity import (
     BUILTIN_SENSITIVITY,

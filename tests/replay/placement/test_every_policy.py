@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.config.policies import POLICIES
-from shunter.app.plugins import PEERS
 from shunter.app.replaying.verification import Verifier
 from shunter.app.runs.setup import rebuild
 from shunter.core.fold import apply
 from shunter.core.state import State
+from shunter.plugins import BROUGHT
 from tests.property.invariants import check_state
 from tests.replay.placement.composed import (
     check_contract,
@@ -21,7 +21,7 @@ from tests.replay.placement.composed import (
 )
 from tests.slices import THOROUGH, searched, slice_number
 
-NAMES = tuple(name for name in POLICIES.names() if name not in PEERS["shunter.policies"])
+NAMES = tuple(name for name in POLICIES.names() if name not in BROUGHT["shunter.policies"])
 INDEX = (
     *("drf", "fifo", "fifo_backfill", "fifo_easy", "ftf", "gittins", "las", "shortest_expected"),
     *("shortest_gpu", "sjf", "smallest", "srtf", "tetris", "tiresias"),

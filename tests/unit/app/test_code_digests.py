@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app import plugins
+from shunter import plugins
 from shunter.app.code_digests import source_digest, sources_of
 from shunter.app.config import POLICIES
 

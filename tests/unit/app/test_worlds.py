@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from shunter.app import plugins
+from shunter import plugins
 from shunter.app.config import make_config
 from shunter.app.runs.setup import Setup, load_jobs, set_up
 from shunter.app.runs.simulation import simulate

@@ -50,7 +50,7 @@ def _refusal(setting: str, config_file: Path) -> str:
         ("policy.guards.starvation_after=0", "expected more than 0, not 0"),
         ("workload.rows=[-1, 5]", "expected 0 or more, not -1"),
         ("workload.trace=''", "expected a text that is not empty, not ''"),
-        ("workload.format=xml", "expected 'canonical-csv', 'canonical-jsonl'"),
+        ("workload.format=xml", "expected one of canonical-csv, canonical-jsonl, "),
         ("workload.generate.jobs=0", "expected 1 or more, not 0"),
         ("workload.generate.load=0", "expected more than 0, not 0"),
         ("workload.generate.load=nan", "expected a finite number, not nan"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app import plugins
+from shunter import plugins
 from shunter.app.cli import app
 from shunter.app.config import POLICIES, find_policy, make_config
 from shunter.app.config.policies import built

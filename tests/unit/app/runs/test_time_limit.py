@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app import plugins
+from shunter import plugins
 from shunter.app.cli import app
 from shunter.app.config import POLICIES
 from shunter.app.replaying.verification import Verdict, verify_log

@@ -1,8 +1,0 @@
-"""The comparison of the topology text (Xiao, SOSP student research competition 2017).
-
-figures, scenes ─▶ placements ─▶ rows ─▶ verdicts ─▶ comparison ◀─ staleness, approvals
-"""
-
-from shunter.app.reproductions.topology.comparison import Asked, Reproduction, reproduce
-
-__all__ = ["Asked", "Reproduction", "reproduce"]
