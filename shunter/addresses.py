@@ -16,25 +16,6 @@ from urllib.parse import urlsplit
 from shunter import clock
 from shunter.errors import UnreachableError, UsageError
 
-__all__ = [
-    "LATELY_S",
-    "SOCKET_HOST",
-    "SYSTEM_SOCKET",
-    "TOUCHED_EVERY_S",
-    "TcpAddress",
-    "UnixAddress",
-    "find_address",
-    "has_been_used",
-    "home_of_up",
-    "host_name",
-    "is_listening",
-    "lock_of",
-    "parse_address",
-    "socket_of_up",
-    "usual_socket",
-    "was_there_lately",
-]
-
 SYSTEM_SOCKET = "/run/shunter/shunter.sock"
 SOCKET_HOST = "shunter"
 """What clients of a socket put where a host must stand."""

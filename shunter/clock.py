@@ -15,18 +15,6 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-__all__ = [
-    "Clock",
-    "SystemClock",
-    "clock_set",
-    "monotonic_ns",
-    "monotonic_s",
-    "uptime_ns",
-    "wall_now",
-    "wall_ns",
-    "wall_s",
-]
-
 
 class Clock(Protocol):
     """Three readings of time, in nanoseconds."""

@@ -31,33 +31,6 @@ pickling with its fields, because `compare` runs simulations in other processes.
 
 from typing import ClassVar
 
-__all__ = [
-    "BackendError",
-    "ConfigError",
-    "ConflictError",
-    "IllegalEventError",
-    "JobFailedError",
-    "LogDamagedError",
-    "LogError",
-    "LogExistsError",
-    "LogSchemaError",
-    "LogVersionError",
-    "NotFoundError",
-    "PlanError",
-    "RateLimitedError",
-    "RefusedError",
-    "ReplayDivergenceError",
-    "ShunterError",
-    "SlurmRefusedError",
-    "SlurmUnknownError",
-    "StaleTermError",
-    "TraceError",
-    "UnavailableError",
-    "UnreachableError",
-    "UsageError",
-    "extra_hint",
-]
-
 
 class ShunterError(Exception):
     """The root: catch this to catch everything Shunter raises on purpose."""

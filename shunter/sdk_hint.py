@@ -6,8 +6,6 @@ does not have (PEP 562), submodules that were not imported yet among them.
 
 from importlib.util import find_spec
 
-__all__ = ["__getattr__"]
-
 
 def __getattr__(name: str) -> object:
     """Say how the SDK is installed if it is wanted and not there.

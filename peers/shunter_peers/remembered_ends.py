@@ -15,8 +15,6 @@ from shunter.core.interfaces import Backend, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 
-__all__ = ["RememberedEnds", "RememberingBackend"]
-
 
 class RememberedEnds:
     """The world of `[simulation] world = "remembered_ends"`."""

@@ -1,7 +1,5 @@
 """Numbers of things as people say them: 1 GPU, 2 GPUs, 1,000 GPUs, 2.5 CPUs."""
 
-__all__ = ["counted", "jobs_waiting"]
-
 
 def counted(count: float, noun: str) -> str:
     """Return how many there are of something, whose plural ends in s."""

@@ -16,15 +16,6 @@ from typing import BinaryIO, TextIO
 
 from shunter.errors import ShunterError, UsageError
 
-__all__ = [
-    "check_target",
-    "made_folder",
-    "refuse_same",
-    "replacing",
-    "replacing_bytes",
-    "write_text",
-]
-
 _STREAMS = (0, 1, 2)
 
 

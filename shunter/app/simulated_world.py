@@ -23,8 +23,6 @@ from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["WorldParts", "recorded_parts", "simulated_world"]
-
 Servers = Sequence[tuple[NodeName, ConfigurationSet]]
 
 

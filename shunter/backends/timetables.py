@@ -11,8 +11,6 @@ from shunter.backends.node.rotation.timetable import Timetable
 from shunter.core.performance.gang_slots import Tenant, gang_slots
 from shunter.events.values.ids import JobId
 
-__all__ = ["timetables"]
-
 
 def timetables(tenants: Mapping[JobId, Tenant], quantum_us: int) -> dict[JobId, Timetable]:
     """Return when each gang over several servers has its turns.

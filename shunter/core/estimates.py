@@ -7,8 +7,6 @@ nothing                                                  else: an oracle ranks i
 
 from shunter.core.state import Job, State
 
-__all__ = ["expected_us", "is_by_limit", "remaining_us", "total_us"]
-
 
 def remaining_us(job: Job, now_us: int) -> int | None:
     """Return the time a job probably still needs, None where nothing is known of it.

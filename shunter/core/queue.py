@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from shunter.events.rows import DERIVED
 from shunter.events.values.ids import QueueName
 
-__all__ = ["Queue"]
-
 
 @dataclass(slots=True)
 class Queue:

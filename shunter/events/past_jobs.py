@@ -17,17 +17,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId, UserName
 from shunter.events.values.job_spec import Dependency
 
-__all__ = [
-    "PAST_KINDS",
-    "EndedJob",
-    "MemoryPastJobs",
-    "PastJobs",
-    "PastRows",
-    "ended_before",
-    "key_of",
-    "number_of",
-]
-
 PAST_KINDS = (JobSubmitted, *JOB_ENDS, EventsLost)
 """The kinds of events that change what is known of past jobs."""
 

@@ -19,8 +19,6 @@ from shunter.events.codec import encode_payload, row_fields
 from shunter.events.kinds import KINDS, Event
 from shunter.events.rows import array_struct, stored_fields, stored_hints
 
-__all__ = ["RowFault", "fault_in", "fault_of"]
-
 # Its members are known at run time only, which static tools cannot follow.
 _UNION: Any = Union
 _TUPLE: Any = tuple

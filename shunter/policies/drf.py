@@ -18,8 +18,6 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
 
-__all__ = ["DominantShare", "Drf"]
-
 RANK_MOST = (1 << 59) - 1
 """A demand so far beyond the cluster never fits; it ranks here, whatever it is."""
 

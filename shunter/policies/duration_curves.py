@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-__all__ = ["INDEX_ONE", "POINTS", "UNKNOWN_US", "Steps", "expected_rest", "gittins_index"]
-
 POINTS = 32
 """At so many points of attained service at most a curve changes."""
 

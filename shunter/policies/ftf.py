@@ -22,8 +22,6 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
 
-__all__ = ["LADDER", "RHO_ONE", "FinishTimeFairness", "Ftf"]
-
 RHO_ONE = 1 << 20
 """The unit in which rho is counted."""
 

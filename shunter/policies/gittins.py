@@ -26,8 +26,6 @@ from shunter.policies.histories import LOG, load_history
 from shunter.policies.params import Duration, PolicyParams
 from shunter.policies.queues import QueueParams
 
-__all__ = ["Gittins", "GittinsParams", "LearnedFromLog", "ServiceSteps", "ShortestExpected"]
-
 _QUEUE_SHIFT = 52  # above INDEX_ONE and UNKNOWN_US
 
 

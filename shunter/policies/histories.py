@@ -22,17 +22,6 @@ from typing import Final
 
 from shunter.errors import ConfigError
 
-__all__ = [
-    "BUILTIN_HISTORIES",
-    "QUANTILES",
-    "History",
-    "builtin_history",
-    "distribution_history",
-    "is_file",
-    "load_history",
-    "parse_history",
-]
-
 History = tuple[int, ...]
 """GPU time of jobs in GPU-microseconds, ascending, each above 0, at least one."""
 

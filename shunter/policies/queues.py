@@ -7,8 +7,6 @@ from pydantic import Field, field_validator, model_validator
 
 from shunter.policies.params import Duration, PolicyParams
 
-__all__ = ["QueueParams"]
-
 
 class QueueParams(PolicyParams):
     """The queues of a policy that demotes jobs by what they have used."""

@@ -14,8 +14,6 @@ from typing import Final
 
 from shunter.errors import ConfigError
 
-__all__ = ["BUILTIN_SKEWS", "ModelSkew", "builtin_skews", "load_skews", "parse_skews"]
-
 BUILTIN_SKEWS: Final = "builtin:model-skew"
 """The source that names the table of the package."""
 

@@ -11,8 +11,6 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
 
-__all__ = ["GangSize", "Smallest"]
-
 
 @dataclass(frozen=True)
 class GangSize:

@@ -21,8 +21,6 @@ from shunter.core.view import View
 from shunter.policies.params import PolicyParams
 from shunter.policies.srtf import UNKNOWN_US
 
-__all__ = ["RemainingVolume", "Tetris"]
-
 NS = 1_000
 """Nanoseconds in a microsecond."""
 

@@ -26,8 +26,6 @@ from shunter.core.view import View
 from shunter.events.values.ids import JobId
 from shunter.policies.queues import QueueParams
 
-__all__ = ["FeedbackQueues", "Tiresias", "TiresiasParams"]
-
 _QUEUE_SHIFT = 56  # below it the instant of entry, up to two thousand years
 
 

@@ -15,8 +15,6 @@ from shunter.events.values.ids import QueueName, UserName
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.trace import Trace, TraceJob
 
-__all__ = ["KEY_BYTES_LEAST", "anonymised"]
-
 KEY_BYTES_LEAST: Final = 16
 _HASH_BYTES: Final = 8
 

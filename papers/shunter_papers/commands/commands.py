@@ -9,8 +9,6 @@ from shunter_papers.commands.synergy import SynergyOptions, synergy
 from shunter_papers.commands.tiresias import tiresias
 from shunter_papers.commands.topology import topology
 
-__all__ = ["papers"]
-
 papers = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Run the comparison of a paper."
 )

@@ -6,8 +6,6 @@ import typer
 
 from shunter.app.cli.units import NOTHING
 
-__all__ = ["GangRates", "Rates", "Seed", "Workers", "in_hours", "in_times"]
-
 Seed = Annotated[int, typer.Option(min=0, help="Names the generated jobs.")]
 Rates = Annotated[
     list[float] | None,

@@ -30,8 +30,6 @@ from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.reasons import Because
 from shunter.policies.fifo import Fifo
 
-__all__ = ["ApprovalRates", "measure"]
-
 GPUS = 8
 FILLED = 0.9
 TOGETHER = 500

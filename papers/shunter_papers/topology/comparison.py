@@ -16,8 +16,6 @@ from shunter_papers.topology.scenes import EXPERIMENTS, GPUS
 from shunter_papers.topology.staleness import StalenessRow
 from shunter_papers.topology.verdicts import LEGEND, verdicts
 
-__all__ = ["PARTS", "Asked", "Reproduction", "reproduce"]
-
 PARTS: Final = (*EXPERIMENTS, "staleness", "approvals")
 PLACED_JOBS, PROPOSED_JOBS = 250, 1_000
 SEEDS: Final = {"quick": 3, "full": 20}

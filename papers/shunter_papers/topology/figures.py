@@ -11,8 +11,6 @@ from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.job_spec import JobSpec, Level
 from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
 
-__all__ = ["Figure", "figures"]
-
 _NODES: Final = [NodeName(f"n{number}") for number in range(4)]
 _WHERE: Final = ConfigurationSet(
     "p100x8",

@@ -13,8 +13,6 @@ from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.values.ids import JobId
 from shunter_papers.topology.scenes import CURVES, FLOOR
 
-__all__ = ["GANG", "NeedlessWaits", "fits"]
-
 GANG = 4
 """The gangs of which curves are published."""
 

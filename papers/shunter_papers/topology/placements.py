@@ -12,8 +12,6 @@ from shunter_papers.topology.needless_waits import NeedlessWaits
 from shunter_papers.topology.rows import Row
 from shunter_papers.topology.scenes import CONTENDERS, LOADS, Contender, Scene
 
-__all__ = ["compare_placements"]
-
 LARGE: Final = 4
 """A gang of so many GPUs or more is a large one."""
 

@@ -21,8 +21,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec, Level
 from shunter.workloads import QualityReport, Trace, TraceJob
 
-__all__ = ["CONTENDERS", "EXPERIMENTS", "GPUS", "LOADS", "Contender", "Scene"]
-
 SERVERS: Final = 8
 GPUS: Final = SERVERS * 8
 _SHORTEST_S, _LONGEST_S = 600.0, 4 * 3600.0

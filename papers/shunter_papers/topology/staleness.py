@@ -23,8 +23,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob
 
-__all__ = ["StalenessRow", "compare", "verdicts"]
-
 SERVERS: Final = 16
 GPUS: Final = 8
 LOAD: Final = 0.9

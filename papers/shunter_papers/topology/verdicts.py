@@ -5,8 +5,6 @@ from typing import Final
 
 from shunter_papers.topology.rows import Row
 
-__all__ = ["LEGEND", "verdicts"]
-
 WITHIN: Final = 0.03
 """Adaptive placement is to be so near to the better of the other two."""
 

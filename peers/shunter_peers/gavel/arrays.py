@@ -16,8 +16,6 @@ from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.pair_form import Places
 from shunter_peers.gavel.conic.forms import Form
 
-__all__ = ["every_pair", "isolated_rates", "rated"]
-
 
 def rated(form: Form, demands: Demands) -> Arrays:
     """Return claims in arrays with the rates a form takes.

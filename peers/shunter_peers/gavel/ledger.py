@@ -13,8 +13,6 @@ from typing import Final
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions, Gang
 
-__all__ = ["Ledger", "priority"]
-
 RESET_S: Final = 1920.0
 SEED_S: Final = 180.0
 UNSERVED: Final = 1e9  # over a fraction, for who has received nothing yet

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-__all__ = ["MersenneTwister"]
-
 T = TypeVar("T")
 
 _SIZE, _MIDDLE = 624, 397

@@ -10,8 +10,6 @@ from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Gang
 
-__all__ = ["Jobs", "PeerJob"]
-
 
 @dataclass(slots=True)
 class PeerJob:

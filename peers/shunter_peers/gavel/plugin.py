@@ -20,8 +20,6 @@ from shunter.policies.params import PolicyParams
 from shunter_peers.gavel.policy import PeerRoundsPolicy, Solver
 from shunter_peers.gavel.policy_table import POLICY_TABLE
 
-__all__ = ["GavelPeer", "GavelPeerParams"]
-
 Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PRICES: Final = {"v100": 0.74, "p100": 0.43, "k80": 0.135}
 

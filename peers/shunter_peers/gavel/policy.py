@@ -30,8 +30,6 @@ from shunter_peers.gavel.policy_table import POLICY_TABLE, PolicyEntry
 from shunter_peers.gavel.rounds import PeerRounds, RoundRun
 from shunter_peers.gavel.seating import Seat
 
-__all__ = ["PeerMemory", "PeerRoundsPolicy", "Solver"]
-
 Solver = Literal["ecos", "centred"]
 
 SECOND_US = 1_000_000

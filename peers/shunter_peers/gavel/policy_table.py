@@ -23,8 +23,6 @@ from shunter_peers.gavel.objectives import (
     StaleFifo,
 )
 
-__all__ = ["POLICY_TABLE", "PolicyEntry"]
-
 V100: Final = GpuType("v100")
 Prices = dict[GpuType, float]
 

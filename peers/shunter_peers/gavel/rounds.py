@@ -21,8 +21,6 @@ from shunter_peers.gavel.played_jobs import Jobs, PeerJob
 from shunter_peers.gavel.seating import Seat, seat
 from shunter_peers.gavel.selection import select
 
-__all__ = ["PeerRounds", "RoundRun"]
-
 ROUND_US: Final = 360_000_000
 FAILURES_MOST: Final = 5
 FASTEST_FIRST: Final = (GpuType("v100"), GpuType("p100"), GpuType("k80"))

@@ -12,8 +12,6 @@ from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Gang
 from shunter_peers.gavel.selection import Chosen, Gangs
 
-__all__ = ["Seat", "Seated", "seat"]
-
 
 @fact
 class Seat:

@@ -13,8 +13,6 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Gang
 from shunter_peers.gavel.ledger import Ledger
 
-__all__ = ["Chosen", "Gangs", "select"]
-
 Chosen = dict[GpuType, list[Gang]]
 Rank = tuple[float, float, float]
 

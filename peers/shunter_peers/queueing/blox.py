@@ -19,8 +19,6 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
 
-__all__ = ["BloxPeer", "BloxPeerParams"]
-
 UNKNOWN_US = 1 << 60
 
 

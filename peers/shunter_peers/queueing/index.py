@@ -17,8 +17,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from itertools import accumulate
 from typing import Final
 
-__all__ = ["QUANTUM", "Index"]
-
 QUANTUM: Final = 3250
 """D, in GPU-seconds."""
 

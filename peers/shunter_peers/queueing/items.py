@@ -7,8 +7,6 @@ from shunter.core.view import View
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 
-__all__ = ["SECOND_US", "Item", "item_of"]
-
 SECOND_US = 1_000_000
 
 

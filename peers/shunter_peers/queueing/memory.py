@@ -6,8 +6,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter_peers.queueing.items import Item
 
-__all__ = ["PeerMemory"]
-
 
 class PeerMemory(Protocol):
     """Jobs as the played simulator sees them, and the outcome of its last event.

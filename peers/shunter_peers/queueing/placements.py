@@ -13,8 +13,6 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
 from shunter_peers.queueing.items import Item
 
-__all__ = ["seated"]
-
 
 def seated(
     view: View,

@@ -31,8 +31,6 @@ from shunter_peers.queueing.items import SECOND_US, Item, item_of
 from shunter_peers.queueing.memory import PeerMemory
 from shunter_peers.queueing.placements import seated
 
-__all__ = ["PeerPolicy"]
-
 _LEFT = (AttemptLost, LaunchFailed, GpusReleased)
 _HELD = (JobHeld, JobReleased)
 UNKNOWN_S = 1 << 40

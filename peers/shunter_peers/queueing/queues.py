@@ -21,8 +21,6 @@ from shunter.events.values.job_spec import Demand
 from shunter_peers.queueing.items import Item
 from shunter_peers.queueing.timers import NEVER_S, Timers
 
-__all__ = ["Knob", "QueuesMemory"]
-
 Knob = tuple[int, int]
 """The promotion knob as a fraction, numerator and denominator; (0, 1): nobody is promoted."""
 _by_arrival = attrgetter("ordinal")

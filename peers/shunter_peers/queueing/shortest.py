@@ -17,8 +17,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 from shunter_peers.queueing.items import Item
 
-__all__ = ["ShortestMemory"]
-
 _by_key = attrgetter("key")
 _PACE_BITS = 24
 _LAST_PACE = (1 << _PACE_BITS) - 1

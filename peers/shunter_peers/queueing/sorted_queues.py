@@ -16,8 +16,6 @@ from shunter_peers.queueing.index import Index
 from shunter_peers.queueing.items import Item
 from shunter_peers.queueing.timers import NEVER_S, Timers
 
-__all__ = ["SortedQueuesMemory"]
-
 _by_arrival = attrgetter("ordinal")
 _by_key = attrgetter("key")
 _SUBMIT_BITS = 44

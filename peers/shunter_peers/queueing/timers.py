@@ -12,8 +12,6 @@ from heapq import heappop, heappush
 
 from shunter_peers.queueing.items import Item
 
-__all__ = ["NEVER_S", "Timers"]
-
 NEVER_S = 1 << 62
 
 

@@ -22,8 +22,6 @@ from shunter_peers.queueing.shortest import ShortestMemory
 from shunter_peers.queueing.sorted_queues import SortedQueuesMemory
 from shunter_peers.queueing.timers import Timers
 
-__all__ = ["TiresiasPeer", "TiresiasPeerParams"]
-
 LIMITS: Final = (3250, 7200)
 OFF: Final[Knob] = (0, 1)
 KNOBS: Final[dict[str, Knob]] = {

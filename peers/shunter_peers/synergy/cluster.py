@@ -10,8 +10,6 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter_peers.synergy.jobs import Server
 from shunter_peers.synergy.rounds import Rounds, Seat
 
-__all__ = ["allocations", "rounds_of"]
-
 DEFAULT = Server()
 
 

@@ -12,8 +12,6 @@ from typing import Final
 from shunter.events.values.ids import JobId
 from shunter_peers.synergy.jobs import SECOND_US
 
-__all__ = ["EventQueue"]
-
 ARRIVAL: Final = 1
 LEASE_END: Final = 3
 ROUND: Final = 4

@@ -16,8 +16,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.sensitivity.published import published_models
 
-__all__ = ["Demand", "PlayedJob", "Profile", "Server", "played_job", "profiles"]
-
 SECOND_US = 1_000_000
 Demand = tuple[float, float]
 """CPU cores and GB."""

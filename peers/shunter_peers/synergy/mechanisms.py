@@ -13,8 +13,6 @@ from shunter.errors import PlanError
 from shunter_peers.synergy.jobs import Demand, PlayedJob
 from shunter_peers.synergy.servers import Parts, Placed, Servers
 
-__all__ = ["MECHANISMS", "Counts", "Mechanism", "place_fairly", "place_greedily", "place_tuned"]
-
 Mechanism = Literal["proportional", "tune", "greedy", "opt"]
 MECHANISMS: Final[tuple[Mechanism, ...]] = get_args(Mechanism)
 

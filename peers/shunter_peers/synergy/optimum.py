@@ -23,8 +23,6 @@ from shunter_peers.synergy.orders import Totals
 from shunter_peers.synergy.program import solved_cells
 from shunter_peers.synergy.servers import Placed
 
-__all__ = ["Solver", "best_points", "place_optimally"]
-
 Solver = Literal["highs", "exact"]
 
 CPU_POINTS: Final = (1, 2, 3, 4, 5, 6, 9, 12, 24)

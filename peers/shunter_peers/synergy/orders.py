@@ -10,8 +10,6 @@ from typing import Final, Literal, get_args
 
 from shunter_peers.synergy.jobs import PlayedJob
 
-__all__ = ["ORDERS", "Order", "Totals", "ordered"]
-
 Order = Literal["fifo", "srtf", "las", "ftf", "drf", "tetris"]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 Totals = tuple[int, float, float]

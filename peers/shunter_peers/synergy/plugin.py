@@ -16,8 +16,6 @@ from shunter_peers.synergy.orders import Order
 from shunter_peers.synergy.policy import SynergyPolicy
 from shunter_peers.synergy.rounds import Rules
 
-__all__ = ["SynergyPeer", "SynergyPeerParams"]
-
 
 class SynergyPeerParams(PolicyParams):
     """What the simulator is started with."""

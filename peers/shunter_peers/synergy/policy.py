@@ -23,8 +23,6 @@ from shunter_peers.synergy.cluster import allocations, rounds_of
 from shunter_peers.synergy.jobs import SECOND_US, of_view
 from shunter_peers.synergy.rounds import Rounds, Rules, Seat
 
-__all__ = ["PeerMemory", "SynergyPolicy"]
-
 _ENDED = (JobFailed, JobCancelled)
 
 

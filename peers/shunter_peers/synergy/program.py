@@ -16,7 +16,6 @@ from shunter.errors import PlanError
 if TYPE_CHECKING:
     import highspy
 
-__all__ = ["solved_cells"]
 
 Floats = NDArray[np.float64]
 

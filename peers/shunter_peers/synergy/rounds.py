@@ -23,8 +23,6 @@ from shunter_peers.synergy.optimum import Solver, place_optimally
 from shunter_peers.synergy.orders import Order, ordered
 from shunter_peers.synergy.servers import Placed, Servers
 
-__all__ = ["Rounds", "Rules", "Seat", "first_round_s"]
-
 ROUND_S: Final = 300
 STARVED_S: Final = 1000 * 3600
 STATIC_START_S: Final = 1

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 from shunter_peers.synergy.jobs import PlayedJob, Server
 
-__all__ = ["Parts", "Placed", "Servers"]
-
 Parts = list[tuple[int, int]]
 """Servers by number, each with the GPUs taken there; no server stands there twice."""
 

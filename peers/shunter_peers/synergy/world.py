@@ -21,8 +21,6 @@ from shunter_peers.synergy.jobs import SECOND_US, played_job
 from shunter_peers.synergy.policy import SynergyPolicy
 from shunter_peers.synergy.rounds import Rounds, Rules, first_round_s
 
-__all__ = ["SynergyBackend", "SynergyRounds"]
-
 
 class SynergyRounds:
     """The world of `[simulation] world = "synergy_rounds"`."""

@@ -30,8 +30,6 @@ from shunter.backends.agents.settings import Socket
 from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
 from shunter.events.values.ids import GpuType, NodeName
 
-__all__ = ["ClusterSection", "NodeGroup", "expanded_hostlist"]
-
 GPUS_MAX = 64  # a mask of GPUs is one integer of a JSON row, and readers of SQL take 64 bits
 SERVERS_MOST = 100_000
 _BRACKETS = re.compile(r"\[([^\]]*)\]|([,&!^])")

@@ -10,8 +10,6 @@ from shunter.app.config.keys import DEFAULT, Path, path_text, value_at
 from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.model import Config
 
-__all__ = ["Setting", "effective", "json_schema", "settings"]
-
 _MISSING = object()
 
 

@@ -13,8 +13,6 @@ from pydantic_core import ErrorDetails
 from shunter.app.config.keys import DEFAULT, Origins, Path, path_text, value_at
 from shunter.errors import ConfigError
 
-__all__ = ["Fault", "config_error", "faults_of"]
-
 _EXPECTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",

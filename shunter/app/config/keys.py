@@ -10,17 +10,6 @@ from dataclasses import dataclass, field
 
 from shunter.errors import ConfigError
 
-__all__ = [
-    "DEFAULT",
-    "Origins",
-    "Path",
-    "is_within",
-    "parse_path",
-    "path_text",
-    "set_value",
-    "value_at",
-]
-
 Path = tuple[str | int, ...]
 DEFAULT = "default"
 

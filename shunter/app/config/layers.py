@@ -17,16 +17,6 @@ from shunter.errors import ConfigError, NotFoundError
 from shunter.policies.histories import is_file
 from shunter.workloads.files import read_file
 
-__all__ = [
-    "CLUSTER_FILE",
-    "NODES",
-    "SKEW_TABLE",
-    "THROUGHPUTS",
-    "Layers",
-    "history_tables",
-    "read_layers",
-]
-
 PREFIX = "SHUNTER_"
 CONFIG_BYTES_MOST = 64 << 20
 SECTIONS = (

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from shunter.workloads.sensitivity import SensitivityFile
     from shunter.workloads.throughputs import ThroughputFile
 
-__all__ = ["LoadedConfig", "load_config", "make_config", "refused_at_events"]
-
 
 SkewTables = Mapping[str, Mapping[str, ModelSkew]]
 

@@ -15,9 +15,6 @@ from shunter.core.sizing import Mechanism
 from shunter.errors import extra_hint
 from shunter.policies.sizing import why_unusable
 
-__all__ = ["Config", "LogSection", "QueueSection", "unsized"]
-
-
 DEFAULT_QUEUE: Final = "default"
 """Where a job goes that names no queue."""
 

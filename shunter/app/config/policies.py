@@ -21,22 +21,6 @@ from shunter.events.values.ids import GpuType
 from shunter.plugins import Plugins
 from shunter.policies.params import Extra, PolicyParams
 
-__all__ = [
-    "POLICIES",
-    "NeedsExtra",
-    "NeedsPolicy",
-    "NeedsThroughputs",
-    "NeedsTypes",
-    "PolicyPlugin",
-    "built",
-    "completed",
-    "equipped",
-    "find_policy",
-    "fitted",
-    "informed",
-    "weighed",
-]
-
 POLICIES = Plugins("policy", "shunter.policies")
 HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")
 

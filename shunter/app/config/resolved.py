@@ -31,17 +31,6 @@ from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.planning.planner import RoundRules
 from shunter.errors import ConfigError
 
-__all__ = [
-    "PolicyRuntime",
-    "record_of",
-    "recorded_runtime",
-    "recorded_sensitivity",
-    "recorded_throughputs",
-    "refuse_callers",
-    "refuse_misfits",
-]
-
-
 LAUNCHES_FIRST = "launches_first"
 """The key that says it in the record, where it is so."""
 

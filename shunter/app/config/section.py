@@ -6,8 +6,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shunter.policies.params import Duration
 
-__all__ = ["Count", "Positive", "Section", "Share", "Span", "Stretch"]
-
 
 class Section(BaseModel):
     """A table of a config file."""

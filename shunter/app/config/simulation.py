@@ -11,17 +11,6 @@ from shunter.backends.simulated.costs import Costs, transfer_us, transfers_us
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
 from shunter.policies.params import duration_text
 
-__all__ = [
-    "CostsSection",
-    "FailuresSection",
-    "LeaseSection",
-    "Reactions",
-    "SamplesSection",
-    "SimulationSection",
-    "SpeedsSection",
-]
-
-
 _MB_MAX = 1e12
 _MEAN_LEAST_US = 1_000_000
 _OLD_WORLD = "remembered_ends"

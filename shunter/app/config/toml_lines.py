@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from shunter.app.config.keys import Path
 
-__all__ = ["lines_of_keys"]
-
 _KEY = re.compile(
     r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*="""
 )

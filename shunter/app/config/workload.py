@@ -6,8 +6,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from shunter.app.config.section import Positive, Section, Share
 
-__all__ = ["NO_WORKLOAD", "ONE_OF", "EndsSection", "GenerateSection", "WorkloadSection"]
-
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Row = Annotated[int, Field(ge=0)]

@@ -13,8 +13,6 @@ from shunter.core.state import LAUNCHING, Job, State
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 
-__all__ = ["Pace", "Paces", "mean_speed"]
-
 
 class Pace(NamedTuple):
     """A speed from an instant on, of that with all GPUs near and alone."""

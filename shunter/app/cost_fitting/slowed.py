@@ -12,8 +12,6 @@ from shunter.app.cost_fitting.costs import Fitted, slowed_us
 from shunter.app.cost_fitting.paces import mean_speed
 from shunter.events.values.ids import JobId
 
-__all__ = ["NOT_SLOWED", "Slowed", "slowed_in"]
-
 
 @dataclass(frozen=True)
 class Slowed:

@@ -11,8 +11,6 @@ from shunter.core.cluster.tenants import Gpu, gpus_of
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import JobId
 
-__all__ = ["Switches"]
-
 
 @dataclass(slots=True)
 class Switches:

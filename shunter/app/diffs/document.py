@@ -22,8 +22,6 @@ from shunter.events.schema import to_object
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.resources import Resources
 
-__all__ = ["LogDiff", "Progress", "diff_logs"]
-
 SCHEMA = 1
 NO_SCORES: Mapping[int, str] = MappingProxyType({})
 Progress = Callable[[str], AbstractContextManager[Advance | None]]

@@ -34,8 +34,6 @@ from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
-__all__ = ["Evidence", "Side", "changed_keys", "evidence_of", "scores_in_log"]
-
 RANKED = 2
 """Of how many decisions of each side the jobs are looked for in the ranking of both."""
 

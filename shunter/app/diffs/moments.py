@@ -14,8 +14,6 @@ from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
-__all__ = ["moments_of"]
-
 
 async def moments_of(
     a: LogReader, b: LogReader, only_a: Sequence[Fact], only_b: Sequence[Fact], at_us: int

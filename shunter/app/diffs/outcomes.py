@@ -14,8 +14,6 @@ from shunter.app.runs.comparison import MEASURES, value_of
 from shunter.core.metrics import JobResult, distribution, percentile
 from shunter.events.facts.jobs import Outcome
 
-__all__ = ["JobDelta", "Outcomes", "outcomes_of"]
-
 MEASURED = (*MEASURES, "finish_time_fairness.mean")
 
 

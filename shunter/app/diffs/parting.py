@@ -15,8 +15,6 @@ from shunter.app.diffs.steps import Fact, Step, steps
 from shunter.app.replaying.folding import Advance
 from shunter.events.log import LogReader
 
-__all__ = ["OtherInput", "OtherReason", "Parted", "Parting", "first_parting"]
-
 
 @dataclass(frozen=True)
 class OtherInput:

@@ -33,8 +33,6 @@ from shunter.events.facts.run import (
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
-__all__ = ["Fact", "Step", "effect_of", "is_input", "steps"]
-
 _EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {
     AllocationChanged: lambda event: (event.job_id, event.allocation),
     JobReshaped: lambda event: (event.job_id, event.allocation),

@@ -13,8 +13,6 @@ from shunter.events.facts.execution import TurnStarted
 from shunter.events.values.allocation import Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Occupancy", "Spot"]
-
 _SLICED = Sharing.sliced
 
 

@@ -27,8 +27,6 @@ from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId, NodeName, QueueName
 
-__all__ = ["write_perfetto"]
-
 _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _ABOUT_SERVERS = frozenset(kind for kind in CLUSTER_CHANGES if "node" in kind.__annotations__)
 

@@ -8,8 +8,6 @@ from shunter.app.forking.future import Future
 from shunter.app.simulated_world import WorldParts
 from shunter.events.facts.run import SchedulerStarted
 
-__all__ = ["assumptions_of"]
-
 NOT_IN_LOG = {
     "factors": "factors of distance and neighbours",
     "simulated sensitivity": "how sensitive models really are",

@@ -17,8 +17,6 @@ from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import DependsWhen
 
-__all__ = ["Candidate", "candidates", "not_tried"]
-
 ENDS_MOST = 3
 """So many jobs are tried whose end alone might do."""
 

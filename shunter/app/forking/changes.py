@@ -30,8 +30,6 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName, UserName
 
-__all__ = ["NOBODY_CALLS", "Wishes", "callers_propose", "change_of", "other_start"]
-
 NOBODY_CALLS = "nobody calls in a fork, so job schedulers in here propose places"
 
 _SIMULATED = ("schema", "seed", "cluster", "policy", "queues", "simulation")

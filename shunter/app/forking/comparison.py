@@ -20,8 +20,6 @@ from shunter.errors import UsageError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 
-__all__ = ["SCHEMA", "SHOWN_JOBS", "Numbers", "what_if"]
-
 SCHEMA = 1
 SHOWN_JOBS = 5
 """So many winners and losers are named."""

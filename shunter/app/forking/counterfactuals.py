@@ -30,15 +30,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.trace import TraceJob
 
-__all__ = [
-    "Counterfactual",
-    "Counterfactuals",
-    "WorldWith",
-    "counterfactuals",
-    "recorded_world_with",
-    "starts_if",
-]
-
 AT_ONCE_US = 2
 """No plan that is made at events comes later after a change: so far a fork goes on for it."""
 

@@ -36,19 +36,6 @@ from shunter.events.values.ids import JobId, NodeName, UserName
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.trace import JobEnd, TraceJob
 
-__all__ = [
-    "Change",
-    "Discarding",
-    "Fork",
-    "ForkedWorld",
-    "MakeWorld",
-    "Standing",
-    "WorkOf",
-    "coming_job",
-    "fork_at",
-    "standing_at",
-]
-
 WorkOf = Callable[[JobId, JobSpec, Job | None, int], TotalWork]
 """Tells the whole work of a job of which the future does not: its id, what it asks for, what it has
 become if it is there already, and the instant."""

@@ -29,8 +29,6 @@ from shunter.events.facts.run import (
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
-__all__ = ["ForkPoint", "end_of_instant", "fork_point"]
-
 _NO_INPUTS = (ClockStepped, EventsLost, SegmentSealed, SchedulerStopped)
 _FOLLOWING = (JobReleased, *JOB_ENDS)
 """What follows from inputs that may leave no other trace, and may make a plan due itself."""

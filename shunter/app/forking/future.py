@@ -72,8 +72,6 @@ from shunter.events.log import LogReader
 from shunter.events.values.causes import HELD
 from shunter.events.values.ids import JobId
 
-__all__ = ["Future", "read_future"]
-
 _NOT_REPLAYED = (
     *(NodeAdded, NodeRemoved, QuotaChanged, ConfigChanged),
     *(GpuQuarantined, GpuRestored, AttemptSetAside),

@@ -29,9 +29,6 @@ from shunter.events.facts.jobs import Outcome
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
-__all__ = ["Measured", "measure", "measured_parts"]
-
-
 STAYED_LEAST_US = 1_000_000
 """Who ends by itself so soon after it was told to leave may have been about to."""
 

@@ -30,8 +30,6 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because, Reason
 
-__all__ = ["RULE", "PlacedFirst"]
-
 RULE = "placed_first"
 """The rule by which a job starts that a policy without an order was made to place first."""
 

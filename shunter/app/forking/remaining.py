@@ -35,8 +35,6 @@ from shunter.core.state import Job
 from shunter.events.values.ids import JobId, UserName
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["ENOUGH", "UNSEEN_US", "WorkEstimates", "Worked", "resampled"]
-
 ENOUGH = 5
 """So many jobs must have ended before anything is said of how they are alike; ours."""
 

@@ -33,8 +33,6 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 
-__all__ = ["NOT_THE_SAME", "gone_on", "rerun_to"]
-
 NOT_THE_SAME = "the run could not be made again as it was"
 
 _OPENING = (SchedulerStarted, QuotaChanged, NodeAdded)

@@ -36,8 +36,6 @@ from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["Played", "Scenario", "Staged", "needs_rerun", "play", "recorded_world"]
-
 
 @dataclass(frozen=True)
 class Scenario:

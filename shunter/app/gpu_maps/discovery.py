@@ -24,8 +24,6 @@ from shunter.core.state import State
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 
-__all__ = ["BY_LOG", "ToldBySlurm", "discover_maps", "kept"]
-
 BY_LOG, BY_SLURM = "log", "Slurm"
 AS_BEFORE = "counts until the daemon starts while nothing runs there"
 

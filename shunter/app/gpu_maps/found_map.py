@@ -13,8 +13,6 @@ from shunter.backends.agents.wiring import GpuWiring, Wiring, wiring_in
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.events.values.configuration_set import LevelGroups
 
-__all__ = ["FoundMap", "found_map", "found_map_of"]
-
 BELOW_SWITCH = ("PIX", "PXB")
 ELSEWHERE = ("PHB", "NODE", "SYS")
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from shunter.app.config.cluster_section import ClusterSection, NodeGroup
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Place", "gives_place", "rack_notes"]
-
 PLACE_KEYS = frozenset({"rack", "domain"})
 NAMES_MOST = 4
 CORRECT = "the config counts; correct rack in [[cluster.nodes]], or leave rack and domain out there"

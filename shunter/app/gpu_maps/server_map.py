@@ -17,17 +17,6 @@ from shunter.backends.agents.settings import Socket
 from shunter.events.values.allocation import gpu_numbers
 from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
 
-__all__ = [
-    "BY_CONFIG",
-    "ServerMap",
-    "has_found_map",
-    "has_found_place",
-    "mapped",
-    "placed",
-    "server_map",
-    "without_found",
-]
-
 BY_CONFIG = "config"
 LEVEL_KEYS = frozenset({"sockets", "switches", "socket_gpus", "switch_gpus"})
 _MAP, _PLACE = re.compile(r"@[0-9a-f]{6}(?=@r|\Z)"), re.compile(r"@r[0-9a-f]{12}\Z")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", "FactorFile", "SensitivityFile")
 
-__all__ = ["read_factors", "read_sensitivity", "read_true_sensitivity"]
-
 
 def read_sensitivity(
     config: Config | None, known: "SensitivityFile | None", faults: list[Fault]

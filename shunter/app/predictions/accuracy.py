@@ -18,8 +18,6 @@ from shunter.core.state import WAITING, Job
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 
-__all__ = ["held_at", "kept_of", "past_moments"]
-
 APART = 2
 """A moment lies in the last half of the past, so that there was something to learn from."""
 

@@ -32,8 +32,6 @@ from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
 
-__all__ = ["answer"]
-
 MANY_JOBS, FEWER_SAMPLES = 2_000, 9
 """With more jobs than these the samples are fewer, and one past moment is tried with an answer.
 

@@ -15,8 +15,6 @@ from shunter.core.rng import Rng
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.values.ids import JobId
 
-__all__ = ["PAST_LEAST", "PAST_MOST", "drawn_arrivals"]
-
 PAST_LEAST = 5
 """With fewer submissions than these in the past, nobody is taken to come; ours."""
 

@@ -19,8 +19,6 @@ from shunter.app.runs.setup import rebuild
 from shunter.errors import ShunterError
 from shunter.events.log import read_log
 
-__all__ = ["main"]
-
 
 def main(words: Iterable[str]) -> None:
     """Read a question on stdin, and write what comes of it on stdout."""

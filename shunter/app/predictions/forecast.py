@@ -38,8 +38,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["HORIZON_US", "Forecast", "Forecasting", "Quantiles", "quantile"]
-
 HORIZON_US = 366 * 86_400 * 1_000_000
 """What is later than this is told as not known: a year; ours."""
 

@@ -27,8 +27,6 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
-__all__ = ["EVENTS_MOST", "History", "read_history"]
-
 EVENTS_MOST = 1_000_000
 """So many of the last events are read, back to the snapshot before them; ours."""
 

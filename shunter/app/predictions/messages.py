@@ -6,20 +6,6 @@ import msgspec
 
 from shunter.events.values.ids import JobId
 
-__all__ = [
-    "BOOT",
-    "MOMENTS",
-    "SAMPLES",
-    "Answer",
-    "Found",
-    "Held",
-    "Kept",
-    "Problem",
-    "Question",
-    "StartsIf",
-    "Tried",
-]
-
 SAMPLES = 19
 """Runs of a forecast; with 9, 19, 29, … its P50 and P90 are runs of their own; ours."""
 

@@ -11,8 +11,6 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.simulation import CostsSection
 from shunter.core.metrics import JobResult
 
-__all__ = ["NEAR_PERCENT", "near_thresholds"]
-
 NEAR_PERCENT = 10.0
 """What is nearer is named: completion times were predicted within 5 % (benchmarks/prediction.py),
 and single jobs within twice that; ours."""

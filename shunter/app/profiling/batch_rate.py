@@ -4,8 +4,6 @@ A sample holds the step and the mean seconds of the mini-batches that the job to
 between two samples with different steps are so many mini-batches of the later one's mean.
 """
 
-__all__ = ["BatchRate"]
-
 
 class BatchRate:
     """The mean over a span of time, which begins some time after the first sample.

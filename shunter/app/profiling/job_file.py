@@ -29,8 +29,6 @@ from shunter.errors import ConfigError
 from shunter.events.values.resources import Resources
 from shunter.workloads.sensitivity import BUILTIN_SENSITIVITY, MinioModel
 
-__all__ = ["JobFile", "JobSection", "read_job_file"]
-
 _MILLI, _MB = 1000, 1000
 Gigabytes = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 """A size above 0; 1 GB is 1000 MB."""

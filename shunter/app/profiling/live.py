@@ -38,8 +38,6 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.sensitivity import Profile
 
-__all__ = ["LiveMachine", "Server"]
-
 _MILLI = 1000
 _LOOK_US, _END_S, _NOTICE_S = 1_000_000, 30.0, 5.0
 _OVER = (AttemptExited, AttemptLost, LaunchFailed)

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from shunter.backends.node.processes.marks import alive_below
 
-__all__ = ["measuring_folder", "remove_abandoned"]
-
 _PREFIX = "shunter-profile-"
 
 

@@ -18,8 +18,6 @@ from shunter.events.facts.profiles import ProfileMeasured
 from shunter.events.values.ids import GpuType
 from shunter.workloads.sensitivity import CpuSearch, Profile, RelativeProfile, table_document
 
-__all__ = ["CLAIM", "Cell", "Machine", "Point", "Profiled", "profiled"]
-
 _MILLI = 1000
 CLAIM: Final = 0.03
 """How far from the measured one a modelled epoch is at the most, as Synergy claims."""

@@ -21,7 +21,6 @@ from shunter.events.values.ids import NodeName
 if TYPE_CHECKING:
     from shunter.backends.ssh import SshSettings
 
-__all__ = ["SshServer", "ThisServer", "ssh_server", "this_server"]
 
 _GRACE_S, _SAMPLE_S, _LOOK_S = 2.0, 0.25, 0.25
 _CLUSTER, _FOLDER = "profile", "-profile"

@@ -26,8 +26,6 @@ from shunter.workloads.sensitivity import (
 from shunter.workloads.sensitivity.published import published_models
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["SimulatedMachine"]
-
 _MILLI, _US = 1000, 1_000_000
 
 

@@ -19,8 +19,6 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.resources import Resources
 
-__all__ = ["Beside", "beside_of"]
-
 SERVERS_NAMED = 4
 
 

@@ -11,8 +11,6 @@ from shunter.core.ranking.index import Misfit
 from shunter.core.state import Job, State
 from shunter.events.values.ids import JobId
 
-__all__ = ["default_limit_of", "outlasts", "promise_basis"]
-
 _DAY_US = 86_400 * SECOND_US
 
 

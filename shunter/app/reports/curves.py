@@ -19,8 +19,6 @@ from shunter.events.facts.decisions import AllocationChanged, is_preemption
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["PARTS", "Curves", "Slice"]
-
 PARTS: Final = 400
 """Into so many parts a run is cut: a picture is about twice as many pixels wide."""
 

@@ -18,8 +18,6 @@ from shunter.core.metrics import JobResult
 from shunter.errors import UsageError
 from shunter.events.log import LogReader
 
-__all__ = ["report_document", "run_document"]
-
 SCHEMA = 1
 QUANTILES: Final = 200
 WORST: Final = 10

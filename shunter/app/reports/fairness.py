@@ -9,8 +9,6 @@ from shunter.app.run_history.history import RunHistory
 from shunter.core.metrics import JobResult, finish_time_fairness
 from shunter.events.facts.jobs import Outcome
 
-__all__ = ["jain_index", "slowdown", "users_of"]
-
 
 def users_of(run: RunHistory) -> dict[str, Any]:
     """Return each user's part of the service, the largest first.

@@ -13,8 +13,6 @@ from shunter.app.reports.curves import Slice
 from shunter.core.state import State
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Gantt", "gantt"]
-
 TICKS: Final = 1_000_000
 
 

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["page_of"]
-
 _SCRIPTS: Final = ("words.js", "charts.js", "gantt.js", "report.js")
 _ESCAPED: Final = {
     **{ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&'"},

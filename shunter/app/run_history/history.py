@@ -25,8 +25,6 @@ from shunter.events.log import LogReader
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 
-__all__ = ["RunHistory", "run_history"]
-
 
 @dataclass(frozen=True)
 class RunHistory:

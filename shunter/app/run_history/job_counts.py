@@ -5,8 +5,6 @@ from collections import Counter
 from shunter.core.state import State
 from shunter.events.values.ids import JobId, QueueName
 
-__all__ = ["JobCounts"]
-
 
 class JobCounts:
     """Counts jobs by what was last noted of each; `by_queue` are those that wait."""

@@ -18,8 +18,6 @@ from shunter.core.intake.inputs import Command, Input, NothingComes
 from shunter.core.interfaces import Backend
 from shunter.core.view import View
 
-__all__ = ["DrivenWorld", "Driver"]
-
 
 class Driver(Protocol):
     """A program that gives orders by what it sees; the same states, the same orders."""

@@ -13,8 +13,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.resources import Resources
 from shunter.workloads import TraceJob
 
-__all__ = ["jobs_out_of_range", "servers_out_of_range"]
-
 _MILLI, _MB_OF_GB = 1000, 1000
 _NAMED_MOST = 5
 _GUESS = "beyond its points a table guesses: more makes nothing faster, less slows jobs evenly"

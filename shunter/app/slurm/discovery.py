@@ -15,8 +15,6 @@ from shunter.core.intake.accepted_types import is_mig
 from shunter.errors import UsageError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Discovered", "ServerKind", "SlurmInventory", "discovered", "inventory"]
-
 
 @dataclass(frozen=True, slots=True)
 class SlurmInventory:

@@ -15,8 +15,6 @@ from shunter.backends.node.remote.wiring.sources import NOTED
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 
-__all__ = ["noted_wirings"]
-
 
 def noted_wirings(
     section: SlurmSection, servers: Iterable[tuple[NodeName, ConfigurationSet]]

@@ -14,8 +14,6 @@ from shunter.backends.slurm import Slurm, Switch
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["ask_places", "places_in"]
-
 ASK_S = 5.0
 """How long a start waits for that; a controller that is away lets its commands wait for longer."""
 

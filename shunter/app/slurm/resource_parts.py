@@ -13,8 +13,6 @@ from shunter.app.config.model import Config
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["as_first_asked", "asked_of_slurm"]
-
 WHOLE_MILLI = 1000
 """Slurm gives whole CPUs, and one at least."""
 

@@ -20,8 +20,6 @@ from shunter.errors import ConfigError, extra_hint
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["check_served", "keep_mode", "served_notes", "slurm_settings"]
-
 CRYPTOGRAPHY_LEAST = 46
 """The oldest version that the extra `slurm` takes, a whole number."""
 UNTYPED = "gpu"

@@ -14,8 +14,6 @@ from shunter.app.slurm.discovery import Discovered, ServerKind, discovered, inve
 from shunter.backends.slurm import Partition, Slurm
 from shunter.errors import SlurmUnknownError, UnreachableError
 
-__all__ = ["slurm_config"]
-
 DAY_S = 86_400
 HEAD = """\
 # Partition {partition} of cluster {cluster} (Slurm {version}), as it was found.

@@ -26,30 +26,6 @@ from shunter.backends.agents.attempt_records import (
 from shunter.backends.node.messages.shapes import cleaned
 from shunter.backends.node.remote.session import READ_BYTES_MAX
 
-__all__ = [
-    "ERROR_CHARACTERS",
-    "Answer",
-    "Beaten",
-    "ClaimRefused",
-    "Claimed",
-    "Failed",
-    "Fenced",
-    "Greeting",
-    "InventoryAnswer",
-    "Looked",
-    "ManyKnown",
-    "PortAnswer",
-    "ReadAnswer",
-    "Refusal",
-    "ReshapeAnswer",
-    "SendAnswer",
-    "SetAsideAnswer",
-    "Stance",
-    "Stand",
-    "StartAnswer",
-    "SwitchAnswer",
-]
-
 ERROR_CHARACTERS = 1000
 MANY = 100_000
 ManyKnown = Annotated[tuple[Known, ...], Meta(max_length=MANY)]

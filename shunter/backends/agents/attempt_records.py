@@ -17,27 +17,6 @@ from shunter.backends.node.messages.journal import KINDS_NOTED, OTHER, READ_MOST
 from shunter.backends.node.messages.shapes import CLOCK_MOST, COUNT_MOST
 from shunter.backends.node.records import LINE_BYTES_MAX
 
-__all__ = [
-    "AttemptNumber",
-    "BootId",
-    "Cause",
-    "Clock",
-    "Cpus",
-    "GpuReading",
-    "JobName",
-    "Known",
-    "Note",
-    "Path",
-    "PortNumber",
-    "RankStarted",
-    "Sample",
-    "Started",
-    "State",
-    "Status",
-    "UserNumber",
-    "Whole",
-]
-
 MANY = 4096
 MASK_BITS = 1024
 

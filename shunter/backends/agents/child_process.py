@@ -11,8 +11,6 @@ from anyio.abc import Process
 from shunter.backends.agents.transport import AgentProcess
 from shunter.backends.node.verbs import command
 
-__all__ = ["begin_here"]
-
 COMPLAINT_BYTES = 1 << 16
 
 

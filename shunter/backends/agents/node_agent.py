@@ -26,8 +26,6 @@ from shunter.backends.node.records import boot_id
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["AgentObserver", "NodeAgent", "TakenError"]
-
 A = TypeVar("A", bound=Answer)
 
 GRACE_S = 1.0  # for a connection that was cut off and can be opened again at once

@@ -7,9 +7,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Command", "Do", "HeartbeatLimits", "Order", "Rank", "Shares", "Slicing", "Suspend"]
-
-
 Do = Literal["go", "suspend", "terminate", "fence", "stop", "continue", "slice"]
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from shunter.backends.agents.attempt_records import Known, Note
 from shunter.backends.node.messages.journal import FACTS
 
-__all__ = ["Reading"]
-
 
 @dataclass(slots=True)
 class Reading:

@@ -36,8 +36,6 @@ from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.errors import BackendError
 
-__all__ = ["ClockOffset", "OnNews", "RpcChannel", "open_rpc"]
-
 A = TypeVar("A", bound=Answer)
 OnNews = Callable[[tuple[Known, ...]], None]
 READ_BYTES = 1 << 16

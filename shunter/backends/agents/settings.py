@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Limits", "Owner", "Slicing", "Socket"]
-
 
 @dataclass(frozen=True, slots=True)
 class Owner:

@@ -19,20 +19,6 @@ from shunter.backends.node.messages.wire import Shape
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
-__all__ = [
-    "NO_DEVICE",
-    "AgentProcess",
-    "Link",
-    "Server",
-    "TooMuchSaidError",
-    "Transport",
-    "UnreachedError",
-    "hinted",
-    "is_too_old",
-    "read_all",
-    "run_verb",
-]
-
 T = TypeVar("T")
 READ_BYTES = 1 << 18
 ANSWER_BYTES_MOST = 4 << 20

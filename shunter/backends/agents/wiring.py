@@ -10,8 +10,6 @@ from shunter.backends.agents.answers import ERROR_CHARACTERS
 from shunter.backends.agents.attempt_records import Cpus, Whole
 from shunter.backends.node.messages.shapes import WrongMessageError, cleaned
 
-__all__ = ["GpuWiring", "Wiring", "wiring_in"]
-
 GPUS_MOST = 1024
 Word = Annotated[str, Meta(pattern=r"\A[A-Z0-9]{0,8}\Z")]
 Row = Annotated[tuple[Word, ...], Meta(max_length=GPUS_MOST)]

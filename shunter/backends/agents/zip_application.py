@@ -24,8 +24,6 @@ from pathlib import Path
 from shunter.backends import node
 from shunter.backends.node.records import create_private, own_folder
 
-__all__ = ["digest", "install_shared", "installer", "zip_application"]
-
 NODE = Path(node.__file__).parent
 NOT_PACKED = ("messages/wire.py", "remote/base_folder.py")
 """What the type checker alone reads, and what comes over stdin instead."""

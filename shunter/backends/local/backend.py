@@ -4,8 +4,6 @@ from shunter.backends.local.settings import LocalSettings
 from shunter.backends.local.transport import LocalTransport
 from shunter.backends.supervised.backend import SupervisedBackend
 
-__all__ = ["LocalBackend"]
-
 
 class LocalBackend(SupervisedBackend):
     """Runs attempts on this machine; use it as an async context."""

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from shunter.backends.node.shares.division import MOVED, divisible
 
-__all__ = ["MemoryControl", "memory_control"]
-
 OURS = MOVED
 PROC = Path("/proc/self")
 MEND = "under systemd, run the daemon in a unit with Delegate=yes"

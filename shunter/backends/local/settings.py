@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from shunter.backends.agents.settings import Limits, Owner, Socket
 from shunter.events.values.ids import NodeName
 
-__all__ = ["LocalNode", "LocalSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:

@@ -14,8 +14,6 @@ from shunter.backends.agents.transport import AgentProcess, Link, Server
 from shunter.backends.local.settings import LocalSettings
 from shunter.events.values.ids import NodeName
 
-__all__ = ["LocalTransport"]
-
 NAME = NodeName("local")
 LOOPBACK = "127.0.0.1"
 

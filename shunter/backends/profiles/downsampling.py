@@ -11,8 +11,6 @@ from shunter.backends.profiles.gpus import GpuUse
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
 
-__all__ = ["Downsampler", "profile_of"]
-
 
 def profile_of(
     at_us: int,

@@ -17,17 +17,6 @@ import msgspec
 from shunter.backends.agents.attempt_records import GpuReading
 from shunter.errors import extra_hint
 
-__all__ = [
-    "EXPLANATIONS",
-    "GpuFault",
-    "GpuReader",
-    "GpuUse",
-    "NoGpus",
-    "fault_of_code",
-    "use_told",
-    "why_unseen",
-]
-
 
 class GpuFault(StrEnum):
     """Why something about GPUs cannot be read."""

@@ -18,8 +18,6 @@ from shunter.events.facts.execution import (
 from shunter.events.values.fact import replace
 from shunter.events.values.ids import JobId
 
-__all__ = ["Agenda", "at_its_speed", "is_void"]
-
 _OF_ONE_ATTEMPT = (
     AttemptStarted,
     SpeedChanged,

@@ -6,8 +6,6 @@ from shunter.core.cluster import Gpu, gpus_of
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["GpuTenants"]
-
 
 @dataclass(slots=True)
 class GpuTenants:

@@ -28,8 +28,6 @@ from shunter.events.values.allocation import Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
-__all__ = ["Resumed", "TotalWork", "resume_jobs"]
-
 _SLICED = Sharing.sliced
 
 

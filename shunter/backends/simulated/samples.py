@@ -17,8 +17,6 @@ from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
-__all__ = ["NO_SAMPLES", "SampleDue", "Sampler", "Samples"]
-
 
 @fact
 class SampleDue:

@@ -12,8 +12,6 @@ from shunter.backends.slurm.quantities import instant_s
 from shunter.backends.slurm.records import PastJob
 from shunter.errors import SlurmUnknownError
 
-__all__ = ["ACCOUNTING_FIELDS", "past_jobs"]
-
 ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,ExitCode,NodeList,Submit,Start,End,NNodes"
 
 

@@ -7,15 +7,6 @@ from collections.abc import Sequence
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmSettings
 
-__all__ = [
-    "END_LEAD_S",
-    "NOTICE_LEAD_MOST_S",
-    "batch_script",
-    "job_name",
-    "name_in",
-    "usual_options",
-]
-
 END_LEAD_S = 120
 """A job is told so long before its time limit that it is about to end."""
 NOTICE_LEAD_MOST_S = END_LEAD_S + 65.0

@@ -31,8 +31,6 @@ from shunter.backends.slurm.records import (
 )
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
-__all__ = ["Slurm", "Submitted"]
-
 SILENT_S: Final = 10.0
 """One command may fail: what is told of Slurm is told after some seconds without an answer."""
 REFUSALS: Final = (

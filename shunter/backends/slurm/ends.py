@@ -2,8 +2,6 @@
 
 from shunter.backends.slurm.quantities import duration
 
-__all__ = ["SAYS_WHY", "end_in_words", "limit_in_words", "signal_in_words"]
-
 SAYS_WHY = frozenset({"CANCELLED", "DEADLINE", "PREEMPTED", "TIMEOUT"})
 """Last states that say for what Slurm ended a job, which sends SIGTERM for all of them."""
 

@@ -8,8 +8,6 @@ from itertools import product
 
 from shunter.errors import SlurmUnknownError
 
-__all__ = ["expanded"]
-
 NAMES_MOST = 1 << 17
 _NOTHING = frozenset({"", "(null)", "None", "None assigned", "N/A", "n/a"})
 _PIECE = re.compile(r"\[([^\][]*)\]|([^,\][]+)|(,)")

@@ -8,8 +8,6 @@ Codes" of Slurm's documentation.
 import re
 from typing import Final
 
-__all__ = ["reason_in_words", "submit_limit_in"]
-
 _WORD: Final = re.compile(
     r"(QOS|Assoc)?(Grp|Max|Min)([A-Za-z]+?)(RunMinutes|Minutes)?"
     r"(?:Per(User|Account|Job|Node))?(?:Limit)?"

@@ -24,8 +24,6 @@ from shunter.backends.slurm.quantities import (
 from shunter.backends.slurm.records import Partition, Reservation, SlurmNode, Switch
 from shunter.errors import SlurmUnknownError
 
-__all__ = ["nodes", "partitions", "reservations", "settings", "switches"]
-
 Told = TypeVar("Told")
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
 _SAID_BY = re.compile(r" ?\[[^\]@\s]*@(?P<since>[^\]\s]*)\]")

@@ -14,14 +14,6 @@ from shunter import clock
 from shunter.backends.slurm.records import Reservation
 from shunter.events.values.ids import NodeName
 
-__all__ = [
-    "NodeReservation",
-    "least_s",
-    "node_reservation",
-    "reservation_in",
-    "reservations_by_node",
-]
-
 LEAST_S: Final = 600.0
 """What has less time than this spends a good part of it on starts and saves of its jobs."""
 SLACK_LEAST_S: Final = 60.0

@@ -27,8 +27,6 @@ from shunter.backends.slurm.records import SlurmNode
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["NodeListing", "NodeService"]
-
 POLLS_BETWEEN: Final = 4
 """Polls of the queue for each question about nodes: an answer tells 0.5 kB of each of them."""
 

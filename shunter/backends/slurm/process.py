@@ -16,8 +16,6 @@ import anyio
 from shunter import clock
 from shunter.errors import SlurmUnknownError
 
-__all__ = ["Answer", "CommandRunner"]
-
 DEADLINE_S: Final = 20.0
 """While the controller is down, clients of Slurm give up after some nine seconds."""
 

@@ -9,17 +9,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-__all__ = [
-    "duration",
-    "gpu_indices",
-    "gpus_in_gres",
-    "gpus_in_tres",
-    "instant_s",
-    "limit_s",
-    "total_gpus",
-    "whole",
-]
-
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 UNTYPED: Final = "gpu"
 """The type of GPUs that Slurm knows no type of."""

@@ -21,8 +21,6 @@ from shunter.backends.slurm.quantities import (
 from shunter.backends.slurm.records import QueuedJob
 from shunter.errors import SlurmUnknownError
 
-__all__ = ["queue_format", "queued_jobs"]
-
 FIELDS: Final = (
     *("JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "Account", "Partition", "QOS"),
     *("State", "Reason", "NodeList", "NumNodes", "NumCPUs", "NumTasks", "SubmitTime", "StartTime"),

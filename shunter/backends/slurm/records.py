@@ -7,8 +7,6 @@ Instants are seconds since 1970; None is an instant or a limit that is not set.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Partition", "PastJob", "QueuedJob", "Reservation", "SlurmNode", "Switch"]
-
 _OUT_OF_SERVICE = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "NOT_RESPONDING"}
     | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "FUTURE", "UNKNOWN", "MAINT"}

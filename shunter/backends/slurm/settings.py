@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from shunter.backends.agents.settings import Limits, Owner, Socket
 from shunter.events.values.ids import NodeName
 
-__all__ = ["SlurmServer", "SlurmSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class SlurmServer:

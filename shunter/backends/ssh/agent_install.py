@@ -25,7 +25,6 @@ from shunter.backends.ssh.settings import SshHost
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
-__all__ = ["installed"]
 
 NOT_FOUND = 127
 """What all shells exit with where there is no such program."""

@@ -6,8 +6,6 @@ from shunter.backends.ssh.settings import SshSettings
 from shunter.backends.ssh.transport import SshTransport
 from shunter.backends.supervised.backend import SupervisedBackend
 
-__all__ = ["SshBackend"]
-
 
 class SshBackend(SupervisedBackend):
     """Runs attempts on hosts that sshd lets us into; use it as an async context."""

@@ -22,7 +22,6 @@ from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHReader
 
-__all__ = ["connected", "quoted", "ran_on", "told_as_lost", "worded"]
 
 PRIVATE = 0o077
 KEEPALIVES = 2  # asyncssh gives up one interval after so many went unanswered: three in all

@@ -14,8 +14,6 @@ from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.backends.ssh.transport import SshTransport
 from shunter.errors import BackendError
 
-__all__ = ["HostInventory", "host_inventories"]
-
 INVENTORY_S = 60.0
 
 

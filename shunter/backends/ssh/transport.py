@@ -15,7 +15,6 @@ from shunter.backends.ssh.settings import SshHost, SshSettings
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess
 
-__all__ = ["SshLink", "SshTransport"]
 
 COMPLAINT_BYTES, COMPLAINT_S = 1 << 16, 1.0
 WINDOW_BYTES = 2 << 20

@@ -20,8 +20,6 @@ from shunter.core.effects import Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["AttemptLocations"]
-
 T = TypeVar("T")
 _NAMES = a_list(a_text(256), COUNT_MOST)
 _AGES: Shape[Ages] = a_record({"old": _NAMES, "young": _NAMES})

@@ -53,8 +53,6 @@ from shunter.events.facts.execution import AttemptLost, LaunchFailed
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["SupervisedBackend"]
-
 
 class SupervisedBackend:
     """Runs attempts under the agents of servers; use it as an async context.

@@ -14,17 +14,6 @@ from shunter.backends.node.records import own_folder
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 
-__all__ = [
-    "CUDA",
-    "devices_shown",
-    "filled",
-    "given_to",
-    "path_of",
-    "put_privately",
-    "rank_environment",
-    "store_all",
-]
-
 CUDA = "CUDA_VISIBLE_DEVICES"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 

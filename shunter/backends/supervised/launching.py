@@ -24,8 +24,6 @@ from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["DrainingError", "Launches"]
-
 PORTS_ASKED = 64
 REFUSALS = ("refused", "failed", "late")
 

@@ -14,8 +14,6 @@ from shunter.backends.profiles import EXPLANATIONS, use_told
 from shunter.events.facts.cluster import GpuQuarantined
 from shunter.events.values.ids import NodeName
 
-__all__ = ["READINGS_LEAST", "LostGpus"]
-
 READINGS_LEAST = 2
 """So many readings in a row must say that a GPU is lost."""
 

@@ -9,8 +9,6 @@ from shunter.backends.node.failpoints import failpoint
 from shunter.core.effects import Effect
 from shunter.events.values.ids import JobId
 
-__all__ = ["OrderQueue"]
-
 
 class OrderQueue:
     """Has orders carried out in the tasks of a backend."""

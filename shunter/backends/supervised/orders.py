@@ -33,8 +33,6 @@ from shunter.errors import BackendError
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import NodeName
 
-__all__ = ["UNTOLD", "Where", "check_startable", "checkpoints_of", "contract_of", "orders_for"]
-
 UNTOLD = (1, 0, 0)
 """The timetable of a gang until it is told another one: no turns."""
 

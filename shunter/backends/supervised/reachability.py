@@ -8,8 +8,6 @@ from shunter.backends.inbox import Inbox
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Reachability"]
-
 
 class Reachability:
     """The servers that the log has as unreachable, and what it is told of them."""

@@ -19,8 +19,6 @@ from shunter.backends.supervised.lost_gpus import LostGpus
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Samples"]
-
 AT_LEAST_US = 5_000_000
 """No two samples of a gang that go on are closer than this, unless somebody needs them."""
 

@@ -16,16 +16,6 @@ from shunter.events.facts.execution import ReshapeRefused
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import NodeName
 
-__all__ = [
-    "NOTICES_MOST",
-    "ShareNotices",
-    "cpus_for",
-    "cpus_near",
-    "refusal_in_words",
-    "shares_kept",
-    "shares_of",
-]
-
 NOTICES_MOST = 100
 
 

@@ -12,8 +12,6 @@ from shunter.backends.agents.wiring import Wiring, wiring_in
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["ask_wirings", "set_sockets"]
-
 WIRING_S = 15.0
 """How long an agent may take; a driver in trouble may never answer."""
 

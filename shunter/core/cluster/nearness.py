@@ -13,8 +13,6 @@ from shunter.core.cluster.server import Server
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.job_spec import BELOW_SERVER, Level
 
-__all__ = ["Area", "Nearness"]
-
 CHANGES_MOST: Final = 1 << 16
 """Of servers of 8 GPUs all changes are remembered; of larger ones the memory begins anew."""
 

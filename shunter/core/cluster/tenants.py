@@ -14,8 +14,6 @@ from shunter.errors import IllegalEventError
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Gpu", "PlannedTenants", "Tenants", "gpus_of"]
-
 Gpu = tuple[NodeName, int]
 
 _SLICED = Sharing.sliced  # members are slow to look up

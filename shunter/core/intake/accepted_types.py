@@ -20,8 +20,6 @@ from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["AcceptedTypes", "is_mig"]
-
 _MIG: Final = re.compile(r"(?:^|[_:-])(?:\d+c\.)?\d+g\.\d+gb(?:\b|_)")
 
 

@@ -14,15 +14,6 @@ from shunter.events.facts.cluster import (
 )
 from shunter.events.kinds import Event
 
-__all__ = [
-    "drain_node",
-    "gpu_quarantined",
-    "gpus_taken",
-    "quarantine_gpu",
-    "release_gpu",
-    "restore_node",
-]
-
 
 class Core(Protocol):
     """What they need of the scheduler."""

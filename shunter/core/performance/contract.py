@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from shunter.core.performance.model_factors import ModelFactors, filled
 from shunter.events.values.job_spec import JobSpec, Level
 
-__all__ = ["neighbours_leave", "tolerated_speed", "unfit_contract"]
-
 ShapeCurve = Sequence[tuple[tuple[int, ...], float]]
 _ORDER = list(Level)
 

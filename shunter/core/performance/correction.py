@@ -25,8 +25,6 @@ from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.events.values.fact import fact
 from shunter.events.values.resources import Resources
 
-__all__ = ["CELLS_MOST", "MeasuredCell", "TableCheck", "corrected", "with_cell"]
-
 CELLS_MOST = 12
 """So many measured cells of a model and gang size count at most: those measured last."""
 

@@ -14,8 +14,6 @@ from shunter.events.values.allocation import Share
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
-__all__ = ["LEAST_PART", "Slot", "Tenant", "gang_slots"]
-
 LEAST_PART = 1 / 16
 """No gang has less of the time: others, whose turns are as much longer, would wait for hours."""
 

@@ -27,16 +27,6 @@ from shunter.events.values.trials import (
     TrialReason,
 )
 
-__all__ = [
-    "TrialRules",
-    "Verdict",
-    "is_known_loss",
-    "is_known_to_pay",
-    "model_of",
-    "proposed",
-    "running",
-]
-
 _WORDS = ("job ", "model ")
 WAITS_MOST = 8
 """So many probes after its begin a trial ends in which a job had too few samples."""

@@ -23,18 +23,6 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import IN_SERVER, LEVEL_ORDER, Demand, JobSpec, Level
 
-__all__ = [
-    "PLACEMENTS_MOST",
-    "SPLITS_MOST",
-    "LearntPoint",
-    "MeasuredPlacement",
-    "bounded",
-    "has_learnt_floor",
-    "learnt_bounds",
-    "learnt_points",
-    "with_placement",
-]
-
 PLACEMENTS_MOST = 256
 """So many placements are known of a model at most: those measured last."""
 SPLITS_MOST = 64

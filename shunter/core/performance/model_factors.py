@@ -15,8 +15,6 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import BY_BUS, IN_SERVER, Level
 
-__all__ = ["FactorTable", "MemoryCycle", "ModelFactors", "Shape", "filled"]
-
 K = TypeVar("K")
 Shape = tuple[int, int]
 """The servers a gang is on, and its GPUs on each."""

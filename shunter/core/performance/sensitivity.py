@@ -16,8 +16,6 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 
-__all__ = ["Sensitivity", "SensitivityTable"]
-
 _ROUNDING = 1e-9
 
 

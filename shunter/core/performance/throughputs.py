@@ -13,8 +13,6 @@ from typing import NamedTuple
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import JobSpec
 
-__all__ = ["NO_TYPE", "JobKind", "Pair", "ThroughputTable"]
-
 NO_TYPE = GpuType("")
 
 

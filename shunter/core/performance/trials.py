@@ -15,8 +15,6 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.trials import Batch, ChangeKey, TrialKind
 
-__all__ = ["NO_PACE", "SAMPLES_LEAST", "BestBatch", "KnownVerdict", "MeasuredRate", "Pace", "Trial"]
-
 SAMPLES_BEFORE = 2
 """So many samples after a change may tell of what was before."""
 SAMPLES_LEAST = 2

@@ -11,8 +11,6 @@ from shunter.core.performance.gang_slots import Tenant, gang_slots
 from shunter.core.state import Job
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["fair_shares", "turn_shares"]
-
 
 def turn_shares(jobs: Iterable[Job]) -> dict[JobId, float]:
     """Return the part of the time, 0 to 1, of each of the jobs that take turns now."""

@@ -26,8 +26,6 @@ from shunter.core.placement.shapes import split_spots
 from shunter.core.placement.strategy import Placement, Spot
 from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, LEVEL_ORDER, Demand, Level
 
-__all__ = ["PACK_ABOVE", "SPREAD_BELOW", "Mode", "Packing", "Topology", "at_load", "note_load"]
-
 PACK_ABOVE: Final = 0.7
 SPREAD_BELOW: Final = 0.5
 Packing = dict[str, bool]

@@ -20,8 +20,6 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
 
-__all__ = ["Draft", "pools_without_gpus"]
-
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
 

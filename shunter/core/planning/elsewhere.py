@@ -22,8 +22,6 @@ from shunter.core.state import Job, State
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import NodeName
 
-__all__ = ["at_home", "elsewhere"]
-
 _PLACEMENT: Final = Consolidated()
 
 

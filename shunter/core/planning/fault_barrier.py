@@ -26,8 +26,6 @@ from shunter.errors import ConfigError, PlanError, TraceError
 from shunter.events.facts.decisions import SolvedFact, Target
 from shunter.events.values.fact import record
 
-__all__ = ["OBSERVER", "TARGET", "Barrier", "NoMemory", "OnFault", "told_of"]
-
 TARGET = "target"
 """Where the fault of a solver is noted: deciding again takes it from the record, like targets."""
 

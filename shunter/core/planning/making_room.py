@@ -21,21 +21,6 @@ from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
-__all__ = [
-    "HELD_BACK",
-    "MAKES_ROOM",
-    "MAKE_ROOM",
-    "ROOM_MADE",
-    "CanMakeRoom",
-    "RoomMaker",
-    "RoomMemory",
-    "earliest",
-    "held_jobs",
-    "room_observers",
-    "sooner",
-    "with_room_observers",
-]
-
 MAKE_ROOM: Final = "make_room"
 """The rule of a move that makes room; its beneficiary is the gang."""
 

@@ -9,8 +9,6 @@ from shunter.core.view import View
 from shunter.events.values.allocation import Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["may_move_evicted", "untangled"]
-
 _EXCLUSIVE, _UP = Sharing.exclusive, Health.up  # members are slow to look up
 
 

@@ -6,8 +6,6 @@ from shunter.core.planning.draft import Draft
 from shunter.core.state import Job
 from shunter.events.values.job_spec import Demand
 
-__all__ = ["Needs"]
-
 
 class Needs(Protocol):
     """What a policy that sizes jobs says to those who look for places."""

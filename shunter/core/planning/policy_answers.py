@@ -37,8 +37,6 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import ClassWait, Wait
 
-__all__ = ["LATE_MOST", "Answers", "is_our_own"]
-
 T = TypeVar("T")
 
 LATE_MOST = 1_000

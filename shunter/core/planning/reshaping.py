@@ -15,8 +15,6 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
 
-__all__ = ["refused_shape", "reshape_together"]
-
 Refusal = tuple[Reason, str]
 
 

@@ -8,8 +8,6 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.job_spec import JobSpec, SuspendMode
 from shunter.events.values.reasons import Reason
 
-__all__ = ["KEEPS_STATE", "refused_size", "unfit_for_sizes"]
-
 KEEPS_STATE = (SuspendMode.cooperative, SuspendMode.signal)
 """The modes that end an attempt with all its work saved, for another number of processes."""
 

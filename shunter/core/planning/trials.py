@@ -17,8 +17,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 from shunter.events.values.trials import KEPT, MILLION, SUM_MOST, Batch, TrialKind, TrialReason
 
-__all__ = ["orders_of", "trial_facts", "verdicts"]
-
 _RULE = "trial"
 _OF_MOVES = (TrialReason.no_loss, TrialReason.cost_not_met, TrialReason.no_way_back)
 

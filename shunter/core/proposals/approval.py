@@ -26,8 +26,6 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason
 
-__all__ = ["KEPT", "NOT_ADMITTED", "Refused", "gang_reactions", "judged", "looked_at", "settled"]
-
 KEPT = "kept for a job that was rejected too often"
 NOT_ADMITTED = "the order does not let the job start now"
 

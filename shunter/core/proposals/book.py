@@ -7,8 +7,6 @@ from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason
 
-__all__ = ["ProposalBook", "Rejection"]
-
 
 @record
 class Rejection:

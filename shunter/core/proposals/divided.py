@@ -11,8 +11,6 @@ from shunter.core.planning.making_room import ROOM_MADE
 from shunter.core.planning.plan import Change, Plan, Start, Suspend
 from shunter.events.values.allocation import Sharing
 
-__all__ = ["divided"]
-
 _EXCLUSIVE = Sharing.exclusive
 
 

@@ -13,8 +13,6 @@ from shunter.core.planning.reshaping import refused_shape
 from shunter.core.state import Job
 from shunter.events.values.allocation import Allocation
 
-__all__ = ["taken_with"]
-
 
 def taken_with(
     job: Job, target: Allocation, gives: Sequence[Reshape], check: Check

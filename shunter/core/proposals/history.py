@@ -15,8 +15,6 @@ from shunter.events.values.allocation import NOTHING, Allocation
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId
 
-__all__ = ["AllocationHistory", "Passed"]
-
 
 @record
 class Passed:

@@ -11,8 +11,6 @@ from shunter.events.facts.gangs import GangProposed
 from shunter.events.kinds import Event
 from shunter.events.values.causes import CALLER
 
-__all__ = ["propose_gang"]
-
 
 class Core(Protocol):
     """The part of a core that takes proposals in."""

@@ -26,8 +26,6 @@ from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["ProposalMemory", "proposal_observers"]
-
 _GIVING = (
     *(AllocationChanged, JobReshaped, *JOB_ENDS),
     *(AllocationLearned, AttemptLost, GpusReleased, JobSuspended, LaunchFailed),

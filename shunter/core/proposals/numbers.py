@@ -17,8 +17,6 @@ from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["ProposalNumbers", "ProposalsDocument"]
-
 
 class ProposalsDocument(TypedDict):
     """The part of a run's document about proposals; docs/reference/results.md."""

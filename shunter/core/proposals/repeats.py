@@ -15,8 +15,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.causes import REPEATED
 from shunter.events.values.ids import JobId
 
-__all__ = ["WINDOW_US", "Repeats", "only_counts"]
-
 WINDOW_US = 60_000_000
 """What counts as a round where plans are made at events."""
 

@@ -35,8 +35,6 @@ from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.fact import replace
 from shunter.events.values.ids import JobId
 
-__all__ = ["decentralised_plan", "without_proposed"]
-
 Reserved = Mapping[JobId, tuple[Share, ...]]
 
 

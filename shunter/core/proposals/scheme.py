@@ -17,8 +17,6 @@ from shunter.core.rng import Rng
 from shunter.core.state import Job
 from shunter.events.values.fact import fact
 
-__all__ = ["CanPropose", "Decentralised"]
-
 
 @fact
 class Decentralised:

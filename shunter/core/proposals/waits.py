@@ -6,8 +6,6 @@ from shunter.core.proposals.book import ProposalBook
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["PROPOSING", "admitted_wait", "proposal_wait_of", "rejected_wait"]
-
 PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
 """Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
 

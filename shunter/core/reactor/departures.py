@@ -16,8 +16,6 @@ from shunter.events.facts.execution import CheckpointSaved, JobSuspended
 from shunter.events.facts.jobs import JobFailed, JobHeld
 from shunter.events.values.ids import JobId
 
-__all__ = ["DEPARTURES_MOST", "Departures"]
-
 DEPARTURES_MOST: Final = 8
 """With so many departures in a row without progress a job fails that has no retries.
 

@@ -11,8 +11,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING
 from shunter.events.values.causes import DISPLACED
 
-__all__ = ["displacements"]
-
 
 def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
     """Let jobs wait again whose GPUs another job was found on, or others hold.

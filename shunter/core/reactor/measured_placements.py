@@ -18,8 +18,6 @@ from shunter.events.facts.tolerance import ToleranceLearnt
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Sharing
 
-__all__ = ["SAMPLES_COUNTED", "sample_reactions"]
-
 SAMPLES_COUNTED: Final = 4
 """So many samples after those that may tell of what was before, and their mean is told."""
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up

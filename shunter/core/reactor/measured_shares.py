@@ -21,8 +21,6 @@ from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Level
 
-__all__ = ["SAMPLES_LEAST", "MeasuredShares"]
-
 SAMPLES_LEAST = 3
 """So many samples with a share count before their mean does."""
 

@@ -74,8 +74,6 @@ from shunter.events.values.causes import (
 )
 from shunter.events.values.reasons import Reason
 
-__all__ = ["WATCHED", "Before", "JobEnd", "Reactor", "holds", "orders_end"]
-
 JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
 """What follows once nothing of an attempt is left."""
 

@@ -30,8 +30,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.causes import ARRAY, BACKING_OFF
 from shunter.events.values.ids import JobId
 
-__all__ = ["Due", "Timers"]
-
 _CHANGING = frozenset(
     (
         *CLUSTER_CHANGES,

@@ -18,8 +18,6 @@ from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.resources import Resources
 
-__all__ = ["Bounds", "BoundsKey", "Holding", "SizeBook"]
-
 BoundsKey = tuple[str, str, int, int, int]
 
 

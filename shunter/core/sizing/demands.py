@@ -19,8 +19,6 @@ from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 
-__all__ = ["WHOLE", "Demands"]
-
 WHOLE = 1 << 40
 """The unit in which parts are counted: so much is all that the cluster has."""
 

@@ -18,8 +18,6 @@ from shunter.events.values.fact import replace
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.resources import Resources
 
-__all__ = ["Guarantees", "counts_as_it_is"]
-
 
 class Guarantees:
     """The guaranteed shares of one plan.

@@ -27,8 +27,6 @@ from shunter.events.values.fact import fact
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 
-__all__ = ["Mechanism", "Sizing", "Whole"]
-
 
 class Mechanism(StrEnum):
     """How jobs are sized."""

@@ -26,8 +26,6 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.resources import Resources
 
-__all__ = ["solve_sizes", "speed_of_sizes"]
-
 _DIGITS = 9
 
 

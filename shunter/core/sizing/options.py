@@ -7,8 +7,6 @@ from shunter.core.performance.sensitivity import Sensitivity
 from shunter.events.values.fact import fact
 from shunter.events.values.resources import Resources
 
-__all__ = ["ROUNDING", "Option", "Options", "options_of"]
-
 ROUNDING = 1e-9
 """By how much speeds may differ that are equal."""
 

@@ -12,8 +12,6 @@ from shunter.core.sizing.options import Option
 from shunter.events.values.fact import fact
 from shunter.events.values.resources import Resources
 
-__all__ = ["Answer", "Choice", "Program", "Solver"]
-
 
 @fact
 class Choice:

@@ -16,8 +16,6 @@ from shunter.events.values.fact import replace
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 
-__all__ = ["seek"]
-
 
 def seek(
     guarantees: Guarantees,

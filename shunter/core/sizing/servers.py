@@ -24,8 +24,6 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Because
 from shunter.events.values.resources import Resources
 
-__all__ = ["GROWN", "SHRUNK", "Servers"]
-
 GROWN, SHRUNK = "grown", "shrunk"
 """The rules by which a job gets more than it had, or gives some of it up."""
 

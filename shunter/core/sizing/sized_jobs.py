@@ -9,8 +9,6 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 
-__all__ = ["Room", "SizedJob"]
-
 
 class Room:
     """What is left of a server, without what victims have yet to give back."""

@@ -19,8 +19,6 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import replace
 from shunter.events.values.reasons import Because
 
-__all__ = ["sized_plan"]
-
 
 def sized_plan(plan: Plan, given: SizingInput, *, is_drafted: bool) -> Plan:
     """Return a plan in which jobs get their sizes, also some of those that run.

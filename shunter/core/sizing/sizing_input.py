@@ -10,8 +10,6 @@ from shunter.core.view import View
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import JobId
 
-__all__ = ["Rank", "Shares", "SizingInput"]
-
 Shares = tuple[Share, ...]
 Rank = Callable[[JobId], int]
 

@@ -10,8 +10,6 @@ from enum import StrEnum
 
 from shunter.events.values.reasons import Because
 
-__all__ = ["COMMANDED", "DECIDED", "DERIVED", "OBSERVED", "FactClass", "KindClass"]
-
 
 class FactClass(StrEnum):
     """Where a fact comes from."""

@@ -39,8 +39,6 @@ from shunter.events.values.ids import NodeName
 from shunter.events.values.reasons import Reason
 from shunter.policies.gandiva.owners import Owners
 
-__all__ = ["Choice", "Placer"]
-
 _ANYWHERE = Consolidated()
 
 

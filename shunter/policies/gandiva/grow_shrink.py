@@ -29,8 +29,6 @@ from shunter.events.values.reasons import Because
 from shunter.policies.gandiva.affinity import Choice, Placer
 from shunter.policies.gandiva.idle_servers import IdleServers
 
-__all__ = ["NO_ROOM", "PlannedSizes", "Room"]
-
 
 @dataclass(frozen=True)
 class Room:

@@ -13,8 +13,6 @@ from shunter.events.facts.jobs import JOB_ENDS, JobResized, JobSubmitted
 from shunter.events.values.causes import BY_POLICY
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["IdleServers"]
-
 
 @dataclass
 class IdleServers:

@@ -7,8 +7,6 @@ from shunter.core.cluster import Server
 from shunter.events.values.allocation import Allocation, Sharing, gpu_numbers
 from shunter.events.values.ids import NodeName
 
-__all__ = ["Owners"]
-
 
 class Owners:
     """The GPUs that jobs were given, by server.

@@ -26,8 +26,6 @@ from shunter.core.view import View
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.trials import MILLION, ChangeKey, TrialKind, TrialReason
 
-__all__ = ["Packing"]
-
 
 class Packing:
     """Which packs are tried, kept and given up, by what was measured so far."""

@@ -13,8 +13,6 @@ from shunter.policies.gandiva.packing import Packing
 from shunter.policies.migration import GoalSettings, Migrations
 from shunter.policies.params import Duration, PolicyParams
 
-__all__ = ["MigrationParams", "PackingParams", "PlacingParams"]
-
 SAMPLES_IN_PROBE = 6
 """So often at least a job is to be measured in the time of a probe.
 

@@ -9,8 +9,6 @@ The assignment is found by shortest augmenting paths (Jonker and Volgenant, Comp
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["first_in_queues", "least_cost_assignment"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 

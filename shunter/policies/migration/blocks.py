@@ -28,8 +28,6 @@ from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import BELOW_SERVER, LEVEL_ORDER, Demand, Level
 from shunter.events.values.resources import Resources
 
-__all__ = ["LOOKS_MOST", "Blocks", "Room"]
-
 LOOKS_MOST: Final = 4_000
 """So many sets of movers and places of one are looked at in one plan at most."""
 

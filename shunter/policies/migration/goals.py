@@ -19,9 +19,6 @@ from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.trials import MILLION
 
-__all__ = ["GOALS", "WITHOUT_GAIN", "Goal", "GoalSettings", "Scene", "Wanted"]
-
-
 Check = Callable[[Server], bool]
 
 

@@ -36,8 +36,6 @@ from shunter.events.values.trials import MILLION
 from shunter.policies.migration.blocks import Blocks, Room
 from shunter.policies.migration.planner import RUN_LEAST, may_move
 
-__all__ = ["MakingRoom"]
-
 
 @dataclass(frozen=True)
 class MakingRoom:

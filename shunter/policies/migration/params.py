@@ -5,8 +5,6 @@ from pydantic import BaseModel, Field
 from shunter.policies.migration.making_room import MakingRoom
 from shunter.policies.params import Duration, PolicyParams
 
-__all__ = ["MakeRoomParams"]
-
 
 class MakeRoomParams(BaseModel):
     """Moves of running jobs for gangs that wait for GPUs near together.

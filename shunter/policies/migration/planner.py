@@ -32,8 +32,6 @@ from shunter.events.values.reasons import Because
 from shunter.events.values.trials import KEPT, MILLION, ChangeKey, TrialKind, TrialReason
 from shunter.policies.migration.goals import GOALS, WITHOUT_GAIN, GoalSettings, Scene, Wanted
 
-__all__ = ["BACK", "RUN_LEAST", "Migrations", "Sites", "may_move"]
-
 BACK = "moved_back"
 """The rule of a move that undoes one."""
 

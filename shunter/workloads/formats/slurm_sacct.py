@@ -26,8 +26,6 @@ from shunter.workloads.formats.instants import instant_us
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import JobEnd, TraceJob
 
-__all__ = ["COMMAND", "FORMAT"]
-
 COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 "
     "--starttime=YYYY-MM-DD --format=JobIDRaw,JobID,User,Account,Partition,Submit,Start,End,"

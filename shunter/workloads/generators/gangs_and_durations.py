@@ -13,18 +13,6 @@ from collections.abc import Callable
 from math import log
 from typing import Final
 
-__all__ = [
-    "GANGS",
-    "LONG",
-    "SHORT",
-    "Draw",
-    "Durations",
-    "drawn_duration_s",
-    "drawn_gang",
-    "gpu_s_mean",
-    "widest_gang",
-]
-
 GANGS: Final = ((1, 0.7), (2, 0.8), (4, 0.95), (8, 1.0))
 """Gang sizes, each with the draw below which it is taken."""
 

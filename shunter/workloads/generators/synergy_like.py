@@ -34,8 +34,6 @@ from shunter.workloads.generators.gangs_and_durations import (
 )
 from shunter.workloads.trace import TraceJob
 
-__all__ = ["CLASSES", "CPUS_PER_GPU", "SPLIT", "SynergyTable", "content_of"]
-
 CLASSES: Final = ("image", "language", "speech")
 SPLIT: Final = (20.0, 70.0, 10.0)
 """Weights of the classes, the public code's usual ones."""

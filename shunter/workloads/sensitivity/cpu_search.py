@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from shunter.errors import ConfigError
 from shunter.workloads.sensitivity.minio import require_positive
 
-__all__ = ["CpuSearch"]
-
 _SAME = 0.1
 
 

@@ -23,8 +23,6 @@ from math import inf
 
 from shunter.errors import ConfigError
 
-__all__ = ["MinioModel", "require_positive"]
-
 _MB_OF_GB = 1024
 
 

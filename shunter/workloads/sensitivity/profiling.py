@@ -18,8 +18,6 @@ from shunter.events.values.resources import Resources
 from shunter.workloads.sensitivity.minio import MinioModel
 from shunter.workloads.sensitivity.reading import SPEED_MOST
 
-__all__ = ["PERCENTS", "Profile", "RelativeProfile"]
-
 PERCENTS: Final = tuple(range(0, 101, 10))
 """The parts of the dataset in memory that a profile covers."""
 

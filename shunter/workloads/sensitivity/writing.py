@@ -7,8 +7,6 @@ from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.workloads.sensitivity.profiling import resampled
 
-__all__ = ["table_document"]
-
 _MILLI, _MB = 1000, 1000
 
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from shunter_papers.gandiva.automl.curves import Curve
 from shunter_papers.gandiva.automl.figures import EPOCH_S, GPUS
 
-__all__ = ["first_min"]
-
 
 def first_min(curves: Sequence[Curve], threshold: float) -> float | None:
     """Return the minutes to the first accuracy above a threshold.

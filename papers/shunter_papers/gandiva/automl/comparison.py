@@ -33,8 +33,6 @@ from shunter_papers.gandiva.automl.scenes import (
 )
 from shunter_papers.gandiva.automl.search import EPOCH_US, Search
 
-__all__ = ["AutoMl", "AutoMlRow", "Found", "compare", "found_min"]
-
 Times = tuple[float | None, ...]
 """Minutes to the first accuracy above each threshold; None: there never was one."""
 

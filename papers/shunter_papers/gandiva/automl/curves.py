@@ -31,8 +31,6 @@ from shunter_papers.gandiva.automl.figures import (
     WAVES,
 )
 
-__all__ = ["FITTED", "SHORTER", "SPREAD", "Curve", "Curves", "Family", "like_published"]
-
 CHANCE: Final = 0.1
 """The accuracy of a guess among ten classes, below which no configuration ends."""
 

@@ -15,8 +15,6 @@ from shunter_papers.gandiva.automl.figures import (
 )
 from shunter_papers.gandiva.automl.search import EPOCH_US, Rule
 
-__all__ = ["MAIN", "VARIANTS", "Variant", "config", "job_ids", "jobs"]
-
 
 @dataclass(frozen=True)
 class Variant:

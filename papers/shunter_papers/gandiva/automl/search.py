@@ -28,8 +28,6 @@ from shunter.events.values.ids import JobId
 from shunter_papers.gandiva.automl.curves import Curve
 from shunter_papers.gandiva.automl.figures import EPOCH_S, GPUS, THRESHOLDS
 
-__all__ = ["Rule", "Search"]
-
 BACKGROUND: Final = -5
 """A thirty-second of the turns of one among the best."""
 

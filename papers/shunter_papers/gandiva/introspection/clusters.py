@@ -9,8 +9,6 @@ from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob
 from shunter_papers.gandiva.scenes import GANDIVA, QUANTUM_S
 
-__all__ = ["PACKING", "config", "lasting", "trace_of"]
-
 PACKING: Final = {"packing": {"probe": f"{QUANTUM_S}s"}}
 GAVEL: Final = {"throughputs": "builtin:gavel"}
 

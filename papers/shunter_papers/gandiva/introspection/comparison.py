@@ -10,8 +10,6 @@ from shunter_papers.gandiva.introspection.packing import PackingRow
 from shunter_papers.gandiva.introspection.pairs import PairRow
 from shunter_papers.gandiva.scenes import Form
 
-__all__ = ["Trials", "compare"]
-
 
 @dataclass(frozen=True)
 class Trials:

@@ -25,8 +25,6 @@ from shunter.workloads import TraceJob
 from shunter_papers.gandiva.introspection.clusters import config, trace_of
 from shunter_papers.gandiva.scenes import GPUS_PER_SERVER
 
-__all__ = ["GANGS", "GangRow", "compare"]
-
 GANGS: Final = tuple(JobId(f"gang{number}") for number in range(1, 5))
 MODEL: Final = "resnet50"
 BATCH_S: Final = 0.5

@@ -33,8 +33,6 @@ from shunter_papers.gandiva.introspection.clusters import (
 )
 from shunter_papers.gandiva.scenes import COSTS, GPUS_PER_SERVER, Form
 
-__all__ = ["CROWDING", "GPU_TYPES", "WINDOW_S", "PackingRow", "compare"]
-
 GPU_TYPES: Final = ("p100", "v100", "k80")
 CROWDING: Final[Mapping[str, Sequence[float]]] = {
     "quick": (1.5, 2.0),

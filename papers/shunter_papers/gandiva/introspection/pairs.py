@@ -23,8 +23,6 @@ from shunter_papers.gandiva.introspection.clusters import (
 from shunter_papers.gandiva.introspection.packing import runnable
 from shunter_papers.gandiva.scenes import COSTS
 
-__all__ = ["PairRow", "compare"]
-
 LOSING: Final = JobKind("ResNet-50 (batch size 16)", 1)
 NOT_FITTING: Final = JobKind("ResNet-50 (batch size 128)", 1)
 HOUR_S: Final = 3600

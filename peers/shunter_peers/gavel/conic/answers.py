@@ -22,8 +22,6 @@ from shunter_peers.gavel.conic.levels import level
 from shunter_peers.gavel.conic.shares import Space, space_of
 from shunter_peers.gavel.conic.sums import largest_sum
 
-__all__ = ["answer"]
-
 
 def answer(
     form: Form,

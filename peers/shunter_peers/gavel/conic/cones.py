@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Floats", "Places", "Program", "Sparse"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 

@@ -12,8 +12,6 @@ from shunter_peers.gavel.conic.cones import Floats, Program
 from shunter_peers.gavel.conic.ecos import Found
 from shunter_peers.gavel.conic.shares import Space
 
-__all__ = ["least_duration"]
-
 SHORTEST_S: Final = 100.0
 LONGEST_S: Final = 1_000_000.0
 WITHIN: Final = 1.05

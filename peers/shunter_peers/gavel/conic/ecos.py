@@ -12,8 +12,6 @@ from typing import Final
 from shunter.errors import ConfigError, PlanError, extra_hint
 from shunter_peers.gavel.conic.cones import Floats, Program
 
-__all__ = ["Found", "solve"]
-
 _OPTIMAL: Final = 0
 _INACCURATE: Final = 10
 _STEPS_OVER: Final = -1

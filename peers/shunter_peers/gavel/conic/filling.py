@@ -18,8 +18,6 @@ from shunter_peers.gavel.conic.levels import proportional_rates
 from shunter_peers.gavel.conic.rising import can_rise
 from shunter_peers.gavel.conic.shares import Space
 
-__all__ = ["filled"]
-
 
 @dataclass(slots=True)
 class Filling:

@@ -9,8 +9,6 @@ import numpy as np
 from shunter_peers.gavel.conic.cones import Floats, Program
 from shunter_peers.gavel.conic.shares import Space
 
-__all__ = ["finish_times"]
-
 
 def finish_times(space: Space, alone_s: Floats) -> Program:
     """Return the problem.

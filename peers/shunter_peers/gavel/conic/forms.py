@@ -8,8 +8,6 @@ from enum import StrEnum
 
 from shunter.events.values.ids import GpuType
 
-__all__ = ["Form", "Kind"]
-
 
 class Kind(StrEnum):
     """What is optimised."""

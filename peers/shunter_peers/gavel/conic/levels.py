@@ -5,8 +5,6 @@ import numpy as np
 from shunter_peers.gavel.conic.cones import Floats, Program
 from shunter_peers.gavel.conic.shares import Space
 
-__all__ = ["level", "proportional_rates"]
-
 
 def level(space: Space) -> Program:
     """Return the problem; its first unknown is minus the level.

@@ -20,8 +20,6 @@ from shunter_peers.gavel.conic.cones import Floats, Program
 from shunter_peers.gavel.conic.ecos import Found
 from shunter_peers.gavel.conic.shares import Space
 
-__all__ = ["can_rise"]
-
 SLACK: Final = 1.0001
 SHORT: Final = 1e-5
 _WHOLE: Final = 0.9

@@ -16,8 +16,6 @@ from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic.cones import Floats, Places, Program
 from shunter_peers.gavel.conic.forms import Form
 
-__all__ = ["Space", "space_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Space:

@@ -7,8 +7,6 @@ import numpy as np
 from shunter_peers.gavel.conic.cones import Floats, Program
 from shunter_peers.gavel.conic.shares import Space
 
-__all__ = ["largest_sum"]
-
 
 def largest_sum(space: Space, prices: Floats, deadlines_s: Sequence[float | None]) -> Program:
     """Return the problem.

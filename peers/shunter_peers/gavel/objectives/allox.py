@@ -11,8 +11,6 @@ from typing import Final
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest
 
-__all__ = ["Allox", "least_cost"]
-
 NEVER_S: Final = 1e15  # how long a job takes where it cannot run
 _INFINITE: Final = float("inf")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from shunter.policies.gavel.objectives.arrays import Arrays, Problem
     from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = ["Centred", "CentredFinishTimes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Centred:

@@ -14,8 +14,6 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 
-__all__ = ["PackedFifo", "RandomPairs", "known_gangs"]
-
 WORTHWHILE: Final = 1.5
 """What two jobs together must do of their rates alone, for the queue to be packed."""
 

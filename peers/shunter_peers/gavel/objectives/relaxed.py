@@ -7,8 +7,6 @@ from shunter.policies.gavel.solving.groups import Groups, Shares, Status
 from shunter.policies.gavel.solving.interior import Floats, follow
 from shunter.policies.gavel.solving.programs import Program
 
-__all__ = ["relaxed_total_duration"]
-
 
 def relaxed_total_duration(groups: Groups, steps: Floats) -> Shares:
     """Return the centre of all shares with a makespan a few per cent above the least.

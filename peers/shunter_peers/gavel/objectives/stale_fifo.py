@@ -6,8 +6,6 @@ from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 
-__all__ = ["StaleFifo"]
-
 
 @dataclass(slots=True)
 class StaleFifo:

@@ -6,8 +6,6 @@ from pydantic import Field
 
 from shunter.app.config.section import Section
 
-__all__ = ["GPU", "VISIBLE", "DeviceKind"]
-
 GPU: Final = "gpu"
 VISIBLE: Final = {
     GPU: "CUDA_VISIBLE_DEVICES",

@@ -15,16 +15,6 @@ from shunter.events.values.allocation import gpu_numbers
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Level
 
-__all__ = [
-    "CpuGroups",
-    "GpuGroups",
-    "Parts",
-    "check_cpus",
-    "joined_level",
-    "levels_of",
-    "masks_of",
-]
-
 GpuGroups = tuple[Annotated[tuple[Count, ...], Field(min_length=1)], ...]
 """The numbers of the GPUs of each group."""
 CpuGroups = GpuGroups

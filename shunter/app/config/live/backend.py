@@ -13,8 +13,6 @@ from shunter.app.config.live.slurm import SlurmSection
 from shunter.app.config.live.ssh import SshSection
 from shunter.app.config.section import Section, Stretch
 
-__all__ = ["BackendSection", "LocalSection"]
-
 _SECOND = 1_000_000
 
 

@@ -7,8 +7,6 @@ from pydantic import Field, model_validator
 
 from shunter.app.config.section import Section, Span, Stretch
 
-__all__ = ["LimitsSection", "SharedLimits", "shared_limits"]
-
 SignalName = Annotated[str, Field(pattern="^SIG[A-Z0-9]+$")]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 _SECOND = 1_000_000

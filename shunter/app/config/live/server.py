@@ -9,8 +9,6 @@ from shunter.addresses import TcpAddress, UnixAddress, parse_address
 from shunter.app.config.section import Section
 from shunter.errors import UsageError
 
-__all__ = ["ServerSection", "TlsSection"]
-
 BODY_BYTES_MOST = 1_048_576
 """A submission is a few hundred bytes; this is room for one with thousands of arguments."""
 

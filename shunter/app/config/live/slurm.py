@@ -11,8 +11,6 @@ from pydantic import Field, model_validator
 from shunter.app.config.live.limits import LimitsSection
 from shunter.app.config.section import Positive, Span, Stretch
 
-__all__ = ["SlurmSection"]
-
 _SECOND = 1_000_000
 POLL_LEAST = 2 * _SECOND
 """One question for the whole queue costs the controller little, and it answers others as well."""

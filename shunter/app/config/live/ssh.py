@@ -11,8 +11,6 @@ from pydantic import Field, model_validator
 from shunter.app.config.live.limits import LimitsSection
 from shunter.app.config.section import Count, Positive, Section, Stretch
 
-__all__ = ["SshHostSection", "SshSection"]
-
 _SECOND = 1_000_000
 MARGIN_LEAST = 3 * _SECOND
 SshPort = Annotated[int, Field(ge=1, le=65_535)]

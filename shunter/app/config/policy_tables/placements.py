@@ -17,8 +17,6 @@ from shunter.core.placement import (
 from shunter.policies.migration import MakeRoomParams
 from shunter.policies.skews import BUILTIN_SKEWS
 
-__all__ = ["Part", "SkewSection", "TopologySection"]
-
 Part = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole, from 0 to 1; a NaN is not."""
 

@@ -11,8 +11,6 @@ from typing import Any, BinaryIO, Final
 
 from shunter.app.output_files import replacing_bytes
 
-__all__ = ["Columns", "TableFile", "table_files"]
-
 Columns = Mapping[str, str]
 """The columns of a table in order, each with its type: `int`, `float`, `text`, `ints`, …"""
 

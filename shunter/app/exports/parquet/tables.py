@@ -28,8 +28,6 @@ from shunter.events.values.allocation import NOTHING, Allocation, gpu_numbers
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Because
 
-__all__ = ["TABLES", "write_tables"]
-
 SCHEMA = 1
 
 

@@ -20,8 +20,6 @@ from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import LogReader
 
-__all__ = ["FORKS_MOST", "SCHEMA", "inevitable"]
-
 SCHEMA = 1
 FORKS_MOST = TRIED_MOST + 1
 """The forks with the job first, and one with nothing otherwise."""

@@ -30,8 +30,6 @@ from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events.log import LogReader
 
-__all__ = ["Forks", "Tried", "forks_of", "step_us"]
-
 
 @dataclass(frozen=True)
 class Tried:

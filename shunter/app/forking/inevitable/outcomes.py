@@ -21,8 +21,6 @@ from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, Outcome, end_us_of
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["Happened", "Kind", "Normal", "Watch", "happened_to", "normal_wait"]
-
 NORMAL_US = 60_000_000
 """A wait of a minute is normal anywhere; ours."""
 

@@ -7,8 +7,6 @@ of decisions, so what was tried is told as well, and later places are looked at 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-__all__ = ["SPOTS", "TRIED_MOST", "Search", "find_last"]
-
 TRIED_MOST = 24
 """So many places are tried at most."""
 

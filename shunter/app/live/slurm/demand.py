@@ -11,8 +11,6 @@ from shunter.backends.slurm.pilots.allocation_view import GpuRequest
 from shunter.core.state import State
 from shunter.events.values.ids import NodeName
 
-__all__ = ["HoldsOnDemand", "tell_demand"]
-
 EVERY_S = 0.5
 JOBS_MOST = 2000
 """Beyond so many that wait, more of them ask for no more servers than there are."""

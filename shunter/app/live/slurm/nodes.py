@@ -23,8 +23,6 @@ from shunter.events.facts.cluster import NodeDrained, NodeRemoved, NodeRestored
 from shunter.events.log import LogWriter, read_log
 from shunter.events.values.ids import NodeName
 
-__all__ = ["SeesDrains", "SeesNodes", "follow_slurm_nodes", "is_by_slurm", "tell_silence"]
-
 BY: Final = "slurm: "
 EVERY_S: Final = 0.5
 _KINDS: Final = frozenset({NodeDrained.__name__, NodeRestored.__name__, NodeRemoved.__name__})

@@ -9,8 +9,6 @@ from shunter.core.state import State
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.values.allocation import Share
 
-__all__ = ["TellsTakenResources", "recall_taken_resources", "tell_taken_resources"]
-
 
 @runtime_checkable
 class TellsTakenResources(Protocol):

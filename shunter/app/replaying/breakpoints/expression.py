@@ -36,8 +36,6 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.kinds import KINDS, Event
 
-__all__ = ["Expression", "Happened", "parse"]
-
 _TERM = re.compile(r"([a-z]+)(!=|>=|<=|=|>|<)(.+)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")
 _TOLD_MOST = 60

@@ -27,8 +27,6 @@ from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.ids import JobId
 
-__all__ = ["Played", "event_in_words", "play", "speed_of"]
-
 SPEED_MOST = 1e9
 _SPEED = re.compile(r"([0-9]{1,10}(?:\.[0-9]{1,6})?)x?")
 _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)

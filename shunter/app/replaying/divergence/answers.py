@@ -18,8 +18,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 
-__all__ = ["NO_ANSWERS", "Answers", "differing_term", "term_in_words"]
-
 ROWS_MOST = 8
 """So many jobs are shown with both answers."""
 

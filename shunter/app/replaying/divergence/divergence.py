@@ -26,8 +26,6 @@ from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["Difference", "Divergence", "first_difference", "shown"]
-
 SAME_AGAIN = "the log was gone through once more, with the same answer"
 OTHER_AGAIN = (
     "the log was gone through once more, with another answer: the policy goes by something that is "

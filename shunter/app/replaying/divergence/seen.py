@@ -17,8 +17,6 @@ from shunter.events.facts.decisions import AllocationChanged, ReservationSet
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId
 
-__all__ = ["Rank", "Seen", "seen_at"]
-
 QUEUE_NAMED = 5
 RANKS_MOST = 12
 SERVERS_MOST = 8

@@ -14,15 +14,6 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
-__all__ = [
-    "Measures",
-    "measures_at",
-    "measures_in",
-    "measures_of_terms",
-    "score_of",
-    "used_by_jobs",
-]
-
 Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""
 

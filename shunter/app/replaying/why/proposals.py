@@ -17,8 +17,6 @@ from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Wait
 
-__all__ = ["Admission", "admission_of", "proposal_wait", "rejection_in_words"]
-
 _ADMITTED = row_fields(RoundPlanned).index("admitted")
 _DISMISSED = row_fields(RoundPlanned).index("dismissed")
 GPUS_NAMED = 4

@@ -24,8 +24,6 @@ from shunter.events.rows import row_encoder
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec
 
-__all__ = ["Round", "ScanStart", "scan_start_of"]
-
 _ROUND = RoundPlanned.__name__
 _NUMBER = row_fields(RoundPlanned).index("number")
 _WAITS = row_fields(RoundPlanned).index("waits")

@@ -9,8 +9,6 @@ from shunter.core.performance.gang_slots import Tenant
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["GangTurns"]
-
 
 class GangTurns:
     """The gangs that take turns, and where it is theirs; one works if on all."""

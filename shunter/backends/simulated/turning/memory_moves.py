@@ -12,8 +12,6 @@ from typing import TypeVar
 from shunter.backends.simulated.costs import transfer_us
 from shunter.core.performance.model_factors import FactorTable
 
-__all__ = ["MemoryMoves"]
-
 Name = TypeVar("Name", bound=str)
 
 

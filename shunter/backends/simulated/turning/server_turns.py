@@ -3,8 +3,6 @@
 from shunter.backends.node.rotation.rule import Rotation
 from shunter.events.values.ids import JobId
 
-__all__ = ["ServerTurns"]
-
 
 class ServerTurns:
     """The rotation of a server, and what is foreseen there.

@@ -5,8 +5,6 @@ from typing import Final
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
 
-__all__ = ["NO_SLICING", "Slicing"]
-
 
 @fact
 class Slicing:

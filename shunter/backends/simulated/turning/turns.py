@@ -24,8 +24,6 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["Ready", "TurnDue", "Turns"]
-
 _SLICED = Sharing.sliced
 BEFORE_ALL, AFTER_ALL = -1, 1 << 62
 """Places within an instant, before and behind those of all jobs."""

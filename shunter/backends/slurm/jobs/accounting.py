@@ -15,8 +15,6 @@ from shunter.backends.slurm.jobs.script import Key, job_name
 from shunter.backends.slurm.records import PastJob
 from shunter.errors import SlurmUnknownError
 
-__all__ = ["Accounting"]
-
 ASK_S = 60.0
 """Seconds between two questions: it is a database, which others use."""
 DEADLINE_S = 5.0

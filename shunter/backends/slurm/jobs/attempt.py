@@ -26,8 +26,6 @@ from shunter.backends.slurm.ends import SAYS_WHY, end_in_words, limit_in_words, 
 from shunter.backends.slurm.jobs.queue_view import MAY_LIVE_ON, QueueView
 from shunter.backends.slurm.jobs.script import LIMIT_SIGNAL, Key
 
-__all__ = ["JobAttempt", "Patience"]
-
 TAKEN_BACK = "taken back while it waited in Slurm's queue"
 
 

@@ -22,8 +22,6 @@ from shunter.events.facts.cluster import GpusTaken
 from shunter.events.values.allocation import NOTHING, Share
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["JobBackend"]
-
 LAUNCHES_AT_ONCE = 16
 OTHERS = "jobs of others in Slurm"
 

@@ -12,8 +12,6 @@ from shunter.backends.slurm.limit_reasons import reason_in_words
 from shunter.backends.slurm.quantities import duration
 from shunter.backends.slurm.records import QueuedJob
 
-__all__ = ["MAY_LIVE_ON", "QueueView", "own_user", "queue_view"]
-
 MAY_LIVE_ON = frozenset({"NODE_FAIL", "BOOT_FAIL"})
 """States after which a job's processes may run: its node does not answer Slurm."""
 

@@ -28,8 +28,6 @@ from shunter.backends.slurm.jobs.queue_view import QueueView
 from shunter.backends.slurm.jobs.script import Key
 from shunter.events.values.ids import NodeName
 
-__all__ = ["JobRecords"]
-
 Question = Mapping[str, Any]
 
 

@@ -14,8 +14,6 @@ from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.events.values.ids import NodeName
 
-__all__ = ["LIMIT_SIGNAL", "Key", "job_name", "job_options", "job_script", "key_in"]
-
 Key = tuple[str, int]
 LIMIT_SIGNAL = "SIGUSR2"
 """What tells the program of an attempt that its time limit is near, and nothing else."""

@@ -39,8 +39,6 @@ from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["JobSession"]
-
 T = TypeVar("T")
 Question = Mapping[str, Any]
 Say = Callable[[bytes], None]

@@ -17,8 +17,6 @@ from shunter.backends.slurm.jobs.script import LIMIT_SIGNAL, Key, job_name
 from shunter.backends.slurm.records import QueuedJob
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
-__all__ = ["Submissions"]
-
 AT_ONCE = 4
 """Commands at once: the controller answers others in between."""
 FORGOTTEN_S = 600.0

@@ -23,8 +23,6 @@ from shunter.backends.slurm.settings import SlurmServer
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import NodeName
 
-__all__ = ["TakenResources"]
-
 Own = Mapping[Key, Share]
 """What our attempts have of one node, as it was booked."""
 

@@ -21,8 +21,6 @@ from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["JobTransport"]
-
 NAME = NodeName("slurm")
 
 

@@ -12,8 +12,6 @@ from shunter.backends.slurm.pilots.allocation_view import (
 from shunter.backends.slurm.quantities import duration
 from shunter.events.values.ids import NodeName
 
-__all__ = ["announced_end", "reason_of"]
-
 NOTICE_SIGNAL = "SIGUSR1"
 SURELY_EARLY_S = 5.0  # before the time limit, by clocks of two machines
 

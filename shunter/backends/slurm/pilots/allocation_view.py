@@ -11,20 +11,6 @@ from zlib import crc32
 from shunter.backends.slurm.node_reservations import NodeReservation, least_s
 from shunter.events.values.ids import NodeName
 
-__all__ = [
-    "AllocationLimits",
-    "AllocationView",
-    "Decisions",
-    "Drain",
-    "GpuRequest",
-    "Pilot",
-    "PilotNode",
-    "PilotState",
-    "Release",
-    "Submit",
-    "SubmitRefusals",
-]
-
 
 class PilotState(StrEnum):
     """How far a pilot is; one that has ended is not named any more."""

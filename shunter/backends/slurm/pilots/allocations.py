@@ -32,8 +32,6 @@ from shunter.backends.slurm.pilots.allocation_view import (
 )
 from shunter.backends.slurm.quantities import duration
 
-__all__ = ["decide"]
-
 
 @dataclass(slots=True)
 class _Node:

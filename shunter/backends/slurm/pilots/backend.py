@@ -22,8 +22,6 @@ from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["PilotBackend"]
-
 FIRST_LOOK_S = 3.0  # what a start waits for Slurm at most
 
 

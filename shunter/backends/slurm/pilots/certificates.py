@@ -37,8 +37,6 @@ from shunter.backends.node.pilots.pilot_connection import PILOT_VERSION, SERVER_
 from shunter.backends.node.records import create_private
 from shunter.errors import BackendError, ConfigError
 
-__all__ = ["ClusterAuthority", "DialBack", "PilotCertificate", "read_certificate", "subject_of"]
-
 AUTHORITY_FILE = "pilots.pem"
 AUTHORITY_VALID_S = 20 * 365 * 86_400
 CLOCK_SKEW_S = 600.0  # more than munge, and with it Slurm, lets clocks differ

@@ -43,8 +43,6 @@ from shunter.backends.slurm.pilots.certificates import (
     subject_of,
 )
 
-__all__ = ["ListenerSettings", "PilotHello", "PilotListener", "PilotObserver", "PilotStream"]
-
 READ_BYTES = 1 << 16
 ACCEPT_PAUSE_S = 0.1
 YOUNG_S = 1.0

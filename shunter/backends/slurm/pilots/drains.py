@@ -6,8 +6,6 @@ import anyio
 
 from shunter.events.values.ids import NodeName
 
-__all__ = ["NodeDrains"]
-
 
 class NodeDrains:
     """The nodes that drain.

@@ -50,8 +50,6 @@ from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
-__all__ = ["PilotFleet"]
-
 QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue
 SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not there
 JobsOn = Callable[[NodeName], tuple[int, int]]

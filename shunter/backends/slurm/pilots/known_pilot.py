@@ -7,8 +7,6 @@ from shunter.backends.slurm.pilots.certificates import PilotCertificate
 from shunter.backends.slurm.records import QueuedJob
 from shunter.events.values.ids import NodeName
 
-__all__ = ["KnownPilot"]
-
 
 @dataclass(slots=True)
 class KnownPilot:

@@ -3,8 +3,6 @@
 from shunter.backends.slurm.batch_jobs import batch_script, usual_options
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 
-__all__ = ["pilot_options", "pilot_script"]
-
 
 def pilot_script(python: str, agent: str, file: str, folder: str) -> str:
     """Return the script, which says where the pilot's secret lies, not what it is."""

@@ -14,8 +14,6 @@ from shunter.backends.agents.transport import AgentProcess, Link, Server, Unreac
 from shunter.backends.slurm.pilots.channel import PilotStream
 from shunter.backends.slurm.settings import SlurmServer
 
-__all__ = ["PilotTransport"]
-
 NOT_ASKED = "Slurm was not asked for node {name} yet"
 
 

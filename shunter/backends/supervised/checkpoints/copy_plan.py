@@ -7,8 +7,6 @@ from shunter.backends.supervised.checkpoints.file_lists import FileLists, key_of
 from shunter.backends.supervised.checkpoints.verbs import failed, read_answer
 from shunter.events.values.ids import NodeName
 
-__all__ = ["CopyPlan"]
-
 DIGEST_MOST = 64
 _JOINED = (
     "FROM listed LEFT JOIN several_names AS names USING (host, inode)"

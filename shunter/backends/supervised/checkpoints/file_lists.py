@@ -26,17 +26,6 @@ from shunter.backends.node.remote.file_trees import MODE_BITS
 from shunter.backends.supervised.checkpoints.verbs import failed, read_answer
 from shunter.events.values.ids import NodeName
 
-__all__ = [
-    "FileLists",
-    "ListedEntry",
-    "Record",
-    "TooManyEntriesError",
-    "key_of",
-    "listed_entry",
-    "path_of",
-    "record_of",
-]
-
 CACHE_KIB = 512
 FEW, FEW_CHARACTERS = 1_000, 100_000
 """Lists of more files or longer paths are worked with in a thread, others on the event loop."""

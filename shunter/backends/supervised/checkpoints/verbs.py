@@ -11,8 +11,6 @@ from shunter.backends.node.messages.shapes import cleaned
 from shunter.backends.node.remote.entry_lists import RECORD_BYTES_MAX
 from shunter.errors import BackendError
 
-__all__ = ["CheckpointVerb", "NotTakenError", "StaysError", "failed", "read_answer"]
-
 READ_BYTES = 1 << 18
 NOISE_BYTES_MAX = 1 << 20
 

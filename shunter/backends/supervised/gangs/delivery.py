@@ -18,8 +18,6 @@ from shunter.errors import BackendError
 from shunter.events.facts.execution import ReshapeRefused
 from shunter.events.values.ids import NodeName
 
-__all__ = ["deliver", "end_unbelieved"]
-
 
 async def deliver(
     gang: Gang, agents: Mapping[NodeName, NodeAgent], tell: Callable[[Gang, ReshapeRefused], None]

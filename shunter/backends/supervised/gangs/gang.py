@@ -23,17 +23,6 @@ from shunter.events.facts.execution import AttemptLost, LaunchFailed
 from shunter.events.values.allocation import NOTHING, Allocation, Sharing
 from shunter.events.values.ids import NodeName
 
-__all__ = [
-    "LOST",
-    "NEVER",
-    "STRENGTH",
-    "Gang",
-    "Part",
-    "merged",
-    "news_of",
-    "told_of",
-]
-
 STRENGTH = ("", "suspend", "terminate", "fence")
 _ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}
 NEVER = Known(

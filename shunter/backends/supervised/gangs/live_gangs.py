@@ -28,8 +28,6 @@ from shunter.errors import BackendError
 from shunter.events.facts.execution import ReshapeRefused
 from shunter.events.values.ids import JobId, NodeName
 
-__all__ = ["UNKNOWN", "Key", "LiveGangs", "Stands"]
-
 Key = tuple[JobId, int]
 Stands = Mapping[Key, Mapping[NodeName, str]]
 UNKNOWN = "unknown"

@@ -10,8 +10,6 @@ from shunter.core.state import Job, State
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.values.ids import NodeName
 
-__all__ = ["can_begin", "can_end", "part_began", "part_ended"]
-
 
 def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
     """Say whether a job can get its turn where it is told: it has none there."""

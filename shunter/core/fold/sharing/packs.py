@@ -10,8 +10,6 @@ from shunter.core.fold.occupancy import count_overcommit
 from shunter.core.performance.trials import KnownVerdict
 from shunter.core.state import Job, State
 
-__all__ = ["leave_trial", "measure_neighbours", "note_turn", "pack", "unpack"]
-
 
 def pack(state: State, jobs: list[Job], at_us: int) -> None:
     """Let jobs have their turns together."""

@@ -14,8 +14,6 @@ import aiosqlite
 from shunter.events.log.sql.sqlite import Row, rows_of
 from shunter.events.log.sql.tables import ADDED_IN, OLDEST, TABLES, VIEW
 
-__all__ = ["strange_object", "trigger_in"]
-
 _OBJECTS = """
 SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name
 """

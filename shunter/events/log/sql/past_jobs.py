@@ -24,16 +24,6 @@ from shunter.events.log.sql.sqlite import Row, at_once, connect, failures_named,
 from shunter.events.past_jobs import EndedJob, PastRows
 from shunter.events.values.ids import JobId
 
-__all__ = [
-    "PastUpto",
-    "SqlPastJobs",
-    "keep_past",
-    "make_past_empty",
-    "past_upto",
-    "sound_upto",
-    "stored_past",
-]
-
 _UPTO = """
 SELECT seq, last_number, digest, (SELECT max(seq) FROM past_jobs), (SELECT max(seq) FROM past_keys)
   FROM past_upto

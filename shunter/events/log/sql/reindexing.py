@@ -20,8 +20,6 @@ from shunter.events.log.sql.sqlite import (
 from shunter.events.log.stores import Source
 from shunter.events.past_jobs import PastRows
 
-__all__ = ["bring_past_up_to_date", "reindex"]
-
 Opened = Callable[[], AbstractAsyncContextManager[Source]]
 """Opens the log for reading."""
 

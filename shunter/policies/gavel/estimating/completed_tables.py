@@ -9,8 +9,6 @@ from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.estimating.completion import complete
 
-__all__ = ["Estimated", "completed_table"]
-
 Rates = dict[GpuType, dict[JobKind, float]]
 Pairs = dict[GpuType, dict[Pair, tuple[float, float]]]
 

@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 
 from shunter.events.values.ids import GpuType, JobId
 
-__all__ = ["Completed", "complete", "guessed_rates"]
-
-
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Known = Mapping[JobId, Mapping[GpuType, float]]

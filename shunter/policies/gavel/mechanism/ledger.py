@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Fractions, Gang
 
-__all__ = ["Ledger"]
-
 _NO_ROW: dict[GpuType, float] = {}
 
 

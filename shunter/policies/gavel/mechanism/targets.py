@@ -12,8 +12,6 @@ from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 
-__all__ = ["Demands", "Fractions", "Gang", "JobRequest", "Targets"]
-
 Gang = tuple[JobId, ...]
 Fractions = dict[Gang, dict[GpuType, float]]
 

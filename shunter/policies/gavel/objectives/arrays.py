@@ -17,8 +17,6 @@ from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, Status,
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.pair_form import Places
 
-__all__ = ["Arrays", "Problem", "Spread", "arrays_of", "divided", "isolated_rates"]
-
 Problem = Callable[..., Shares]
 """Takes groups, and by group each column that tells requests apart."""
 

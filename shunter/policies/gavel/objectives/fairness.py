@@ -12,8 +12,6 @@ from typing import Literal
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang
 
-__all__ = ["Hierarchical", "Isolated", "MaxMinFairness", "Proportional", "WaterFilling"]
-
 
 @dataclass(frozen=True, slots=True)
 class MaxMinFairness:

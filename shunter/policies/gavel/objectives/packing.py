@@ -20,8 +20,6 @@ from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.pair_form import Places
 
-__all__ = ["few_pairs", "kind_numbers", "pairs_among"]
-
 Part = tuple[int, int, float]
 
 _LEAST = 1e-6  # of a job's time: what is less is not worth a change of partners

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest
 
-__all__ = ["FastestFirst", "QueueAssignment"]
-
 
 @dataclass(frozen=True, slots=True)
 class FastestFirst:

@@ -10,8 +10,6 @@ from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions
 
-__all__ = ["ThroughputSum"]
-
 
 @dataclass(frozen=True, slots=True)
 class ThroughputSum:

@@ -19,8 +19,6 @@ from math import sqrt
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
 
-__all__ = ["GandivaFair", "Holding"]
-
 _LEAST = 1e-9  # GPUs
 
 

@@ -24,8 +24,6 @@ from shunter.core.proposals.scheme import Decentralised
 from shunter.core.view import View
 from shunter.policies.gavel.seating.placements import Gathered
 
-__all__ = ["CarryingMemory", "CarryingOut"]
-
 
 class CarryingMemory(Protocol):
     """The part of a policy's memory that is kept here; None: there is no such part.

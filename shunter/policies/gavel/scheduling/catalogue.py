@@ -20,8 +20,6 @@ from shunter.policies.gavel.objectives import (
     WaterFilling,
 )
 
-__all__ = ["OBJECTIVES", "UNSHARED", "Chosen", "ObjectiveName"]
-
 ObjectiveName = Literal[
     "allox",
     "fifo",

@@ -14,8 +14,6 @@ from shunter.policies.gavel.mechanism import Gang, Ledger
 from shunter.policies.gavel.seating.choosing import Candidate, Choice
 from shunter.policies.gavel.seating.placements import Placements
 
-__all__ = ["BESIDE", "SHARE", "SPARE", "Teller", "Told", "changes_of", "pairs_of", "waits_of"]
-
 SHARE: Final = "target_share"
 SPARE: Final = "spare_gpus"
 BESIDE: Final = "target_share_beside"

@@ -12,8 +12,6 @@ from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of, seconds
 from shunter.policies.gavel.scheduling.rates import Rates
 
-__all__ = ["EntityBy", "demands_of", "room_of", "waits_nowhere", "wants"]
-
 EntityBy = Literal["user", "queue", "group"]
 UNKNOWN_S: Final = 86_400.0
 """What a job counts as that declares neither steps nor a limit: a day on its fastest type."""

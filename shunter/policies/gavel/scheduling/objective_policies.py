@@ -11,22 +11,6 @@ from shunter.policies.gavel.scheduling.catalogue import ObjectiveName
 from shunter.policies.gavel.scheduling.plugin import GavelOptions, gavel
 from shunter.policies.gavel.scheduling.policy import GavelPolicy
 
-__all__ = [
-    "Allox",
-    "FinishTimeFairness",
-    "GandivaFair",
-    "Hierarchical",
-    "Isolated",
-    "Makespan",
-    "MaxMinFairness",
-    "MaxSumThroughput",
-    "MinCost",
-    "MinCostSlo",
-    "Proportional",
-    "ShortestJobFirst",
-    "WaterFilling",
-]
-
 
 class _Named:
     """A policy of one objective."""

@@ -30,8 +30,6 @@ from shunter.policies.gavel.scheduling.job_requests import EntityBy
 from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
 from shunter.policies.params import Duration, PolicyParams
 
-__all__ = ["Gavel", "GavelOptions", "GavelParams", "gavel"]
-
 PRICED: Final = ("min_cost", "min_cost_slo")
 _TURNS: Final = 10
 """The window's length in turns: so many turns make up for one that came out wrong."""

@@ -75,8 +75,6 @@ from shunter.policies.gavel.seating.movable import may_leave, room_among
 from shunter.policies.gavel.seating.placements import as_placed
 from shunter.policies.gavel.seating.together import seat_together
 
-__all__ = ["GavelPolicy", "Timing"]
-
 _TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
 
 

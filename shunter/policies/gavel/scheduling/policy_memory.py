@@ -20,18 +20,6 @@ from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter.policies.gavel.scheduling.rates import Measured
 
-__all__ = [
-    "SOLVED",
-    "CurrentPlacement",
-    "GavelMemory",
-    "fractions_of",
-    "gang_of",
-    "gpu_type_of",
-    "is_contended",
-    "seconds",
-    "targets_of",
-]
-
 SOLVED: Final = "ok"
 """The status of targets that were computed; any other one says why they were not."""
 

@@ -16,8 +16,6 @@ from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
 from shunter.core.state import Job
 from shunter.events.values.ids import GpuType, JobId
 
-__all__ = ["Measured", "Rates"]
-
 WEIGHT: Final = 0.25
 """Of a new sample in the average of a job on a type."""
 

@@ -62,8 +62,6 @@ from shunter.policies.gavel.seating.placements import Placements, as_placed
 from shunter.policies.gavel.seating.together import seat_together
 from shunter.policies.params import Duration, PolicyParams
 
-__all__ = ["TwoLevel", "TwoLevelMemory", "TwoLevelParams", "TwoLevelPolicy"]
-
 _TOUCHED = (
     *(JobHeld, JobReleased, JobResized, JobCancelRequested),
     *(GpusReleased, LaunchFailed, AttemptLost, AllocationLearned),

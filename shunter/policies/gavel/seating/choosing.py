@@ -17,8 +17,6 @@ from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId, QueueName
 from shunter.policies.gavel.mechanism import Ledger
 
-__all__ = ["Candidate", "Choice", "Room", "choose", "is_starved"]
-
 _STARVED = Band.starved
 
 

@@ -10,8 +10,6 @@ from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import NodeName
 from shunter.events.values.reasons import Because, Reason
 
-__all__ = ["cpu_starts"]
-
 
 def cpu_starts(placement: Placement, view: View, changes: Sequence[Change]) -> list[Change]:
     """Return starts in the order of submission, on servers without GPUs first.

@@ -9,8 +9,6 @@ from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.seating.choosing import Candidate, Room
 
-__all__ = ["left_by", "may_leave", "room_among"]
-
 
 def room_among(candidates: Sequence[Candidate], view: View) -> Room:
     """Return what candidates share: what is free, and what they hold."""

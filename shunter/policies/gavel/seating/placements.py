@@ -20,8 +20,6 @@ from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason
 from shunter.policies.gavel.seating.choosing import Candidate, Choice
 
-__all__ = ["Gathered", "Placements", "as_placed", "demand_of", "fill_up", "let_stay", "seat"]
-
 
 @dataclass(slots=True)
 class Placements:

@@ -24,8 +24,6 @@ from shunter.policies.gavel.seating.placements import (
     seat,
 )
 
-__all__ = ["seat_together"]
-
 _PACKED = Sharing.packed
 
 

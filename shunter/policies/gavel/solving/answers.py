@@ -9,8 +9,6 @@ from shunter.policies.gavel.solving.groups import Groups, Shares, Status
 from shunter.policies.gavel.solving.interior import CENTRED, Floats, Point, centred, follow
 from shunter.policies.gavel.solving.programs import Program
 
-__all__ = ["ACCURACY", "CERTIFIED", "Level", "concluded", "finished", "largest_level", "shares_of"]
-
 ACCURACY = 1e-9  # of the objective: where the path is left
 CERTIFIED = 1e-6  # of the objective: within what an answer is called optimal
 

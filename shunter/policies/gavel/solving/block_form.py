@@ -15,8 +15,6 @@ import numpy as np
 
 from shunter.policies.gavel.solving.interior import Floats, Rows, Terms
 
-__all__ = ["BlockFactor", "BlockForm"]
-
 _sum: Final = np.add.reduce  # as the method of arrays, which takes longer to get there
 
 

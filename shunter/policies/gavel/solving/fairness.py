@@ -14,15 +14,6 @@ from shunter.policies.gavel.solving.answers import (
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status, proportional_rates
 from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = [
-    "isolated",
-    "isolated_fractions",
-    "least_total_duration",
-    "level_shares",
-    "max_min_fairness",
-    "proportional",
-]
-
 
 def max_min_fairness(groups: Groups, weights: Floats) -> Shares:
     """Maximise the least s T·x / (w p), least attained service made a program.

@@ -16,8 +16,6 @@ from shunter.policies.gavel.solving.groups import Groups, Shares, Status
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.roots import root
 
-__all__ = ["finish_time_fairness"]
-
 _ROUGH = 1e-3  # accuracy of levels far from 1
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.pair_form import Places
 
-__all__ = ["Groups", "Pairs", "Shares", "Status", "alike", "proportional_rates"]
-
 
 class Status(StrEnum):
     """What became of a problem."""

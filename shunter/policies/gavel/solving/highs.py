@@ -15,8 +15,6 @@ from shunter.policies.gavel.solving.programs import Program
 if TYPE_CHECKING:
     import highspy
 
-__all__ = ["highs_level", "highs_sum"]
-
 
 def highs_level(groups: Groups, demand: Floats) -> float | None:
     """Return the largest level of throughputs over demands; None if there is none."""

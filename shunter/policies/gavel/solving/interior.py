@@ -24,8 +24,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CENTRED", "Factor", "Floats", "Form", "Point", "Rows", "Terms", "centred", "follow"]
-
 Floats = NDArray[np.float64]
 
 _ROUNDS_MAX = 100

@@ -12,17 +12,6 @@ from numpy.typing import NDArray
 
 from shunter.policies.gavel.solving.interior import Floats, Rows, Terms
 
-__all__ = [
-    "BlockedCholesky",
-    "Ends",
-    "PairFactor",
-    "PairForm",
-    "Places",
-    "block_positions",
-    "blocked_entries",
-]
-
-
 _BLOCK = 48
 _LEAST = 1e-14  # of a unit diagonal: keeps rows apart that say the same
 

@@ -14,8 +14,6 @@ from shunter.policies.gavel.solving.groups import Groups, Pairs
 from shunter.policies.gavel.solving.interior import Floats, Point, Rows, Terms
 from shunter.policies.gavel.solving.pair_form import Ends, PairForm, Places
 
-__all__ = ["Program"]
-
 _LEAST = 1e-300
 
 

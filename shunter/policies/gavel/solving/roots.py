@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-__all__ = ["root"]
-
 _ROUNDS_MAX = 40
 
 

@@ -17,8 +17,6 @@ from shunter.policies.gavel.solving.groups import Groups, Shares, Status
 from shunter.policies.gavel.solving.interior import Floats, follow
 from shunter.policies.gavel.solving.programs import Program
 
-__all__ = ["max_sum_throughput", "min_cost"]
-
 _ROUGH = 0.02  # accuracy of a level that only has to exceed 1
 _INSIDE = 1e-3  # by how much it has to
 

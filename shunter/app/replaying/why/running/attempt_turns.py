@@ -23,8 +23,6 @@ from shunter.events.kinds import Event
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import NodeName
 
-__all__ = ["AttemptTurns"]
-
 _OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
 
 

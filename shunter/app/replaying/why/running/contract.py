@@ -18,8 +18,6 @@ from shunter.core.state import Job, State
 from shunter.events.values.job_spec import Demand, JobSpec, Level
 from shunter.events.values.reasons import Reason
 
-__all__ = ["contract_of"]
-
 _OF_PLACE = (Reason.locality_not_met, Reason.fragmented)
 
 

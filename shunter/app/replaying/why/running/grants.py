@@ -6,8 +6,6 @@ from shunter.app.replaying.why.job_events import Own
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.kinds import Event
 
-__all__ = ["last_grant", "launches_of"]
-
 
 def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
     """Return when attempts began: (number, instant); None: events do not say.

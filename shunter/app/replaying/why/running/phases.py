@@ -21,8 +21,6 @@ from shunter.events.log import LogReader
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId
 
-__all__ = ["came_of", "ended_of", "order_to_leave", "phase_since_us"]
-
 Told = Sequence[tuple[int, Event]]
 """The events about a job, up to some point, with their numbers."""
 

@@ -6,8 +6,6 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.events.facts.jobs import JobResized
 from shunter.events.values.causes import BY_POLICY
 
-__all__ = ["resized_by", "size_of"]
-
 
 def size_of(found: Explanation) -> dict[str, object] | None:
     """Return who gave the job its size; None: it has the one it was submitted with."""

@@ -11,8 +11,6 @@ from shunter.events.facts.execution import SpeedChanged, TurnStarted
 from shunter.events.values.ids import JobId
 from shunter.events.values.trials import Batch, TrialKind, TrialReason
 
-__all__ = ["trials_of"]
-
 _Verdict = TrialKept | TrialReverted
 
 

@@ -16,8 +16,6 @@ from shunter.core.state import JobPhase
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Wait
 
-__all__ = ["idle_elsewhere", "names_of", "next_grants", "promised_to", "use_of_free"]
-
 
 def use_of_free(found: Explanation, evidence: Wait) -> str:
     """Return for what free GPUs are, as a clause; empty: too few, or unknown."""

@@ -10,8 +10,6 @@ from shunter.events.facts.execution import AttemptLost, JobSuspended
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
 
-__all__ = ["losses_before"]
-
 GAINERS_ASKED = 8
 
 

@@ -8,8 +8,6 @@ from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.kinds import Event
 from shunter.events.values.ids import GpuType, JobId
 
-__all__ = ["Grant", "NextPlan", "next_plan_of"]
-
 
 @dataclass(frozen=True)
 class Grant:

@@ -22,8 +22,6 @@ from shunter.events.facts.execution import AttemptStarted, LaunchFailed
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.reasons import Reason, Wait
 
-__all__ = ["short_of"]
-
 SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2
 RELEASES_NAMED = 8

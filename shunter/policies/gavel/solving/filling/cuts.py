@@ -14,8 +14,6 @@ import numpy as np
 from shunter.policies.gavel.solving.groups import Groups
 from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = ["Cut", "LineCut", "PriceCut"]
-
 
 class Cut(Protocol):
     """A bound on demands."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from shunter.policies.gavel.solving.interior import Floats
 
-__all__ = ["Entities", "FillCurve", "FillLevel", "Flat", "Queues"]
-
 
 @dataclass(frozen=True, slots=True)
 class FillLevel:

@@ -32,8 +32,6 @@ from shunter.policies.gavel.solving.groups import Groups, Shares, Status, propor
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.roots import root
 
-__all__ = ["hierarchical", "water_filling"]
-
 # By how much demands of the held are eased, so that they are not what limits the others. With pairs
 # levels are less exact.
 _EASE, _EASE_PAIRED = 3e-8, 1e-7
