@@ -14,7 +14,13 @@ from typing import Any
 
 import orjson
 
-from shunter.events import kinds
+from shunter.events.facts.cluster import ClusterEvent
+from shunter.events.facts.decisions import DecisionEvent
+from shunter.events.facts.execution import ExecutionEvent
+from shunter.events.facts.jobs import JobEvent
+from shunter.events.facts.profiles import ProfileEvent
+from shunter.events.facts.run import RunEvent
+from shunter.events.facts.tolerance import ToleranceEvent
 from shunter.events.rows import stored_fields, stored_hints
 
 PAGE = Path(__file__).with_name("reference") / "events.md"
@@ -34,12 +40,12 @@ is only one, none is named.
 """
 
 GROUPS = (
-    ("The scheduler itself", kinds.RunEvent),
-    ("Cluster", kinds.ClusterEvent),
-    ("Jobs", kinds.JobEvent),
-    ("Decisions", kinds.DecisionEvent),
-    ("Execution", kinds.ExecutionEvent),
-    ("Profiles", kinds.ProfileEvent | kinds.ToleranceEvent),
+    ("The scheduler itself", RunEvent),
+    ("Cluster", ClusterEvent),
+    ("Jobs", JobEvent),
+    ("Decisions", DecisionEvent),
+    ("Execution", ExecutionEvent),
+    ("Profiles", ProfileEvent | ToleranceEvent),
 )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 from typer import Context
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from shunter.app.cli.application import app
@@ -88,7 +89,7 @@ def test_commands_in_sentences_exist(page: Page) -> None:
     text = re.sub(r"^```.*?^```", "", page.path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     for said in _INLINE.findall(text):
         command, words = get_command(app), shlex.split(said.replace("\n", " "))[1:]
-        while words and hasattr(command, "commands") and not words[0].startswith("-"):
+        while words and isinstance(command, TyperGroup) and not words[0].startswith("-"):
             inner = command.get_command(Context(command), words.pop(0))
             assert inner is not None, f"{page.name}: there is no `{said}`"
             command = inner
