@@ -39,7 +39,7 @@ from typing import NamedTuple
 
 from shunter.app.config import make_config
 from shunter.app.forking.fork_point import fork_point
-from shunter.app.predictions.forecast import Forecasting, Quantiles
+from shunter.app.predictions.answer import Forecasting, Quantiles
 from shunter.app.predictions.history import History, read_history
 from shunter.app.replaying.folding import fold_events
 from shunter.app.runs.comparison import students_t

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from shunter.backends.agents.child_process import begin_here
 from shunter.backends.agents.transport import AgentProcess, Link, Server
 from shunter.backends.local.settings import LocalSettings
+from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.events.values.ids import NodeName
 
 NAME = NodeName("local")
@@ -57,3 +58,13 @@ class LocalTransport:
         """
         nonce = secrets.token_hex(8)
         return await begin_here("serve", folder, nonce), nonce
+
+
+# This machine as a cluster: its agent is a process beside the daemon.
+
+
+class LocalBackend(SupervisedBackend):
+    """Runs attempts on this machine; use it as an async context."""
+
+    def __init__(self, settings: LocalSettings, start_us: int = 0) -> None:
+        super().__init__(settings, settings.owner, [LocalTransport(settings)], start_us)

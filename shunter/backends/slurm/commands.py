@@ -8,19 +8,30 @@ The queue is asked for as a whole: a question for each job would cost the contro
 time, and `--json` takes a hundred times as long.
 """
 
+import os
 import secrets
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
+
 from shunter import clock
 from shunter.backends.slurm import listings
-from shunter.backends.slurm.accounting_text import ACCOUNTING_FIELDS, past_jobs
+from shunter.backends.slurm.hostlists import expanded
 from shunter.backends.slurm.limit_reasons import reason_in_words, submit_limit_in
-from shunter.backends.slurm.process import DEADLINE_S, Answer, CommandRunner
-from shunter.backends.slurm.quantities import duration
-from shunter.backends.slurm.queue_text import queue_format, queued_jobs
+from shunter.backends.slurm.quantities import (
+    duration,
+    gpus_in_gres,
+    gpus_in_tres,
+    instant_s,
+    limit_s,
+    total_gpus,
+    whole,
+)
 from shunter.backends.slurm.records import (
     Partition,
     PastJob,
@@ -30,6 +41,337 @@ from shunter.backends.slurm.records import (
     Switch,
 )
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
+
+# The queue: what squeue is asked for, and how its answer is read.
+#
+# Names and comments of jobs are whatever their users wrote, line breaks included, and a line that
+# looks like a job of ours must not pass for one. So every value is followed by its field's name and
+# a word that is made up anew for each question: value=Field<word>. That word goes to squeue in the
+# environment, which other users cannot read. No name of a column is relied on, nor any width.
+
+FIELDS: Final = (
+    *("JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "Account", "Partition", "QOS"),
+    *("State", "Reason", "NodeList", "NumNodes", "NumCPUs", "NumTasks", "SubmitTime", "StartTime"),
+    *("EndTime", "TimeLimit", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task"),
+    *("tres-per-socket", "RestartCnt", "exit_code", "Reservation", "Comment"),
+)
+"""The first is where a record begins."""
+
+
+def queue_format(word: str) -> str:
+    """Return what squeue is asked for; the word begins with no digit."""
+    assert not word[0].isdigit(), "a digit would be read as a width"
+    return ",".join(f"{field}:={field}{word}" for field in FIELDS)
+
+
+def queued_jobs(text: str, word: str) -> tuple[QueuedJob, ...]:
+    """Return the jobs in an answer of squeue.
+
+    Raises:
+        SlurmUnknownError: it is cut off, or is no such answer.
+    """
+    try:
+        return tuple(_job(record) for record in _records(text, word))
+    except ValueError as error:
+        raise SlurmUnknownError(
+            f"squeue tells of a job what cannot be read: {error}", "run squeue by hand and compare"
+        ) from error
+
+
+def _records(text: str, word: str) -> Iterator[Mapping[str, str]]:
+    *cells, rest = text.split(word)
+    if rest.strip():
+        raise SlurmUnknownError(
+            f"the answer of squeue ends with {rest[-60:]!r}", "expected whole records; ask again"
+        )
+    record: dict[str, str] = {}
+    for cell in cells:
+        value, _, field = cell.rpartition("=")
+        if field == FIELDS[0]:
+            if record:
+                yield _whole_record(record)
+            record, value = {}, value.lstrip()
+        record[field] = value.strip()
+    if record:
+        yield _whole_record(record)
+
+
+def _whole_record(record: Mapping[str, str]) -> Mapping[str, str]:
+    missing = [field for field in FIELDS if field not in record]
+    if missing:
+        raise SlurmUnknownError(
+            f"squeue tells no {missing[0]} of job {record.get(FIELDS[0])}", "ask again"
+        )
+    return record
+
+
+def _job(told: Mapping[str, str]) -> QueuedJob:
+    number = int(told["JobID"])
+    by_type = _gpus(told)
+    return QueuedJob(
+        id=number,
+        array_id=whole(told["ArrayJobID"]) or number,
+        array_task="" if told["ArrayTaskID"] in {"N/A", ""} else told["ArrayTaskID"],
+        name=told["Name"],
+        user=told["UserName"],
+        account=_set(told["Account"]),
+        partition=told["Partition"],
+        qos=_set(told["QOS"]),
+        state=told["State"],
+        reason=_set(told["Reason"]),
+        nodes=expanded(told["NodeList"]),
+        nodes_count=whole(told["NumNodes"]),
+        cpus=whole(told["NumCPUs"]),
+        gpus=None if by_type is None else total_gpus(by_type),
+        gpus_by_type=by_type or {},
+        submit_s=instant_s(told["SubmitTime"]),
+        start_s=instant_s(told["StartTime"]),
+        end_s=instant_s(told["EndTime"]),
+        time_limit_s=limit_s(told["TimeLimit"]),
+        restarts=whole(told["RestartCnt"]),
+        exit_code=told["exit_code"],
+        comment=_set(told["Comment"]),
+        reservation=_set(told["Reservation"]),
+    )
+
+
+def _gpus(told: Mapping[str, str]) -> dict[str, int] | None:
+    """Return the GPUs of a job by type; None where only other counts are told.
+
+    TRES name GPUs only where the site counts them (AccountingStorageTRES), and then in total.
+    """
+    asked = {
+        "tres-per-job": 1,
+        "tres-per-node": whole(told["NumNodes"]),
+        "tres-per-task": whole(told["NumTasks"]),
+        "tres-per-socket": 0,  # how many sockets it has is told nowhere
+    }
+    is_asked = False
+    for field, times in asked.items():
+        found = gpus_in_gres(told[field])
+        if found and times:
+            return {name: count * times for name, count in found.items()}
+        is_asked = is_asked or bool(found)
+    counted = gpus_in_tres(told["tres-alloc"])
+    return None if is_asked and not counted else counted
+
+
+def _set(text: str) -> str:
+    return "" if text in {"(null)", "N/A", "None"} else text
+
+
+# Runs Slurm's commands: each with a deadline, in an environment that changes no answer.
+#
+# What an operator has set for people, such as SQUEUE_USERS or SLURM_CLUSTERS, would leave jobs out
+# of an answer without a word; so nothing of it reaches the commands.
+
+DEADLINE_S: Final = 20.0
+"""While the controller is down, clients of Slurm give up after some nine seconds."""
+
+_DROPPED: Final = ("SACCT_", "SBATCH_", "SCANCEL_", "SCONTROL_", "SINFO_", "SLURM_", "SQUEUE_")
+_KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_KEY"})
+_DOWN: Final = ("Unable to contact", "timed out", "Connection refused", "Zero Bytes were")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has said, and its exit code."""
+
+    command: str
+    status: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The first line of its error output that is one."""
+        lines = [line.strip() for line in self.err.splitlines() if line.strip()]
+        return next((line for line in lines if "error" in line.lower()), (lines or [""])[0])
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether the controller was not reached, or its answer did not arrive."""
+        return any(word.lower() in self.err.lower() for word in _DOWN)
+
+    def unknown(self) -> SlurmUnknownError:
+        """Return an answer that failed as an error: nothing is known by it."""
+        said = self.complaint or f"nothing, exit code {self.status}"
+        if self.is_out_of_reach:
+            return SlurmUnknownError(
+                f"{self.command} cannot reach slurmctld ({said})", "look at `scontrol ping`"
+            )
+        return SlurmUnknownError(f"{self.command} failed: {said}", "run it by hand")
+
+
+class CommandRunner:
+    """Runs commands of Slurm.
+
+    `silent_since_s` is since when none has had an answer, by the monotonic clock; None: the last
+    one had. `complaint` is what became of the last one.
+    """
+
+    def __init__(self, *, deadline_s: float = DEADLINE_S, conf: str | None = None) -> None:
+        """Take how long a command may take, and a slurm.conf of one's own."""
+        self.deadline_s = deadline_s
+        self.silent_since_s: float | None = None
+        self.complaint = ""
+        self._environment = {
+            name: text
+            for name, text in os.environ.items()
+            if name in _KEPT or not name.startswith(_DROPPED)
+        }
+        self._environment["SLURM_TIME_FORMAT"] = "%s"
+        if conf is not None:
+            self._environment["SLURM_CONF"] = conf
+
+    async def run(
+        self, words: Sequence[str], *, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Run a command, and return what it says, whatever its exit code.
+
+        Raises:
+            SlurmUnknownError: it is not there, or has not ended in time, and was killed.
+        """
+        began_s = clock.monotonic_s()
+        try:
+            answer = await self._run(words, stdin, environment or {})
+        except SlurmUnknownError as error:
+            self._note(began_s, error.cause)
+            raise
+        is_silent = answer.status != 0 and answer.is_out_of_reach
+        self._note(began_s, answer.unknown().cause if is_silent else "")
+        return answer
+
+    def _note(self, began_s: float, complaint: str) -> None:
+        """Note whether a command had an answer; nothing to complain of: it had."""
+        since_s = began_s if self.silent_since_s is None else self.silent_since_s
+        self.silent_since_s, self.complaint = since_s if complaint else None, complaint
+
+    async def _run(
+        self, words: Sequence[str], stdin: str, environment: Mapping[str, str]
+    ) -> Answer:
+        name = " ".join(words[:3] if words[0] == "scontrol" else words[:1])
+        there = shutil.which(words[0], path=self._environment.get("PATH"))
+        if there is None:
+            raise SlurmUnknownError(
+                f"{words[0]} is not there", "install Slurm's client commands, or correct PATH"
+            )
+        try:
+            with (
+                _in_memory(stdin) as source,
+                _in_memory() as out,
+                _in_memory() as err,
+                anyio.fail_after(self.deadline_s),
+            ):
+                # One that is cancelled while it starts would be ended by nobody.
+                with anyio.CancelScope(shield=True):
+                    process = await anyio.open_process(
+                        [there, *words[1:]],
+                        stdin=source,
+                        stdout=out,
+                        stderr=err,
+                        env={**self._environment, **environment},
+                    )
+                async with process:
+                    status = await process.wait()
+                return Answer(name, status, _content(out), _content(err))
+        except TimeoutError as error:
+            raise SlurmUnknownError(
+                f"{name} gave no answer within {self.deadline_s:g} s", "look at `scontrol ping`"
+            ) from error
+        except OSError as error:
+            raise SlurmUnknownError(f"{name} cannot be run ({error.strerror})", "try it") from error
+
+    async def text(
+        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> str:
+        """Run a command that must succeed, and return its output.
+
+        Raises:
+            SlurmUnknownError: it did not, or has complained: its output may lack something.
+        """
+        answer = await self.run(words, environment=environment)
+        if answer.status != 0 or "error:" in answer.err:
+            raise answer.unknown()
+        return answer.out
+
+
+@contextmanager
+def _in_memory(text: str = "") -> Iterator[int]:
+    """Return a file in memory.
+
+    A pipe would break where a command ends before it has read all.
+    """
+    descriptor = os.memfd_create("slurm")
+    try:
+        os.write(descriptor, text.encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _content(descriptor: int) -> str:
+    """Return what is in a file as text; a job may have any bytes in its name."""
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        return file.read().decode("utf-8", errors="backslashreplace")
+
+
+# Slurm's accounting: what sacct is asked for, and how its answer is read.
+#
+# Columns are told apart by a word made up for the question, and the last one is a plain number, so
+# that a name with a line break or a bar in it makes no rows.
+
+ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,ExitCode,NodeList,Submit,Start,End,NNodes"
+
+
+def past_jobs(text: str, word: str) -> tuple[PastJob, ...]:
+    """Return the jobs in an answer of sacct.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    try:
+        return tuple(_past_job(row) for row in _rows(text, word))
+    except (KeyError, ValueError) as error:
+        raise SlurmUnknownError(
+            f"sacct tells of a job what cannot be read: {error}", "run sacct by hand and compare"
+        ) from error
+
+
+def _rows(text: str, word: str) -> Iterator[Mapping[str, str]]:
+    first, _, rest = text.partition("\n")
+    header = first.split(word)
+    if header[-1] != "NNodes":
+        raise SlurmUnknownError(f"sacct answers {first[:60]!r}", "expected a header of its columns")
+    cells: list[str] = []
+    for cell in rest.split(word):
+        if len(cells) == len(header) - 1:
+            last, line_break, following = cell.partition("\n")
+            if not line_break:
+                raise ValueError("the answer is cut off")
+            yield dict(zip(header, [*cells, last], strict=True))
+            cells = [following]
+        else:
+            cells.append(cell)
+    if cells != [""]:
+        raise ValueError("the answer is cut off")
+
+
+def _past_job(row: Mapping[str, str]) -> PastJob:
+    return PastJob(
+        id=int(row["JobIDRaw"]),
+        name=row["JobName"],
+        user=row["User"],
+        state=row["State"].partition(" ")[0],  # "CANCELLED by 1000"
+        exit_code=row["ExitCode"],
+        nodes=expanded(row["NodeList"]),
+        submit_s=instant_s(row["Submit"]),
+        start_s=instant_s(row["Start"]),
+        end_s=instant_s(row["End"]),
+    )
+
 
 SILENT_S: Final = 10.0
 """One command may fail: what is told of Slurm is told after some seconds without an answer."""

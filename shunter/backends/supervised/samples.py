@@ -4,8 +4,9 @@ Samples come with every look at a node. Those of a gang become one: how far and 
 its first rank, and what it uses is the sum over its hosts. Downsampled and in batches they go on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from msgspec import structs
 
@@ -13,11 +14,59 @@ from shunter.backends.agents.attempt_records import GpuReading, Sample
 from shunter.backends.agents.settings import Limits
 from shunter.backends.agents.transport import Server
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.profiles import Downsampler, GpuUse, profile_of, use_told
+from shunter.backends.profiles import EXPLANATIONS, Downsampler, GpuUse, profile_of, use_told
 from shunter.backends.supervised.gangs.gang import Gang
-from shunter.backends.supervised.lost_gpus import LostGpus
+from shunter.events.facts.cluster import GpuQuarantined
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
+
+# GPUs that their driver says are lost, as readings come in from the agents of nodes.
+#
+# One reading may be a driver that is being reloaded; what two in a row say is believed. A lost GPU
+# has no UUID any more, so those that were read before are remembered.
+
+READINGS_LEAST = 2
+"""So many readings in a row must say that a GPU is lost."""
+
+
+class LostGpus:
+    """Counts by GPU the readings in a row in which it was lost."""
+
+    def __init__(self) -> None:
+        self._uuids: dict[tuple[NodeName, int], str] = {}
+        self._lost: dict[tuple[NodeName, int], int] = {}
+
+    def take(
+        self, agent: NodeName, servers: Sequence[Server], gpus: Sequence[GpuReading]
+    ) -> Iterator[Stamped]:
+        """Yield the quarantines that follow from a reading.
+
+        They are yielded again with each reading that is no better.
+
+        Args:
+            agent: whose node was read.
+            servers: those that the agent has, each with some of the GPUs.
+            gpus: the reading; none where the driver did not answer, which says nothing.
+        """
+        causes: dict[str, str] = {}
+        for use in map(use_told, gpus):
+            if use.uuid:
+                self._uuids[agent, use.index] = use.uuid
+            if use.loss is not None:
+                cause = f"{READINGS_LEAST} readings in a row say: {EXPLANATIONS[use.loss]}"
+                names = str(use.index), use.uuid or self._uuids.get((agent, use.index), "")
+                causes |= dict.fromkeys(names, cause)
+        for server in servers if gpus else ():
+            for number, name in enumerate(server.gpus):
+                key = server.name, number
+                if name not in causes or not name:
+                    self._lost.pop(key, None)
+                    continue
+                self._lost[key] = self._lost.get(key, 0) + 1
+                if self._lost[key] >= READINGS_LEAST:
+                    cause = causes[name]
+                    yield partial(GpuQuarantined, node=server.name, gpu=number, cause=cause)
+
 
 AT_LEAST_US = 5_000_000
 """No two samples of a gang that go on are closer than this, unless somebody needs them."""

@@ -1,6 +1,8 @@
 """Most servers: every GPU of a gang goes where the most GPUs are still free."""
 
 from shunter.core.cluster import Pool
+from shunter.core.placement.consolidated import Consolidated
+from shunter.core.placement.first_fit import FirstFit
 from shunter.core.placement.fitting import (
     first_with,
     has_room,
@@ -9,7 +11,9 @@ from shunter.core.placement.fitting import (
     regions,
 )
 from shunter.core.placement.shapes import shaped_spots
-from shunter.core.placement.strategy import Spot
+from shunter.core.placement.skew import Skew
+from shunter.core.placement.strategy import Placement, Spot
+from shunter.core.placement.topology import Topology
 from shunter.events.values.job_spec import IN_SERVER, Demand
 
 
@@ -61,3 +65,14 @@ def _level(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
         buckets[most - 1] |= bit
         left -= 1
     return sorted(counts.items())
+
+
+# The placements by the names that configurations give them.
+
+PLACEMENTS: dict[str, type[Placement]] = {
+    "consolidated": Consolidated,
+    "spread": Spread,
+    "first_fit": FirstFit,
+    "skew": Skew,
+    "topology": Topology,
+}

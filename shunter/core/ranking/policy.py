@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import merge
 from typing import Any, NamedTuple, TypeVar
 
 from shunter.core.interfaces import Observers, Rng, both
 from shunter.core.placement import Placement, at_load, note_load
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.guards import Band
 from shunter.core.planning.making_room import (
     MAKES_ROOM,
     RoomMaker,
@@ -30,14 +32,14 @@ from shunter.core.proposals.memory import ProposalMemory, proposal_observers
 from shunter.core.proposals.schedulers import decentralised_plan, without_proposed
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking.consolidation_classes import classes_of
-from shunter.core.ranking.easy import backfill
 from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
-from shunter.core.ranking.keys import LAST, drift, rank_of
+from shunter.core.ranking.keys import LAST, drift, ordinal_of, pack, rank_of
 from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.placing import Placing, Shares
-from shunter.core.ranking.ranking import NO_POOL, Ranking
+from shunter.core.ranking.ranked_usage import RankedUsage
+from shunter.core.ranking.ranking import NO_POOL, Entry, Ranking
 from shunter.core.ranking.selection import Bars, Selection, Walk
-from shunter.core.ranking.wait_reasons import class_waits
+from shunter.core.ranking.waiting_class import WaitingClass
 from shunter.core.sizing import (
     Guarantees,
     SizeBook,
@@ -48,13 +50,198 @@ from shunter.core.sizing import (
     solve_sizes,
     speed_of_sizes,
 )
-from shunter.core.state import WAITING
+from shunter.core.state import WAITING, Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import SizesSet
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
+
+# What holds back each class of equal waiting jobs, told when it changes.
+
+_BLOCKERS = 3
+_OUTRANKED, _NO_CAPACITY = Reason.outranked, Reason.no_capacity
+_PINNED_END = pack(Band.starved, 1 << 22, 0, 0)
+
+
+def class_waits(walk: Walk, view: View) -> tuple[ClassWait, ...]:
+    """Return the classes whose reason is not the recorded one (all, if asked for)."""
+    ranking, picked = walk.ranking, walk.picked
+    started: dict[int, int] = {}
+    moved = set[JobId]()
+    for entry, _ in picked.starts:
+        number = entry.number
+        if entry.pool is NO_POOL:
+            started[number] = started.get(number, 0) + 1
+        else:
+            moved.add(entry.job_id)
+    left = {victim.number for victim in picked.victims if victim.job_id not in moved}
+    usual = _OUTRANKED if walk.preemptive else _NO_CAPACITY
+    queued = 0 if walk.skips else max(walk.free.values(), default=0)
+    misfits, every = picked.misfits, view.all_reasons
+    guarded = bool(view.guards.min_runtime_us or view.guards.preemptions_per_hour is not None)
+    found: list[ClassWait] = []
+    for waiting in ranking.classes:
+        number = waiting.number
+        if not waiting.keys or (number in started and waiting.count == started[number]):
+            if waiting.recorded is not None and number not in left:
+                found.append(ClassWait(waiting.demand, None))
+            continue
+        reason = waiting.barrier or (misfits.get(number, usual) if misfits else usual)
+        if reason is usual and waiting.gpus <= queued:
+            reason = _OUTRANKED
+        elif guarded and reason is _OUTRANKED:
+            reason = _guard(waiting, walk, view) or reason
+        if every or waiting.recorded is not reason:
+            wait = Wait(
+                reason, waiting.gpus, _free(waiting, reason, walk), _blockers(waiting, walk)
+            )
+            found.append(ClassWait(waiting.demand, wait))
+    return tuple(found)
+
+
+def _free(waiting: WaitingClass, reason: Reason, walk: Walk) -> int:
+    """Return how many GPUs the class finds free after this plan."""
+    if reason is Reason.quota:
+        return max(0, walk.quota_free[waiting.demand.queue])
+    names = waiting.demand.gpu_types or walk.free
+    return max((walk.free[name] for name in names if name in walk.free), default=0)
+
+
+def _blockers(waiting: WaitingClass, walk: Walk) -> tuple[JobId, ...]:
+    """Return the head it must not overtake, and the running jobs that rank last."""
+    picked, ranking = walk.picked, walk.ranking
+    found: list[JobId] = []
+    if not walk.skips and picked.head and picked.head.key < waiting.keys[waiting.first]:
+        found.append(picked.head.job_id)
+    for name in waiting.demand.gpu_types or walk.free:
+        budget = ranking.pools.get(name, RankedUsage())
+        last = reversed(budget.keys[-_BLOCKERS:])
+        found.extend(ranking.by_ordinal[ordinal_of(key)].job_id for key in last)
+    return tuple(found[:_BLOCKERS])
+
+
+def _guard(waiting: WaitingClass, walk: Walk, view: View) -> Reason | None:
+    """Return the guard that keeps GPUs from a class which would be enough for it."""
+    for name in waiting.demand.gpu_types or walk.free:
+        budget = walk.ranking.pools.get(name)
+        if budget is None:
+            continue
+        pinned = budget.total - budget.after(_PINNED_END)
+        first = waiting.keys[waiting.first]
+        if pinned and walk.free[name] + budget.after(first) + pinned >= waiting.gpus:
+            job = view.jobs[walk.ranking.entry_at(budget.keys[0]).job_id]
+            return view.guards.pinned_by(job, view.now_us)
+    return None
+
+
+# EASY backfill: jobs behind the head may start if they do not delay it.
+#
+# The head of the queue gets a reservation: the first instant at which the declared limits of the
+# running jobs leave it enough GPUs. A job behind it starts now if its own limit ends before that
+# instant, or if it uses only GPUs which the head will not need then (Lifka, JSSPP 1995; Mu'alem and
+# Feitelson, IEEE TPDS 2001). A job that declared no limit counts as `default_limit_us`.
+
+
+@dataclass(slots=True)
+class Backfill:
+    """The head's reservation: on which pool, from when, how many GPUs it leaves over."""
+
+    pool: str
+    start_us: int
+    spare: int
+
+    def allows(self, pool: str, gpus: int, ends_us: int) -> bool:
+        """Say whether a start does not delay the head; count GPUs it takes for longer."""
+        if pool != self.pool or ends_us <= self.start_us:
+            return True
+        if gpus > self.spare:
+            return False
+        self.spare -= gpus
+        return True
+
+
+def backfill(walk: Walk, view: View, default_limit_us: int) -> Reservation | None:
+    """Let jobs behind the head of a finished walk start; return its reservation."""
+    head = walk.picked.head
+    if head is None:
+        return None
+    promise = _reserve(walk, head, view, default_limit_us)
+    ranking = walk.ranking
+    for key in merge(*(waiting.in_order for waiting in ranking.classes)):
+        if key <= head.key:
+            continue
+        entry = ranking.entry_at(key)
+        if key in walk.skipped:
+            walk.picked.misfits.setdefault(entry.number, walk.skipped[key])
+            continue
+        ends_us = _ends_us(view.jobs[entry.job_id], view, default_limit_us)
+        for pool in _fitting(walk, entry):
+            if promise is None or promise.allows(pool, entry.gpus, ends_us):
+                walk.take(entry, pool)
+                break
+    if promise is None:
+        return None
+    return Reservation(head.job_id, promise.start_us, head.gpus)
+
+
+def _reserve(walk: Walk, head: Entry, view: View, default_limit_us: int) -> Backfill | None:
+    """Return the earliest promise to the head, over its acceptable pools."""
+    promises = [
+        promise
+        for pool in walk.ranking.classes[head.number].demand.gpu_types or walk.free
+        if (promise := _reserve_in(pool, walk, head, view, default_limit_us)) is not None
+    ]
+    return min(promises, key=lambda promise: promise.start_us, default=None)
+
+
+def _reserve_in(
+    pool: str, walk: Walk, head: Entry, view: View, default_limit_us: int
+) -> Backfill | None:
+    """Return when the head has enough GPUs of a pool, and of its queue's quota."""
+    ranking = walk.ranking
+    queue = ranking.classes[head.number].demand.queue
+    free, quota = walk.free.get(pool, 0), walk.quota_free.get(queue, head.gpus)
+    starting = {entry.job_id: chosen for entry, chosen in walk.picked.starts}
+    ends = sorted(
+        (_ends_us(view.jobs[entry.job_id], view, default_limit_us), entry.ordinal)
+        for entry in ranking.entries.values()
+        if entry.pool != NO_POOL or entry.job_id in starting
+    )
+    at_us = view.now_us
+    for end_us, ordinal in ends:
+        if free >= head.gpus and quota >= head.gpus and end_us > at_us:
+            break
+        entry = ranking.by_ordinal[ordinal]
+        free += entry.gpus if starting.get(entry.job_id, entry.pool) == pool else 0
+        quota += entry.gpus if ranking.classes[entry.number].demand.queue == queue else 0
+        at_us = max(at_us, end_us)
+    if free < head.gpus or quota < head.gpus:
+        return None
+    return Backfill(pool, at_us, free - head.gpus)
+
+
+def _fitting(walk: Walk, entry: Entry) -> list[str]:
+    """Return all pools in which a job fits now, the most acceptable first."""
+    waiting = walk.ranking.classes[entry.number]
+    first = walk.fitting(waiting, entry.key)
+    if first is None or not entry.gpus:
+        return [] if first is None else [first]
+    return [
+        name
+        for name in waiting.demand.gpu_types or walk.free
+        if walk.free.get(name, 0) >= entry.gpus
+        and not walk.is_barred(entry.number, name, entry.key)
+    ]
+
+
+def _ends_us(job: Job, view: View, default_limit_us: int) -> int:
+    """Return when a job that runs, or starts now, reaches its declared limit."""
+    limit_us = job.spec.time_limit_us
+    left_us = (default_limit_us if limit_us is None else limit_us) - job.occupied_us(view.now_us)
+    return view.now_us + max(0, left_us)
+
 
 Found = TypeVar("Found")
 _GAINERS = 4

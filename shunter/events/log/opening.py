@@ -67,7 +67,7 @@ async def open_log(
     if url in (MEMORY, NONE):
         store, head = (MemoryStore() if url == MEMORY else NullStore()), Head(0, GENESIS, 1)
     else:
-        from shunter.events.log.sql.opening import open_store
+        from shunter.events.log.sql.store import open_store
 
         store, head, warning = await open_store(
             path_of(url), overwrite=overwrite, durable=durable, resume=resume, mode=mode, lock=claim
@@ -104,7 +104,7 @@ async def claim_log(url: str) -> "WriterLock | None":
     """
     if url in (MEMORY, NONE):
         return None
-    from shunter.events.log.sql.opening import claim
+    from shunter.events.log.sql.store import claim
 
     return await claim(path_of(url))
 
@@ -178,7 +178,7 @@ async def upgrade_log(url: str) -> None:
 def load_store(url: str) -> None:
     """Import what an address needs, for callers that time what comes after."""
     if url not in (MEMORY, NONE):
-        import_module("shunter.events.log.sql.opening")
+        import_module("shunter.events.log.sql.store")
 
 
 def files_of(url: str) -> list[Path]:

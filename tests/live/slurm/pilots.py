@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from shunter.backends.slurm.pilots.allocation_view import GpuRequest
-from shunter.backends.slurm.pilots.backend import PilotBackend
+from shunter.backends.slurm.pilots.fleet import PilotBackend
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.intake.inputs import AttemptExited, Input

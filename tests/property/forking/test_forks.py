@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shunter.app.forking.fork import Change, Standing, fork_at, standing_at
 from shunter.app.forking.fork_point import fork_point
 from shunter.app.forking.future import read_future
-from shunter.app.forking.rerun import rerun_to
+from shunter.app.forking.scenario import rerun_to
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES
 from shunter.backends.simulated.resuming import Resumed, TotalWork

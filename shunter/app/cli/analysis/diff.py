@@ -8,7 +8,7 @@ from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
 
 if TYPE_CHECKING:
-    from shunter.app.diffs.document import LogDiff
+    from shunter.app.diffs.evidence import LogDiff
 
 DIFFERENT = 6
 SHOWN = 3
@@ -40,7 +40,7 @@ def diff(
     """
     import asyncio
 
-    from shunter.app.diffs.document import diff_logs
+    from shunter.app.diffs.evidence import diff_logs
     from shunter.app.runs.setup import rebuild
 
     async def compared() -> "LogDiff":

@@ -9,20 +9,190 @@ GPUs of a job that ends or leaves go to who waits at that instant.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
-from shunter.backends.simulated.turning.gang_turns import GangTurns
-from shunter.backends.simulated.turning.memory_moves import MemoryMoves
-from shunter.backends.simulated.turning.server_turns import ServerTurns
+from shunter.backends.simulated.costs import transfer_us
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.backends.simulated.work import Run, Work
+from shunter.backends.timetables import timetables
+from shunter.core.performance.gang_slots import Tenant
 from shunter.core.performance.model_factors import FactorTable
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
+
+# The turns on one server of the simulated world, and what of them is about to change.
+
+
+class ServerTurns:
+    """The rotation of a server, and what is foreseen there.
+
+    `leaving` are the turns of the next quantum while boundaries of this one are awaited; `coming`
+    those that begin once hands are changed, `packing` who is to be packed with whom once they are.
+    `called_us` is when turns were chosen last for a timetable.
+    """
+
+    __slots__ = ("called_us", "coming", "leaving", "packing", "rotation", "step")
+
+    def __init__(self, rotation: Rotation) -> None:
+        self.rotation = rotation
+        self.step = 0
+        self.called_us: int | None = None
+        self.leaving: dict[str, int] | None = None
+        self.coming: dict[str, int] | None = None
+        self.packing: list[tuple[JobId, JobId]] = []
+
+    def jobs(self, turns: dict[str, int]) -> dict[JobId, int]:
+        """Return the masks of all jobs that have some turns, given by member."""
+        members = self.rotation.members
+        return {
+            JobId(each): mask
+            for name, mask in turns.items()
+            if name in members
+            for each in members[name].names
+        }
+
+    def inherit(self, name: str, heir: str) -> None:
+        """Let another job have the turns of one that has left."""
+        for turns in (self.leaving, self.coming):
+            if turns is not None and name in turns:
+                turns[heir] = turns.pop(name)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether GPUs are about to change hands, so that nobody else gets any."""
+        return self.leaving is not None or self.coming is not None
+
+
+# GPU memory that is copied out and in when GPUs change hands, and how long that takes.
+#
+# Whose turn is over leaves what it held at that instant, and brings it back with its next turn: the
+# least at a mini-batch boundary, up to 77 times as much within one (Gandiva, OSDI 2018, slides). The
+# GPUs of a server copy at the same time, each one direction after the other; the slowest says how
+# long. Jobs of models without a memory cycle have nothing to copy.
+
+Name = TypeVar("Name", bound=str)
+
+
+class MemoryMoves:
+    """What jobs without a turn have in the memory of their server, by job."""
+
+    __slots__ = ("_copy_mb_s", "_factors", "_out_mb")
+
+    def __init__(self, factors: FactorTable, copy_mb_s: float) -> None:
+        self._factors = factors
+        self._copy_mb_s = copy_mb_s
+        self._out_mb: dict[str, int] = {}
+
+    def leaves(self, name: str, model: str, since_us: int, batch_us: int | None) -> None:
+        """Copy out what a job holds.
+
+        Args:
+            name: the job.
+            model: its model.
+            since_us: how long it has worked since it was at a mini-batch boundary.
+            batch_us: how long a mini-batch of it takes, if that is known.
+        """
+        factors = self._factors.of(model)
+        if factors is not None and factors.memory_cycle is not None:
+            self._out_mb[name] = factors.memory_cycle.at_mb(since_us, batch_us)
+
+    def forget(self, name: str) -> None:
+        """Forget a job that takes no more turns."""
+        self._out_mb.pop(name, None)
+
+    def change_us(self, leaving: Mapping[Name, int], coming: Mapping[Name, int]) -> int:
+        """Return how long it takes until those that come have their memory back.
+
+        Args:
+            leaving: masks of GPUs by job that `leaves` was told of.
+            coming: masks of GPUs by job.
+        """
+        moved = [
+            (mask, self._out_mb.get(name, 0))
+            for masks in (leaving, coming)
+            for name, mask in masks.items()
+        ]
+        gpus = max((mask.bit_length() for mask, _ in moved), default=0)
+        on_gpu_mb = (sum(mb for mask, mb in moved if mask >> gpu & 1) for gpu in range(gpus))
+        return transfer_us(max(on_gpu_mb, default=0), self._copy_mb_s)
+
+
+# Gangs over several servers that take turns: which of these have given them theirs.
+
+
+class GangTurns:
+    """The gangs that take turns, and where it is theirs; one works if on all."""
+
+    __slots__ = ("_is_stale", "_on", "_quantum_us")
+
+    def __init__(self, quantum_us: int) -> None:
+        self._quantum_us = quantum_us
+        self._on: dict[JobId, list[NodeName]] = {}
+        self._is_stale = False
+
+    def join(self, job_id: JobId) -> None:
+        """Let a gang take turns from now on."""
+        self._on[job_id] = []
+        self._is_stale = True
+
+    def leave(self, job_id: JobId) -> None:
+        """Forget a gang, if it is one."""
+        self._is_stale |= self._on.pop(job_id, None) is not None
+
+    def nodes(self, job_id: JobId) -> tuple[NodeName, ...]:
+        """Return the servers on which it is a gang's turn."""
+        return tuple(self._on.get(job_id, ()))
+
+    def begin(self, job_id: JobId, node: NodeName, run: Run) -> bool:
+        """Give a gang its turn on a server; say whether it has that on all by now."""
+        self._on[job_id].append(node)
+        return len(self._on[job_id]) == len(run.allocation.shares)
+
+    def end(self, job_id: JobId, node: NodeName, run: Run) -> bool:
+        """End the turn of a gang on a server; say whether it had that on all of them."""
+        was_on = len(self._on[job_id]) == len(run.allocation.shares)
+        self._on[job_id].remove(node)
+        return was_on
+
+    def retimed(
+        self, servers: Mapping[NodeName, ServerTurns], nodes: Iterable[NodeName]
+    ) -> list[NodeName]:
+        """Make the timetables anew if they may be others, as who shares some servers is.
+
+        Returns:
+            the servers on which one has changed.
+        """
+        if not self._on and not self._is_stale:
+            return []
+        there = {node: server for node, server in servers.items() if self._has_gang(server)}
+        if not self._is_stale and there.keys().isdisjoint(nodes):
+            return []
+        self._is_stale = False
+        shares: dict[JobId, list[Share]] = {}
+        weights: dict[JobId, float] = {}
+        for node, server in there.items():
+            for member in server.rotation.members.values():
+                for each in (member, *member.packed):
+                    job_id = JobId(each.name)
+                    shares.setdefault(job_id, []).append(Share(node, each.home))
+                    weights[job_id] = each.weight
+        tenants = {job_id: Tenant(tuple(had), weights[job_id]) for job_id, had in shares.items()}
+        found = timetables(tenants, self._quantum_us)
+        changed = []
+        for node, server in there.items():
+            for name, member in server.rotation.members.items():
+                if name in self._on and member.timetable != found.get(JobId(name)):
+                    member.timetable = found.get(JobId(name))
+                    changed.append(node)
+        return changed
+
+    def _has_gang(self, server: ServerTurns) -> bool:
+        return not self._on.keys().isdisjoint(server.rotation.members)
+
 
 _SLICED = Sharing.sliced
 BEFORE_ALL, AFTER_ALL = -1, 1 << 62

@@ -12,16 +12,198 @@ it is not known whether the listing counts them; then what was told is changed o
 cannot be true either way.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Self
 
-from shunter.backends.slurm.jobs.queue_view import QueueView
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from shunter import clock
+from shunter.backends.agents.child_process import begin_here
+from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
+from shunter.backends.agents.zip_application import install_shared
+from shunter.backends.slurm.commands import Slurm
+from shunter.backends.slurm.jobs.queue_view import QueueView, queue_view
 from shunter.backends.slurm.jobs.script import Key
-from shunter.backends.slurm.node_service import NodeListing
+from shunter.backends.slurm.jobs.session import JobSession
+from shunter.backends.slurm.node_reservations import least_s
+from shunter.backends.slurm.node_service import NodeListing, NodeService
 from shunter.backends.slurm.records import QueuedJob, SlurmNode
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import NodeName
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.supervised.watch import Watch
+from shunter.core.effects import Launch, Resume
+from shunter.errors import BackendError, SlurmUnknownError
+from shunter.events.facts.cluster import GpusTaken
+from shunter.events.values.allocation import NOTHING, Share
+from shunter.events.values.ids import JobId, NodeName
+
+# Slurm as one agent for all nodes of a partition: a session within the daemon.
+
+NAME = NodeName("slurm")
+
+
+class JobTransport:
+    """Reaches what Slurm runs: by its commands, and by a folder that all nodes share."""
+
+    def __init__(
+        self,
+        settings: SlurmSettings,
+        slurm: Slurm,
+        service: NodeService,
+        seen: Callable[[QueueView], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.name = NAME
+        self.servers: Sequence[Server] = settings.nodes
+        self.address = str(settings.nodes[0].name) if settings.nodes else ""
+        self.environment: Mapping[str, str] = {}
+        self.cgroup: str | None = ""
+        self.folder = settings.root
+        self.is_here = True
+        self.is_on_demand = False
+        self.reason = ""
+        self._settings = settings
+        self._slurm = slurm
+        self._service = service
+        self._seen = seen
+        self._tell = tell
+        self._queue: QueueView | None = None
+        self._held_back: dict[Key, str] = {}
+
+    def wait_of(self, job: str, attempt: int) -> str:
+        """Return what Slurm says that an attempt waits for; nothing if it does not wait."""
+        key = job, attempt
+        waits = "" if self._queue is None else self._queue.wait_of(key, clock.wall_s())
+        return waits or self._held_back.get(key, "")
+
+    def session(self, agent: str, say: Callable[[bytes], None]) -> JobSession:
+        """Return a session that has not begun."""
+        return JobSession(
+            self._settings,
+            self._slurm,
+            agent,
+            say,
+            self._take,
+            self._service,
+            self._held_back,
+            self._tell,
+        )
+
+    def _take(self, queue: QueueView) -> None:
+        self._queue = queue
+        self._seen(queue)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Link]:
+        """Put the program of attempts onto the shared folder, and begin.
+
+        Raises:
+            UnreachedError: the folder cannot be used.
+        """
+        try:
+            agent = await to_thread.run_sync(install_shared, f"{self.folder}/agent")
+        except OSError as error:
+            raise UnreachedError(f"the shared folder cannot be used: {error}") from error
+        failed: BackendError | None = None
+        async with anyio.create_task_group() as tasks:
+            try:
+                yield _JobLink(self, agent, tasks)
+            except BackendError as error:  # which a task group would pack
+                failed = error
+            tasks.cancel_scope.cancel()
+        if failed is not None:
+            raise failed
+
+    async def answers(self) -> bool:
+        """Return that there is somebody; the folder is tried by using it."""
+        return True
+
+
+class _JobLink:
+    """What can be begun: one session, and verbs that are about files alone."""
+
+    def __init__(self, transport: JobTransport, agent: str, tasks: TaskGroup) -> None:
+        self._transport = transport
+        self._agent = agent
+        self._tasks = tasks
+
+    async def begin(self, verb: str, *words: str) -> AgentProcess:
+        """Begin a verb of the agent on this machine, which has the same files.
+
+        Raises:
+            OSError: it cannot be begun.
+        """
+        return await begin_here(verb, *words)
+
+    async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
+        """Begin a session."""
+        process = _SessionProcess()
+        process.session = self._transport.session(self._agent, process.say)
+        nonce = secrets.token_hex(8)
+        process.session.greet(nonce)
+        await self._tasks.start(process.run)
+        return process, nonce
+
+
+class _SessionProcess:
+    """A session within this process, as a program of the agent."""
+
+    session: JobSession
+
+    def __init__(self) -> None:
+        self._said, self._came = bytearray(), anyio.Event()
+        self._left = b""
+        self._is_over, self._complaint = False, ""
+
+    async def run(self, task_status: TaskStatus[None]) -> None:
+        """Run the session until the shared folder fails it."""
+        try:
+            await self.session.run(task_status)
+        except* OSError as errors:
+            cause: BaseException = errors
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+            self._complaint = f"the shared folder cannot be used: {cause}"
+        await self.end_input()
+
+    def say(self, line: bytes) -> None:
+        """Take what the session says."""
+        self._said += line
+        self._came.set()
+
+    async def read(self, most: int) -> bytes:
+        while not self._said and not self._is_over:
+            self._came = anyio.Event()
+            await self._came.wait()
+        piece = bytes(self._said[:most])
+        del self._said[:most]
+        return piece
+
+    async def write(self, content: bytes) -> None:
+        if self._is_over:
+            raise BrokenPipeError("the session has ended")
+        *lines, self._left = (self._left + content).split(b"\n")
+        for line in lines:
+            self.session.take(line)
+
+    async def end_input(self) -> None:
+        self._is_over = True
+        self._came.set()
+
+    async def complaint(self) -> bytes:
+        return self._complaint.encode()
+
+    async def status(self) -> int | None:
+        return None
+
+    async def aclose(self) -> None:
+        await self.end_input()
+
 
 Own = Mapping[Key, Share]
 """What our attempts have of one node, as it was booked."""
@@ -155,4 +337,126 @@ def _used(node: SlurmNode) -> int:
     for gpus in node.gpus_used_indices.values():
         for gpu in gpus:
             found |= 1 << gpu
+    return found
+
+
+# A partition of Slurm as a cluster, where each attempt is a batch job of its own.
+
+LAUNCHES_AT_ONCE = 16
+OTHERS = "jobs of others in Slurm"
+
+
+class JobBackend(SupervisedBackend):
+    """Runs each attempt as a Slurm job; use it as an async context."""
+
+    def __init__(self, settings: SlurmSettings, start_us: int = 0) -> None:
+        self._poll_s = settings.poll_s
+        self._seen_queue = anyio.Event()
+        self._launching_now = anyio.Semaphore(LAUNCHES_AT_ONCE)
+        slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
+        self._service = NodeService(
+            slurm,
+            [server.name for server in settings.nodes],
+            least_s=least_s(settings.time_limit_s),
+            options=settings.options,
+            partition=settings.partition,
+        )
+        self._taken = TakenResources(settings.nodes)
+        self._slurm, self._settings = slurm, settings
+        self._transport = JobTransport(settings, slurm, self._service, self._take, self._notice)
+        super().__init__(settings, settings.owner, [self._transport], start_us)
+
+    async def __aenter__(self) -> Self:
+        """Watch Slurm's nodes as well.
+
+        Raises:
+            BackendError: the shared folder is another scheduler's.
+        """
+        await super().__aenter__()
+        self._tasks.start_soon(self._watch_nodes)
+        return self
+
+    async def tell_taken(self) -> None:
+        """Tell what others hold now, before anything is planned.
+
+        As far as Slurm says it within the time of a command; the rest is told as it comes.
+        """
+        with suppress(SlurmUnknownError), anyio.move_on_after(self._settings.command_s):
+            self._take(await queue_view(self._slurm, self._settings.cluster_id))
+            await self._service.look()
+            self._take(await queue_view(self._slurm, self._settings.cluster_id))
+
+    async def _watch_nodes(self) -> None:
+        """Look at nodes once the queue was seen, which says whose jobs they run.
+
+        Until something is known of each of them, they are looked at with each poll.
+        """
+        await self._seen_queue.wait()
+        await self._service.run(self._poll_s)
+
+    async def _launch(self, effect: Launch | Resume) -> None:
+        """Launch an attempt, a few at once: the limit of a launch is for itself alone."""
+        async with self._launching_now:
+            await super()._launch(effect)
+
+    def recall_taken(self, told: Sequence[Share]) -> None:
+        """Say what an earlier term has found in the hands of others, node by node."""
+        self._taken.recall(told)
+
+    def launch_wait(self, job_id: JobId) -> str:
+        """Return what Slurm says that an attempt waits for; nothing if none does."""
+        gang = self._gangs.get(job_id)
+        if gang is None or gang.watch.started is not None:
+            return ""
+        wait = self._transport.wait_of(job_id, gang.watch.attempt)
+        return "; ".join(said for said in (wait, self.silence) if said)
+
+    def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
+        """Return the nodes that take no new jobs, with why; None: not known yet."""
+        return self._service.out_of_service(now_s)
+
+    @property
+    def silence(self) -> str:
+        """For how long Slurm has not answered, and why not; nothing where it answers."""
+        return self._service.silence
+
+    def _notice(self, words: str) -> None:
+        """Have people told of something."""
+        self._share_notices.put(words)
+
+    def _take(self, queue: QueueView) -> None:
+        """Take in an answer of squeue, and tell what others hold."""
+        self._seen_queue.set()
+        for job_id, gang in self._gangs.items():
+            key = (str(job_id), gang.watch.attempt)
+            if not self._taken.is_known(key) and (given := _given(gang.watch)):
+                self._taken.note(key, given)
+        for share in self._taken.take(queue, self._service.listing):
+            self._inbox.put(
+                partial(
+                    GpusTaken,
+                    node=share.node,
+                    gpu_mask=share.gpu_mask,
+                    cause=OTHERS,
+                    cpus_milli=share.cpus_milli,
+                    memory_mb=share.memory_mb,
+                )
+            )
+        if self._taken.is_lacking:
+            self._service.soon()
+
+
+def _given(watch: Watch) -> Sequence[Share]:
+    """Return the GPUs that an attempt was given, with what was booked beside them.
+
+    None: it is not known whether it has started.
+    """
+    planned = (NOTHING if watch.planned is None else watch.planned).shares
+    if watch.started is None:
+        return planned if watch.told_start else ()
+    booked, nothing = {share.node: share for share in planned}, Share(NodeName(""), 0)
+    found = []
+    for node, mask in watch.started.placement:
+        beside = booked.get(NodeName(node), nothing)
+        found.append(Share(NodeName(node), mask, beside.cpus_milli, beside.memory_mb))
     return found

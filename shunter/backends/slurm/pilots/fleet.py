@@ -12,16 +12,20 @@ import pwd
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import anyio
 
 from shunter import clock
+from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.slurm.batch_jobs import name_in
+from shunter.backends.slurm.batch_jobs import batch_script, name_in, usual_options
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.ends import end_in_words
+from shunter.backends.slurm.node_reservations import least_s
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.pilots.allocation_reasons import announced_end
 from shunter.backends.slurm.pilots.allocation_view import (
@@ -30,6 +34,7 @@ from shunter.backends.slurm.pilots.allocation_view import (
     GpuRequest,
     Pilot,
     PilotNode,
+    PilotState,
     SubmitRefusals,
 )
 from shunter.backends.slurm.pilots.allocations import decide
@@ -39,16 +44,126 @@ from shunter.backends.slurm.pilots.certificates import (
     PilotCertificate,
     read_certificate,
 )
-from shunter.backends.slurm.pilots.channel import PilotListener, PilotStream
-from shunter.backends.slurm.pilots.drains import NodeDrains
-from shunter.backends.slurm.pilots.known_pilot import KnownPilot
-from shunter.backends.slurm.pilots.script import pilot_options, pilot_script
+from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener, PilotStream
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.quantities import duration
 from shunter.backends.slurm.records import QueuedJob
-from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
+
+# What a pilot is, as Slurm is told: a batch script and the options of sbatch.
+
+
+def pilot_script(python: str, agent: str, file: str, folder: str) -> str:
+    """Return the script, which says where the pilot's secret lies, not what it is."""
+    return batch_script((python, "-I", "-S", agent, "pilot", file, folder))
+
+
+def pilot_options(
+    settings: SlurmSettings, server: SlurmServer, pilot: str, limit_s: float
+) -> list[str]:
+    """Return the options of sbatch: one node, all its GPUs, CPUs and memory."""
+    output = f"{settings.root}/pilots/{pilot}.out"
+    options = [
+        *usual_options(settings, pilot, output, limit_s, "USR1"),
+        f"--nodelist={server.name}",
+        "--nodes=1",
+        "--ntasks=1",
+        f"--cpus-per-task={max(1, len(server.cpus))}",
+    ]
+    if server.gres:
+        options.append(f"--gres={server.gres}")
+    if server.memory_mb:
+        options.append(f"--mem={server.memory_mb}M")
+    return [*options, *settings.options]
+
+
+# What the daemon knows of one pilot that it has asked Slurm for.
+
+
+@dataclass(slots=True)
+class KnownPilot:
+    """A pilot of ours, what squeue said of it last, and why it is about to end."""
+
+    node: NodeName
+    certificate: PilotCertificate
+    asked_at_s: float
+    limit_s: float
+    seen: QueuedJob | None = None
+    drain: str = ""
+    unheard_at_s: float = 0.0
+    number: int | None = None
+    """What sbatch answered; squeue, which is asked seldom, tells it again."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether Slurm runs it, by the last look at the queue."""
+        return self.seen is not None and self.seen.state != "PENDING"
+
+    def as_pilot(self, name: str, jobs_on: tuple[int, int], *, is_connected: bool) -> Pilot:
+        """Return what decisions look at.
+
+        Args:
+            name: its own.
+            jobs_on: how many jobs run on its node, and how many GPUs they hold.
+            is_connected: whether it has dialled in, which says sooner than squeue that it runs.
+        """
+        job, state = self.seen, PilotState.ASKED
+        jobs, busy_gpus = 0, 0
+        if self.has_begun or is_connected:
+            state = PilotState.DRAINING if self.drain else PilotState.HELD
+            jobs, busy_gpus = jobs_on
+        started_s = job.start_s if job is not None and self.has_begun else None
+        reason = job.reason if job is not None and state is PilotState.ASKED else ""
+        return Pilot(
+            name,
+            str(self.node),
+            state,
+            float((job.submit_s if job is not None else None) or self.asked_at_s),
+            float((job.time_limit_s if job is not None else None) or self.limit_s),
+            None if started_s is None else float(started_s),
+            jobs,
+            busy_gpus,
+            "" if reason == "None" else reason,
+        )
+
+
+# Which nodes are held by a pilot that is about to end, and why: nothing is to be started there.
+
+
+class NodeDrains:
+    """The nodes that drain.
+
+    They do from when it is known that their pilot is about to end until they are silent. `changed`
+    is set when one begins or is over, and is another event from then on.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[NodeName, str] = {}
+        self.changed = anyio.Event()
+
+    @property
+    def reasons(self) -> Mapping[NodeName, str]:
+        """Why each of them drains."""
+        return self._reasons
+
+    def begin(self, node: NodeName, why: str) -> None:
+        """Note why a node drains."""
+        if self._reasons.get(node) != why:
+            self._reasons[node] = why
+            self._tell()
+
+    def end(self, node: NodeName) -> None:
+        """Note that a node does not drain: it is silent, or has another pilot."""
+        if self._reasons.pop(node, None) is not None:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = anyio.Event()
+
 
 QUEUE_DAYS_S = 14 * 86_400.0  # a pilot's certificate outlives so long a wait in the queue
 SETTLED_S = 15.0  # after a submission, until squeue is believed that it is not there
@@ -389,3 +504,115 @@ class PilotFleet:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._agent or not Path(self._agent).exists():
             self._agent = install_shared(str(self._folder))
+
+
+# A partition of Slurm as a cluster, whose nodes are held by pilots as jobs need them.
+
+FIRST_LOOK_S = 3.0  # what a start waits for Slurm at most
+
+
+class PilotBackend(SupervisedBackend):
+    """Runs attempts inside allocations of Slurm; use it as an async context."""
+
+    def __init__(self, settings: SlurmSettings, start_us: int = 0) -> None:
+        self._slurm_settings = settings
+        transports = {
+            server.name: PilotTransport(server, settings.root) for server in settings.nodes
+        }
+        super().__init__(settings, settings.owner, list(transports.values()), start_us)
+        slurm = Slurm(deadline_s=settings.command_s, conf=settings.conf)
+        self._service = NodeService(
+            slurm, transports, least_s=least_s(settings.time_limit_s), options=settings.options
+        )
+        self._fleet = PilotFleet(settings, slurm, transports, self._service, self._jobs_on)
+
+    async def __aenter__(self) -> Self:
+        """Await pilots; those of earlier terms dial in again.
+
+        Raises:
+            ConfigError: the key pair of pilots is not one that only we can read.
+            OSError: the port cannot be had, or the shared folder not be used.
+        """
+        settings = self._slurm_settings
+        authority = ClusterAuthority.load(Path(settings.root), clock.wall_s())
+        await super().__aenter__()
+        listener = PilotListener(
+            authority, self._fleet, ListenerSettings(host=settings.listen or None)
+        )
+        self._fleet.recall(authority, listener)  # first: who dials and is unwanted ends
+        self._fleet.open(await self._tasks.start(listener.serve))
+        await self._look_first()
+        self._tasks.start_soon(self._service.run, settings.poll_s)
+        self._tasks.start_soon(self._fleet.run)
+        return self
+
+    async def _look_first(self) -> None:
+        """Ask, before anything is started, what Slurm has ended meanwhile.
+
+        That is of pilots and of nodes. A controller that does not answer is waited for later: what
+        runs is to go on.
+        """
+        with anyio.move_on_after(FIRST_LOOK_S):
+            async with anyio.create_task_group() as looks:
+                looks.start_soon(self._fleet.look)
+                looks.start_soon(self._look_at_nodes)
+
+    async def _look_at_nodes(self) -> None:
+        with suppress(SlurmUnknownError):
+            await self._service.look()
+
+    def want(self, waiting: Sequence[GpuRequest]) -> None:
+        """Take in what jobs wait for."""
+        self._fleet.want(waiting)
+
+    @property
+    def unheld(self) -> frozenset[NodeName]:
+        """The nodes of which nothing is expected, as Slurm has not given them."""
+        return self._fleet.unheld
+
+    def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
+        """Return the nodes that take no new jobs, with why; None: not known yet.
+
+        Those of pilots that are about to end are among them, until they have ended.
+        """
+        out = self._service.out_of_service(now_s)
+        return None if out is None else {**self._fleet.drains.reasons, **out}
+
+    @property
+    def renewed(self) -> frozenset[NodeName]:
+        """The nodes that take no new jobs only until another pilot holds them."""
+        out = self._service.out_of_service(clock.wall_s()) or {}
+        return frozenset(node for node in self._fleet.drains.reasons if node not in out)
+
+    @property
+    def drains_changed(self) -> anyio.Event:
+        """What is set when a pilot begins to drain, or one that did is silent."""
+        return self._fleet.drains.changed
+
+    def drain_of(self, node: NodeName) -> str:
+        """Return why nothing is started in the pilot on a node; nothing if it may be."""
+        return self._fleet.drains.reasons.get(node, "")
+
+    async def came_up(self, agent: NodeAgent) -> None:
+        """Handle a pilot that is connected."""
+        self._fleet.note_up(agent.name)
+        await super().came_up(agent)
+
+    def became_unreachable(self, agent: NodeAgent) -> None:
+        """Handle a node without a pilot: its being silent says all there is to say of it."""
+        super().became_unreachable(agent)
+        self._fleet.drains.end(agent.name)
+
+    @property
+    def silence(self) -> str:
+        """For how long Slurm has not answered, and why not; nothing where it answers."""
+        return self._service.silence
+
+    def _jobs_on(self, node: NodeName) -> tuple[int, int]:
+        """Return how many jobs run on a node, or are on their way, and their GPUs there."""
+        gangs = [gang for gang in self._gangs.values() if node in gang.parts]
+        gpus = 0
+        for gang in gangs:
+            started = gang.parts[node].started
+            gpus += len(started.gpus) if started is not None else 1
+        return len(gangs), gpus

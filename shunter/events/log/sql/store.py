@@ -4,23 +4,170 @@ What was committed is then said in the anchor, if there is one, before anybody i
 counts as committed only if the files that it went into are still those at the log's path.
 """
 
+import os
 import sqlite3
+import stat
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
-from shunter.errors import LogError
-from shunter.events.log.frames import Head
-from shunter.events.log.sql.anchor import Anchor
-from shunter.events.log.sql.changes import move_head, seal_oldest, thin_snapshots, write_batch
-from shunter.events.log.sql.meta import note_sources, write_meta
-from shunter.events.log.sql.past_jobs import PastUpto
+from shunter.errors import LogDamagedError, LogError, LogExistsError, StaleTermError
+from shunter.events.log.frames import GENESIS, Frame, Head, Snapshot, WithoutLost, next_chain
+from shunter.events.log.reader import LogReader
+from shunter.events.log.sql.anchor import Anchor, anchor_path, read_anchor, refuse_lost_whole
+from shunter.events.log.sql.compression import SEGMENT_EVENTS, pack_bytes, pack_segment
+from shunter.events.log.sql.lock import WriterLock
+from shunter.events.log.sql.meta import (
+    BESIDE,
+    Meta,
+    begin_term,
+    check_version,
+    create_tables,
+    note_sources,
+    write_meta,
+)
+from shunter.events.log.sql.objects import trigger_in
+from shunter.events.log.sql.past_jobs import PastUpto, keep_past
 from shunter.events.log.sql.reindexing import bring_past_up_to_date
-from shunter.events.log.sql.source import open_source
-from shunter.events.log.sql.sqlite import WriterConnection, wal_path
+from shunter.events.log.sql.source import FRAMES_FROM, frame_of, open_source, refusing_foreign
+from shunter.events.log.sql.sqlite import (
+    SIDE_FILES,
+    WriterConnection,
+    at_once,
+    failures_named,
+    is_empty,
+    reading,
+    wal_path,
+    writing,
+)
 from shunter.events.log.sql.tables import ANCHOR_NAME
 from shunter.events.log.stores import Batch, Segment, Source
+
+# The changes of a log that is written, each on a plain connection, in a transaction of its own.
+#
+# Each begins by moving the head, which fences: it fails where another writer took over.
+
+_MOVE_HEAD = "UPDATE head SET seq = ?, chain = ? WHERE seq = ? AND term = ?"
+_ADD_FRAME = """
+INSERT INTO frames (first_seq, count, at_us, term, chain, payload) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_ADD_SNAPSHOT = """
+INSERT OR REPLACE INTO snapshots (seq, at_us, digest, state, memory) VALUES (?, ?, ?, ?, ?)
+"""
+_ADD_SEGMENT = """
+INSERT INTO segments (first_seq, last_seq, chain, digest, frames) VALUES (?, ?, ?, ?, ?)
+"""
+
+
+def write_batch(
+    connection: sqlite3.Connection,
+    path: Path,
+    batch: Batch,
+    old: Head,
+    new: Head,
+    past: PastUpto | None,
+) -> None:
+    """Keep a batch and move the head.
+
+    Args:
+        connection: to the log.
+        path: of the log, for messages.
+        batch: what is kept.
+        old: where the log ends, and whose it is.
+        new: where it ends then.
+        past: up to where the tables of past jobs go then; None leaves these alone.
+
+    Raises:
+        StaleTermError: the log does not end at `old`.
+    """
+    move_head(connection, path, old, new)
+    connection.executemany(_ADD_FRAME, [_frame_row(frame) for frame in batch.frames])
+    connection.executemany(_ADD_SNAPSHOT, [_snapshot_row(snapshot) for snapshot in batch.snapshots])
+    if past is not None:
+        keep_past(connection, batch.past, past)
+
+
+def move_head(connection: sqlite3.Connection, path: Path, old: Head, new: Head) -> None:
+    """Have the log end elsewhere.
+
+    Raises:
+        StaleTermError: no head was moved: another writer took over.
+    """
+    where = (new.seq, new.chain, old.seq, old.term)
+    if connection.execute(_MOVE_HEAD, where).rowcount != 1:
+        raise StaleTermError(
+            f"the log {path} is no longer at sequence number {old.seq} of term "
+            f"{old.term}: a newer scheduler writes it; stop this one",
+            old.seq,
+        )
+
+
+def seal_oldest(
+    connection: sqlite3.Connection, path: Path, head: Head, upto_seq: int
+) -> Segment | None:
+    """Move the oldest frames up to `upto_seq` into one segment; None if none is left."""
+    move_head(connection, path, head, head)
+    _check_snapshot(connection, upto_seq)
+    frames, before = _oldest_frames(connection, upto_seq)
+    if not frames:
+        return None
+    for frame in frames:
+        if next_chain(before, frame.payload) != frame.chain:
+            raise LogDamagedError(f"{frame.named} is damaged and is not sealed", frame.first_seq)
+        before = frame.chain
+    segment, blob = pack_segment(frames)
+    connection.execute(
+        _ADD_SEGMENT, (segment.first_seq, segment.last_seq, before, segment.digest, blob)
+    )
+    connection.execute("DELETE FROM frames WHERE first_seq <= ?", (segment.last_seq,))
+    return segment
+
+
+def thin_snapshots(
+    connection: sqlite3.Connection,
+    path: Path,
+    head: Head,
+    superseded: Callable[[Sequence[int]], Sequence[int]],
+) -> None:
+    """Forget the snapshots that `superseded` picks from the numbers of all, in order."""
+    move_head(connection, path, head, head)
+    rows = connection.execute("SELECT seq FROM snapshots ORDER BY seq").fetchall()
+    gone = superseded([seq for (seq,) in rows])
+    connection.executemany("DELETE FROM snapshots WHERE seq = ?", [(seq,) for seq in gone])
+
+
+def _check_snapshot(connection: sqlite3.Connection, upto_seq: int) -> None:
+    ((newest,),) = connection.execute("SELECT max(seq) FROM snapshots").fetchall()
+    if newest is None or newest < upto_seq:
+        raise LogError(
+            f"frames up to {upto_seq} cannot be sealed: a start would have to read them, as "
+            f"the newest snapshot is {'at ' + str(newest) if newest else 'missing'}",
+            upto_seq,
+        )
+
+
+def _oldest_frames(connection: sqlite3.Connection, upto_seq: int) -> tuple[list[Frame], bytes]:
+    """Return the oldest frames that end by `upto_seq`, and the chain before them."""
+    ((first,),) = connection.execute("SELECT min(first_seq) FROM frames").fetchall()
+    if first is None:
+        return [], b""
+    rows = connection.execute(FRAMES_FROM, (first, first + SEGMENT_EVENTS)).fetchall()
+    frames = [frame for frame in map(frame_of, rows) if frame.last_seq <= upto_seq]
+    before = connection.execute("SELECT chain FROM segments WHERE last_seq = ?", (first - 1,))
+    return frames, next((chain for (chain,) in before.fetchall()), None) or GENESIS
+
+
+def _frame_row(frame: Frame) -> tuple[int, int, int, int, bytes, str]:
+    payload = frame.payload.decode()
+    return frame.first_seq, frame.count, frame.at_us, frame.term, frame.chain, payload
+
+
+def _snapshot_row(snapshot: Snapshot) -> tuple[int, int, str, bytes, bytes]:
+    state, memory = pack_bytes(snapshot.state), pack_bytes(snapshot.memory)
+    return snapshot.seq, snapshot.at_us, snapshot.digest, state, memory
+
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
@@ -159,3 +306,208 @@ def _files_at(path: Path) -> tuple[tuple[int, int] | None, ...]:
         except OSError:
             found.append(None)
     return tuple(found)
+
+
+# How a log file comes to be written: found, made or replaced, locked, checked, its term taken.
+
+
+async def claim(path: Path) -> WriterLock:
+    """Take the lock of a log that is to be made, before anything is in it.
+
+    Raises:
+        LogExistsError: there is a log.
+        LogError: the place cannot be written, or another process writes there.
+    """
+    with ExitStack() as owned:
+        await _what_is_there(path, overwrite=False, resume=False)
+        lock = owned.enter_context(WriterLock(path))
+        # Asked again, now that nobody else can make one.
+        await _what_is_there(path, overwrite=False, resume=False)
+        refuse_lost_whole(path)
+        owned.pop_all()
+    return lock
+
+
+async def open_store(
+    path: Path,
+    *,
+    overwrite: bool,
+    durable: bool,
+    resume: bool | WithoutLost,
+    mode: int | None = None,
+    lock: WriterLock | None = None,
+) -> tuple[SqlStore, Head, str]:
+    """Open a log file for writing; return store, head, and what to know.
+
+    A lock that was taken before is given back as one that is taken here: with the store. Where a
+    loss is accepted, the anchor stays as it is until the first commit, which has to record the
+    loss: a start that dies before that is refused again.
+
+    Raises:
+        LogExistsError: there is a log, and neither `overwrite` nor `resume`; nothing is touched.
+        LogVersionError: there is something else, or a log of a newer Shunter.
+        LogDamagedError: the log to resume is not what was written, or its end is lost.
+        LogError: the place cannot be written, or another process writes there.
+    """
+    await _what_is_there(path, overwrite=overwrite, resume=bool(resume))
+    async with AsyncExitStack() as owned:
+        owned.enter_context(WriterLock(path) if lock is None else lock)
+        # Asked again, now that nobody else can make one.
+        meta = await _what_is_there(path, overwrite=overwrite, resume=bool(resume))
+        head, warning, lost = None, "", None
+        if meta is not None and resume and not overwrite:
+            head, warning, lost = await _checked_head(path, resume)
+        elif not overwrite:
+            refuse_lost_whole(path)
+        if head is None:
+            _remove(path)
+        if mode is not None:
+            _permit(path, mode)
+        anchor = None
+        durable = durable or (head is not None and meta is not None and meta.anchor is not None)
+        if durable and lost is None:
+            # Before the log: one that was made, and nothing more, has its anchor.
+            anchor = Anchor.at(path, Head(0, GENESIS, 0) if head is None else head, mode)
+            owned.callback(anchor.close)
+        if meta is not None and head is not None:
+            # In the file itself, before it has a write-ahead log: a copy without that, and without
+            # the anchor, may be an old one, and must be known for it.
+            async with writing(path, "rw", durable=True) as writer:
+                await writer.change(_bring_up_to_date, path, meta, durable)
+        connection = await owned.enter_async_context(writing(path, "rwc", durable=durable))
+        if head is None:
+            head = await connection.change(create_tables, durable)
+        else:
+            head = await connection.change(_take_term, path, head, lost)
+        if anchor is not None:
+            anchor.move(head)
+        store = SqlStore(path, connection, owned.pop_all(), head.term, anchor)
+        if lost is not None:
+            store.accept_loss(lost.first_seq, lost.last_seq, mode)
+        return store, head, warning
+
+
+async def _what_is_there(path: Path, *, overwrite: bool, resume: bool) -> Meta | None:
+    """Return what a log says of itself; refuse what must stay untouched.
+
+    A file without tables counts as absent: a process died before it wrote anything.
+    """
+    if not _holds_bytes(path):
+        return None
+    if not overwrite and not resume:
+        if await _has_no_tables(path):
+            return None
+        raise LogExistsError(
+            f"{path} is there already; choose another file, or pass --overwrite (overwrite=True) "
+            "to replace it"
+        )
+    with failures_named(path), refusing_foreign(path):
+        async with reading(path) as connection, at_once(connection):
+            if await is_empty(connection):
+                return None
+            return await check_version(connection, path)
+
+
+def _holds_bytes(path: Path) -> bool:
+    """Say whether the file is there and not empty; refuse places where none can be."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        if path.parent.is_dir():
+            return False
+        raise LogError(
+            f"the log {path} cannot be written: there is no directory {path.parent}"
+        ) from None
+    except OSError as error:
+        raise LogError(f"the log {path} cannot be written: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise LogError(f"the log {path} cannot be written: it is not a file")
+    return found.st_size > 0
+
+
+async def _has_no_tables(path: Path) -> bool:
+    try:
+        with failures_named(path):
+            async with reading(path) as connection:
+                return await is_empty(connection)
+    except LogError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """What a log lacks at its end by its anchor: events, or a start of a term."""
+
+    first_seq: int
+    last_seq: int
+    term: int
+
+
+async def _checked_head(path: Path, resume: bool | WithoutLost) -> tuple[Head, str, _Loss | None]:
+    """Return the head of the log to resume, what to know, and the accepted loss."""
+    if isinstance(resume, WithoutLost):
+        async with open_source(path, asks_anchor=False) as source:
+            head = await LogReader(source).check_tail()
+        anchor = read_anchor(path)
+        is_short = anchor is not None and (anchor.seq > head.seq or anchor.term > head.term)
+        if anchor is not None and is_short and resume.first_seq == head.seq + 1:
+            return head, "", _Loss(resume.first_seq, max(anchor.seq, head.seq), anchor.term)
+    async with open_source(path) as source:
+        reader = LogReader(source)
+        return await reader.check_tail(), reader.warning, None
+
+
+def _bring_up_to_date(
+    connection: sqlite3.Connection, path: Path, meta: Meta, is_anchored: bool
+) -> None:
+    """Bring the tables up to this version; note that there is an anchor."""
+    trigger = trigger_in(connection)
+    if trigger:
+        raise LogDamagedError(
+            f"the log {path} has a trigger {trigger}, which Shunter did not make: it would "
+            "change what is written; drop it, and see what `shunter log verify` says"
+        )
+    if not meta.is_current:
+        from shunter.events.log.sql.upgrading import upgrade_here
+
+        upgrade_here(connection)
+    write_meta(connection, {ANCHOR_NAME: BESIDE} if is_anchored else {})
+
+
+def _take_term(connection: sqlite3.Connection, path: Path, head: Head, lost: _Loss | None) -> Head:
+    """Take the next term, which fences earlier writers; refresh the view's names."""
+    term = 1 + (head.term if lost is None else max(head.term, lost.term))
+    take = "UPDATE head SET term = ? WHERE seq = ? AND term = ?"
+    if connection.execute(take, (term, head.seq, head.term)).rowcount != 1:
+        raise LogError(f"the log {path} changed while it was opened: another scheduler starts")
+    begin_term(connection)
+    return Head(head.seq, head.chain, term)
+
+
+def _permit(path: Path, mode: int) -> None:
+    """Say who may read a log, before anything is in it.
+
+    SQLite gives its side files the mode of the database.
+
+    Raises:
+        LogError: the file is not ours, or cannot be made.
+    """
+    try:
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode))
+        for name in (path.name, *(path.name + side for side in SIDE_FILES)):
+            file = path.with_name(name)
+            if file.exists() and stat.S_IMODE(file.stat().st_mode) != mode:
+                file.chmod(mode)
+    except OSError as error:
+        raise LogError(
+            f"the log {path} cannot be given the mode {mode:04o}: {error.strerror}; give it to the "
+            "user who runs the scheduler, or set log.mode to what it has"
+        ) from error
+
+
+def _remove(path: Path) -> None:
+    """Remove a log; first its write-ahead log, lest it is played into the next."""
+    for name in (*(path.name + side for side in SIDE_FILES), path.name):
+        path.with_name(name).unlink(missing_ok=True)
+    anchor_path(path).unlink(missing_ok=True)

@@ -17,8 +17,7 @@ from shunter.app.forking.future import read_future
 from shunter.app.forking.inevitable import Kind, inevitable
 from shunter.app.forking.inevitable.outcomes import normal_wait
 from shunter.app.forking.remaining import WorkEstimates
-from shunter.app.forking.rerun import rerun_to
-from shunter.app.forking.scenario import Staged
+from shunter.app.forking.scenario import Staged, rerun_to
 from shunter.app.replaying.lookup import seq_at
 from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild

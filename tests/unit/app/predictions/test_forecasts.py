@@ -11,9 +11,14 @@ from msgspec.structs import replace
 
 from shunter.app.api.models.forecast_documents import ForecastDocument
 from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.app.predictions.accuracy import held_at, kept_of, past_moments
-from shunter.app.predictions.answer import answer
-from shunter.app.predictions.forecast import Forecasting, Quantiles
+from shunter.app.predictions.answer import (
+    Forecasting,
+    Quantiles,
+    answer,
+    held_at,
+    kept_of,
+    past_moments,
+)
 from shunter.app.predictions.history import History, read_history
 from shunter.app.predictions.messages import Held, Kept, Question
 from shunter.app.replaying.folding import fold_events

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from shunter.app.cli.application import app
 from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.profiling.batch_rate import BatchRate
 from shunter.app.profiling.job_file import read_job_file
-from shunter.app.profiling.live import LiveMachine, drop_from_cache, last_lines
+from shunter.app.profiling.live import BatchRate, LiveMachine, drop_from_cache, last_lines
 from shunter.app.profiling.servers import SshServer, ThisServer, ssh_server, this_server
 from shunter.errors import ConfigError, UsageError
 from tests.unit.app.profiling.conftest import JOB, WriteJob

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.app.exports.occupancy import Spot
-from shunter.app.reports.curves import PARTS, Slice
-from shunter.app.reports.fairness import jain_index
-from shunter.app.reports.gantt import gantt
+from shunter.app.reports.document import PARTS, Slice, gantt, jain_index
 from shunter.core.state import State
 from shunter.events.values.ids import NodeName
 from tests.unit.app.reports.conftest import Reported

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.app.runs.share_gaps import ShareGaps
+from shunter.app.runs.simulation import ShareGaps
 from shunter.core.placement import PLACEMENTS
 from shunter.policies.gavel.scheduling import Gavel
 from tests.factories import World, node_added, policy, run, trace_job

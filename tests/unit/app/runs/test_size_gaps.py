@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.app.runs.size_gaps import SizeGaps
+from shunter.app.runs.simulation import SizeGaps
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
 from shunter.core.view import View

@@ -20,10 +20,10 @@ from shunter.backends.agents.messages import (
     Read,
     Send,
 )
+from shunter.backends.agents.node_agent import RpcChannel
 from shunter.backends.agents.orders import Command
-from shunter.backends.agents.rpc import RpcChannel
 from shunter.backends.agents.transport import UnreachedError
-from shunter.backends.ssh.connecting import ran_on
+from shunter.backends.ssh.transport import ran_on
 from shunter.backends.supervised.gangs.gang import NEVER
 from shunter.errors import BackendError
 

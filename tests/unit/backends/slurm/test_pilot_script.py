@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.backends.slurm.batch_jobs import job_name, name_in
-from shunter.backends.slurm.pilots.script import pilot_options, pilot_script
+from shunter.backends.slurm.pilots.fleet import pilot_options, pilot_script
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.events.values.ids import NodeName

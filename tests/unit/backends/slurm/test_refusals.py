@@ -4,9 +4,8 @@ import pickle
 
 import pytest
 
-from shunter.backends.slurm.commands import _refusal
+from shunter.backends.slurm.commands import Answer, _refusal
 from shunter.backends.slurm.limit_reasons import submit_limit_in
-from shunter.backends.slurm.process import Answer
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
 FAILED = "sbatch: error: Batch job submission failed: "

@@ -11,7 +11,7 @@ import pytest
 
 from shunter.app.live.slurm.nodes import tell_silence
 from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.process import CommandRunner
+from shunter.backends.slurm.commands import CommandRunner
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from shunter.backends.agents.attempt_records import GpuReading
 from shunter.backends.agents.settings import Socket
-from shunter.backends.supervised.lost_gpus import LostGpus
+from shunter.backends.supervised.samples import LostGpus
 from shunter.events.facts.cluster import GpuQuarantined
 from shunter.events.values.ids import NodeName
 

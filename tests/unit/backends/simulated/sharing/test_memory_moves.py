@@ -3,8 +3,8 @@
 import pytest
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.turning.memory_moves import MemoryMoves
 from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turning.turns import MemoryMoves
 from shunter.core.performance.model_factors import FactorTable, MemoryCycle, ModelFactors
 from shunter.core.performance.speed_model import SpeedModel
 from tests.factories import trace_job

@@ -12,8 +12,8 @@ from shunter.backends.node.batch.claims import BEGUN, note_leaving, take_claim, 
 from shunter.backends.node.records import boot_id, put
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
 from shunter.backends.slurm.jobs.queue_view import QueueView
-from shunter.backends.slurm.jobs.records import JobRecords
 from shunter.backends.slurm.jobs.script import job_name
+from shunter.backends.slurm.jobs.session import JobRecords
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued
