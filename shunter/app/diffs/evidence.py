@@ -49,8 +49,8 @@ from shunter.events.values.resources import Resources
 
 # What came of two runs: where jobs began, how much later or earlier each ended, and the measures.
 #
-# Jobs are paired by their ids. One that has another owner, name or number of GPUs in the other log is
-# another job, and is left out.
+# Jobs are paired by their ids. One that has another owner, name or number of GPUs in the other
+# log is another job, and is left out.
 
 MEASURED = (*MEASURES, "finish_time_fairness.mean")
 

@@ -56,9 +56,9 @@ from shunter.workloads.trace import TraceJob
 
 # A simulated run, run once more up to a moment: the world is then exactly what it was.
 #
-# A world knows more than the state tells: where turns and leases stand, what a checkpoint held, what
-# comes of orders under way. Where that matters, and the log has all that the world was made of, the
-# run is made again from its beginning, and held to the log at the moment where it stops.
+# A world knows more than the state tells: where turns and leases stand, what a checkpoint held,
+# what comes of orders under way. Where that matters, and the log has all that the world was made
+# of, the run is made again from its beginning, and held to the log at the moment where it stops.
 
 NOT_THE_SAME = "the run could not be made again as it was"
 

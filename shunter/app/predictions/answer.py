@@ -45,13 +45,14 @@ from shunter.events.values.job_spec import JobSpec
 
 # When jobs start and end, as P50 and P90: a moment is forked again and again, and run on.
 #
-# Each sample draws the work that is not known, and the jobs that may come, by its own seed, and lets
-# the policy decide. It learns run times from jobs that it draws of those of the past, with
+# Each sample draws the work that is not known, and the jobs that may come, by its own seed, and
+# lets the policy decide. It learns run times from jobs that it draws of those of the past, with
 # replacement: where a long queue evens out what single jobs need, it is this that is uncertain.
 #
-# Before enough jobs have ended there is nothing to learn from: those that ended first are the short
-# ones. Then jobs end at once in one half of the samples, and in the other they work on to their time
-# limits. Where samples differ there is no P50, and a P90 only where limits or the policy bound it.
+# Before enough jobs have ended there is nothing to learn from: those that ended first are the
+# short ones. Then jobs end at once in one half of the samples, and in the other they work on to
+# their time limits. Where samples differ there is no P50, and a P90 only where limits or the
+# policy bound it.
 #
 # Of n samples the one of rank ceil(p (n + 1)) is told as the p-quantile: a further draw of the same
 # kind lies at or below it with probability rank / (n + 1), for n = 19 exactly 0.5 and 0.9 (order
@@ -59,11 +60,11 @@ from shunter.events.values.job_spec import JobSpec
 
 # Jobs that may come: those of the past, begun anew at a drawn instant of it.
 #
-# Who comes after a moment may be put before those that wait, under most policies. So a stretch of the
-# past is taken for the future: from a drawn instant on, job after job with the same gaps, and from
-# the beginning again at its end (a circular block bootstrap with one block; Politis and Romano, 1992,
-# for its wrapping around). That keeps bursts, and which kinds of jobs come together. A drawn job asks
-# for what the one of the past did, but depends on none.
+# Who comes after a moment may be put before those that wait, under most policies. So a stretch of
+# the past is taken for the future: from a drawn instant on, job after job with the same gaps, and
+# from the beginning again at its end (a circular block bootstrap with one block; Politis and
+# Romano, 1992, for its wrapping around). That keeps bursts, and which kinds of jobs come
+# together. A drawn job asks for what the one of the past did, but depends on none.
 
 PAST_LEAST = 5
 """With fewer submissions than these in the past, nobody is taken to come; ours."""

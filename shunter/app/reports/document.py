@@ -30,9 +30,9 @@ from shunter.events.values.ids import JobId, NodeName
 
 # What changes over a run, in equal parts of its time.
 #
-# Of queue, jobs that run, GPUs in use and GPUs that there are (in service, or in use though they are
-# not) each part has the mean over its time; of the queue the most, too.
-# Why jobs wait is looked at where each part begins: how many wait for each reason at that instant.
+# Of queue, jobs that run, GPUs in use and GPUs that there are (in service, or in use though they
+# are not) each part has the mean over its time; of the queue the most, too. Why jobs wait is
+# looked at where each part begins: how many wait for each reason at that instant.
 
 PARTS: Final = 400
 """Into so many parts a run is cut: a picture is about twice as many pixels wide."""
@@ -163,8 +163,8 @@ class Curves:
 
 # Slices of jobs on GPUs in few bytes: rows of whole numbers, each told from the one before.
 #
-# A row is a GPU (or a lane of one that is shared). It is a flat list `gap, length, job, gap, …`: how
-# long the GPU was free before, how long the job had it, in ticks, and the job's place among
+# A row is a GPU (or a lane of one that is shared). It is a flat list `gap, length, job, gap, …`:
+# how long the GPU was free before, how long the job had it, in ticks, and the job's place among
 # submissions. A tick is a millionth of the run, or a microsecond.
 
 TICKS: Final = 1_000_000

@@ -163,10 +163,10 @@ class SizeGaps:
 
 # How far jobs were from their target shares: what rounds and whole gangs cost.
 #
-# A gang has all of its GPUs or none, and a turn is a turn: so a job gets more or less of its share.
-# Where a policy sets targets, the gap of a job is the part of its time that it was owed at its end,
-# summed over GPU types. Of jobs of one GPU it is a few turns over their time; of gangs it also shows
-# what no order of turns can give them.
+# A gang has all of its GPUs or none, and a turn is a turn: so a job gets more or less of its
+# share. Where a policy sets targets, the gap of a job is the part of its time that it was owed at
+# its end, summed over GPU types. Of jobs of one GPU it is a few turns over their time; of gangs
+# it also shows what no order of turns can give them.
 
 
 @dataclass(slots=True)
@@ -270,10 +270,10 @@ def _summed(gaps: list[float]) -> dict[str, object]:
 #                   ▲
 #                 driver: looks at the state at instants of its own, and orders as a client does
 #
-# Between world and scheduler, so that orders come in like those of people: they are facts of the log
-# (commanded), and who verifies the log needs no driver. At an instant of the driver's everything else
-# happens first, so it sees a state that is complete up to then; what it orders takes effect at that
-# very instant, and it is not asked again before a later one.
+# Between world and scheduler, so that orders come in like those of people: they are facts of the
+# log (commanded), and who verifies the log needs no driver. At an instant of the driver's
+# everything else happens first, so it sees a state that is complete up to then; what it orders
+# takes effect at that very instant, and it is not asked again before a later one.
 
 
 class Driver(Protocol):

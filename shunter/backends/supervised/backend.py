@@ -60,8 +60,8 @@ from shunter.events.values.ids import JobId, NodeName
 
 # The gangs that are under way: watched at their agents, told of, and given what is due to them.
 #
-# At most one of each job. One that has begun is watched until it is over and that was told; one that
-# was set aside is ended unread, and told lost once nothing of it runs.
+# At most one of each job. One that has begun is watched until it is over and that was told; one
+# that was set aside is ended unread, and told lost once nothing of it runs.
 
 Key = tuple[JobId, int]
 Stands = Mapping[Key, Mapping[NodeName, str]]

@@ -45,9 +45,9 @@ from shunter.events.values.ids import JobId, NodeName
 # Jobs whose last attempts failed at once start on other GPUs than these had, if any are left.
 #
 # What fails within its first seconds may fail of where it is: a broken GPU, a folder that is not
-# mounted. The policy decides who starts and with how much; where, it knows nothing of that. So its
-# plan is carried out as it is, and then such a job is put on a server that none of its early failures
-# was on, else on other GPUs; where nothing else is left that meets its demand, it stays.
+# mounted. The policy decides who starts and with how much; where, it knows nothing of that. So
+# its plan is carried out as it is, and then such a job is put on a server that none of its early
+# failures was on, else on other GPUs; where nothing else is left that meets its demand, it stays.
 #
 # In the same way a job whose checkpoint is too large to be copied starts on the server that has it,
 # or not in this round: elsewhere its launch would fail.

@@ -84,13 +84,14 @@ from shunter.events.values.reasons import Reason
 
 # What a job measures of itself with each share it has, held to the table of sensitivity.
 #
-# A sample says how long a job's mini-batches take. With each CPUs and memory that the job has had on
-# the same kind of GPUs, as far apart, the mean of its samples counts, but for the first one after a
-# change, which may reach back before it. Two such means tell how much faster the job is with the one
-# share than with the other: with the share it has now, or where that is the base, with each that it
-# had before. The *base* is the share of its own whose speed in the table as it was configured is
-# nearest to that of the proportional share; there the table is believed. So no correction rests on
-# one that rests on it. What a job measures with others on its GPUs says nothing.
+# A sample says how long a job's mini-batches take. With each CPUs and memory that the job has had
+# on the same kind of GPUs, as far apart, the mean of its samples counts, but for the first one
+# after a change, which may reach back before it. Two such means tell how much faster the job is
+# with the one share than with the other: with the share it has now, or where that is the base,
+# with each that it had before. The *base* is the share of its own whose speed in the table as it
+# was configured is nearest to that of the proportional share; there the table is believed. So no
+# correction rests on one that rests on it. What a job measures with others on its GPUs says
+# nothing.
 
 SAMPLES_LEAST = 3
 """So many samples with a share count before their mean does."""
@@ -279,9 +280,9 @@ class MeasuredShares:
 
 # What gangs measure where they are, from which the tolerance of their model is learnt.
 #
-# The state has the mean time of a job's mini-batches since something changed beside it (`Pace`). Once
-# that is of enough samples it is told, once, with how far apart the job's GPUs are.
-# A job that shares GPUs, or is between two speeds, says nothing of distance.
+# The state has the mean time of a job's mini-batches since something changed beside it (`Pace`).
+# Once that is of enough samples it is told, once, with how far apart the job's GPUs are. A job
+# that shares GPUs, or is between two speeds, says nothing of distance.
 
 SAMPLES_COUNTED: Final = 4
 """So many samples after those that may tell of what was before, and their mean is told."""

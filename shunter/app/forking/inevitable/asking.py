@@ -143,8 +143,8 @@ def _spots(after: int, last: int, tried: dict[int, bool]) -> tuple[int, ...]:
 #
 #     moment before the decision ──▶ fork ──▶ the decision, the job first ──▶ the same policy goes on
 #
-# The moment is the end of the last step before that of the decision. What is to come is read from the
-# log once, from the first decision on.
+# The moment is the end of the last step before that of the decision. What is to come is read from
+# the log once, from the first decision on.
 
 
 @dataclass(frozen=True)

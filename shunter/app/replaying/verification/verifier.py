@@ -141,8 +141,8 @@ class RoundWatch:
 
 # What must follow from the facts of a term, and by when it must have followed.
 #
-# The reactor says it, as it does for the scheduler at work. Only where a step of the round loop ended
-# is not in the log, and is found here:
+# The reactor says it, as it does for the scheduler at work. Only where a step of the round loop
+# ended is not in the log, and is found here:
 #
 #     live          all facts of a step have its instant, so a later fact is one of a later step
 #     a simulation  takes in what happens up to the end of a round, never past the next timer

@@ -69,10 +69,10 @@ class ServerTurns:
 
 # GPU memory that is copied out and in when GPUs change hands, and how long that takes.
 #
-# Whose turn is over leaves what it held at that instant, and brings it back with its next turn: the
-# least at a mini-batch boundary, up to 77 times as much within one (Gandiva, OSDI 2018, slides). The
-# GPUs of a server copy at the same time, each one direction after the other; the slowest says how
-# long. Jobs of models without a memory cycle have nothing to copy.
+# Whose turn is over leaves what it held at that instant, and brings it back with its next turn:
+# the least at a mini-batch boundary, up to 77 times as much within one (Gandiva, OSDI 2018,
+# slides). The GPUs of a server copy at the same time, each one direction after the other; the
+# slowest says how long. Jobs of models without a memory cycle have nothing to copy.
 
 Name = TypeVar("Name", bound=str)
 
