@@ -11,6 +11,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from shunter.core.fold import apply
+from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.placement import FirstFit
 from shunter.core.planning.making_room import MAKE_ROOM
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy
@@ -24,11 +26,27 @@ from shunter.events.values.reasons import Reason
 from shunter.policies.migration import MakingRoom
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded
-from tests.factories import Outcome, World, needs_highs, policy, run, scheme
+from tests.factories import (
+    Outcome,
+    World,
+    needs_highs,
+    node_added,
+    policy,
+    run,
+    scheme,
+    trace_job,
+)
 from tests.property.core.test_proposals import taken_of
 from tests.property.invariants import check_state
-from tests.property.sizing.test_room_of_sized_jobs import TABLE, worlds
-from tests.property.sizing.test_sizing import Case, cases, checking, sized, wrongly_refused
+from tests.property.sizing.test_room_of_sized_jobs import FAIR, TABLE, worlds
+from tests.property.sizing.test_sizing import (
+    INDEXES,
+    Case,
+    cases,
+    checking,
+    sized,
+    wrongly_refused,
+)
 from tests.replay.recording import decided_again
 from tests.slices import searched
 
@@ -160,3 +178,28 @@ def test_nobody_is_rejected_for_want_of_what_others_can_give(
     outcome = run(world, by, wrapped=lambda backend: Commanded(backend, case.scene.commands))
     for rejected in outcome.of(GangRejected):
         assert rejected.reason is not Reason.cpu_or_memory_short
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_who_is_moved_leaves_what_a_proposed_job_must_have(mechanism: Mechanism) -> None:
+    """Both come to one server in one plan; what is left there the mover has by the next."""
+    where = (
+        node_added(0, 1, gpu_type="v100", cpus_milli=FAIR),
+        node_added(1, 2, gpu_type="k80", cpus_milli=2 * FAIR),
+    )
+    jobs = (
+        trace_job(0, lasts=90, model="hungry"),
+        trace_job(1, at=21, lasts=50, gpu_types=["v100"]),
+        trace_job(2, at=21, lasts=50, model="modest"),
+    )
+    speeds = SpeedModel({each.node: each.configuration for each in where}, sensitivity=TABLE)
+    how = scheme()
+    world = World(servers=where, jobs=jobs, round_us=10, speeds=speeds, decentralised=how)
+    solver = HighsSolver() if mechanism is Mechanism.opt else None
+    sizing = Sizing(mechanism, TABLE, solver)
+    outcome = run(world, RankedPolicy(INDEXES["las"], FirstFit(), sizing=sizing, scheme=how))
+    granted = [(one.at_us, one.job_id) for one in outcome.of(GangApproved)]
+    assert granted[:3] == [(0, "j0"), (30, "j1"), (30, "j2")]
+    assert not outcome.of(GangRejected)
+    grown = [(one.at_us, one.job_id) for one in outcome.of(JobReshaped)]
+    assert grown == [(40, "j0")] * (mechanism in (Mechanism.tune, Mechanism.opt))
