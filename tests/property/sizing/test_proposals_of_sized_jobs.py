@@ -174,7 +174,7 @@ def test_room_is_made_for_gangs_beside_proposals(
     event("moves" if moves else "nobody is moved")
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS[:-1])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @searched(40)
 @given(case=cases(asked=False), candidates=st.integers(1, 3))
 def test_nobody_is_rejected_for_want_of_what_others_can_give(
