@@ -10,6 +10,10 @@ from shunter.events.values.job_spec import Demand
 class Needs(Protocol):
     """What a policy that sizes jobs says to those who look for places."""
 
+    @property
+    def are_looked_at(self) -> bool:
+        """Whether CPUs and memory count; if not, who has the GPUs finds them there."""
+
     def settle(self, draft: Draft) -> None:
         """Let all who run count in a draft with what they must have."""
 

@@ -66,7 +66,7 @@ def decentralised_plan(
     with Draft(view) as draft:
         if needs is not None:
             needs.settle(draft)
-        reserved = dict(_reserved(starts, others, scheme, draft, view))
+        reserved = dict(_reserved(starts, others, scheme, draft, view, needs))
         proposals: tuple[Proposal, ...] = ()
         if scheme.built_in:
             schedulers = _Schedulers(scheme, memory, view, placement, rng, draft, reserved, needs)
@@ -174,6 +174,7 @@ def _reserved(
     scheme: Decentralised,
     draft: Draft,
     view: View,
+    needs: Needs | None,
 ) -> Iterator[tuple[JobId, tuple[Share, ...]]]:
     """Yield what is kept for jobs, each with free GPUs.
 
@@ -195,6 +196,8 @@ def _reserved(
     if not wanting:
         return
     draft.carry_out(others, view.jobs)
+    # What goes beside the GPUs running jobs may have, who give it up for what is proposed.
+    has = draft.has if needs is None or needs.are_looked_at else draft.has_gpus
     found: list[tuple[JobId, tuple[Share, ...]]] = []
     for kept_first in (True, False):  # what is kept already stays so
         for start in wanting:
@@ -204,9 +207,9 @@ def _reserved(
             if kept_first and _is_over(job_id, scheme, view):
                 continue
             shares = book.reserved.get(job_id, start.allocation.shares)
-            if not _are_free(shares, draft):
+            if not all(map(has, shares)):
                 shares = start.allocation.shares
-            if _are_free(shares, draft):
+            if all(map(has, shares)):
                 _take(shares, draft)
                 found.append((job_id, shares))
     draft.rollback(mark)
@@ -217,10 +220,6 @@ def _is_over(job_id: JobId, scheme: Decentralised, view: View) -> bool:
     """Say whether nobody came for what was kept for a job, for as long as it is kept."""
     since_us = view.reservations.get(job_id, view.now_us)
     return not scheme.built_in and view.now_us >= since_us + scheme.reserve_for_us
-
-
-def _are_free(shares: Sequence[Share], draft: Draft) -> bool:
-    return all(draft.has(share) for share in shares)
 
 
 def _take(shares: Sequence[Share], draft: Draft) -> None:

@@ -350,7 +350,7 @@ class Walk:
                 self._spend_quota(victim, -victim.gpus)
             self._at = first
             again = self._again(victim)
-            if again is not None:
+            if again is not None and again.key not in self.skipped:
                 pool = self.fitting(self.ranking.classes[again.number], first)
                 if pool is not None:
                     self.take(again, pool)

@@ -38,6 +38,7 @@ class Servers:
         "_jobs",
         "_known",
         "_peers",
+        "_proposed",
         "_rank",
         "_resized",
         "_rooms",
@@ -65,6 +66,12 @@ class Servers:
         for job_id, shares in given.starts.items():
             for share in shares:
                 self._starting.setdefault(share.node, []).append(job_id)
+        self._proposed = {
+            share.node
+            for proposal in given.proposals
+            for target in proposal.candidates
+            for share in target.shares
+        }
         self._shrunk_for: dict[JobId, dict[JobId, None]] = {}
 
     def tune(self) -> None:
@@ -74,7 +81,8 @@ class Servers:
             self._make_room_for_kept(node)
         self._raise_measured()
         for job_id in self.starts:
-            self._grow_at_the_cost_of_lower(self.sized(job_id))
+            if not self._starts_small(job_id):
+                self._grow_at_the_cost_of_lower(self.sized(job_id))
         self._share_out()
 
     def take(self, sizes: Mapping[JobId, Resources]) -> None:
@@ -83,7 +91,7 @@ class Servers:
         for job_id, size in sizes.items():
             holding = self._book.holdings.get(job_id)
             stays = holding is not None and not holding.leaves and job_id not in self.victims
-            if stays or job_id in self.starts:
+            if stays or (job_id in self.starts and not self._starts_small(job_id)):
                 self.set(self.sized(job_id), size)
         for sized in self._changed():
             gave = sized.before - sized.has
@@ -142,6 +150,13 @@ class Servers:
             else:
                 for share in shares:
                     self.room(share.node).take(share.beside)
+
+    def _starts_small(self, job_id: JobId) -> bool:
+        """Say whether a job starts where another one is proposed.
+
+        What it had above its least it could not give up in the round in which it starts.
+        """
+        return any(share.node in self._proposed for share in self.starts[job_id])
 
     def _grow_at_the_cost_of_lower(self, sized: SizedJob) -> None:
         """Let a job that starts have what it can use, if need be of lower-ranked ones."""

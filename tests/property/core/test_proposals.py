@@ -224,7 +224,7 @@ def test_who_was_rejected_often_enough_is_approved_next(
     ]
     world = World(servers=servers(4, 4), jobs=tuple(trace), decentralised=how)
     outcome = run(world, chosen("fifo", how))
-    most = max(_rejected_in_a_row(outcome.of(GangApproved, GangRejected)), default=0)
+    most = max(rejected_in_a_row(outcome.of(GangApproved, GangRejected)), default=0)
     assert most <= reserve_after
 
 
@@ -248,10 +248,10 @@ def test_jobs_in_turns_of_policies_are_approved_as_soon_and_run_to_their_ends(
     outcome = run(world, chosen(name, how))
     assert len(outcome.ended) == len(trace)
     verdicts = outcome.of(GangApproved, GangRejected, RoundPlanned)
-    assert max(_rejected_in_a_row(verdicts), default=0) <= reserve_after
+    assert max(rejected_in_a_row(verdicts), default=0) <= reserve_after
 
 
-def _rejected_in_a_row(
+def rejected_in_a_row(
     verdicts: list[GangApproved | GangRejected | RoundPlanned],
 ) -> Iterator[int]:
     """Yield how often a job was rejected in a row while it might be proposed."""

@@ -17,7 +17,13 @@ from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import JobReshaped, PlanRejected, RoundPlanned, SizesSet
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    JobReshaped,
+    PlanRejected,
+    RoundPlanned,
+    SizesSet,
+)
 from shunter.events.facts.execution import AttemptStarted, SpeedChanged
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
@@ -25,7 +31,7 @@ from shunter.events.values.resources import Resources
 from shunter.policies import drf, fifo, las, srtf, tetris
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded
-from tests.factories import Outcome, needs_highs, run
+from tests.factories import Outcome, World, needs_highs, node_added, run, trace_job
 from tests.property.invariants import check_resources
 from tests.property.worlds import Scene, scenes, shown
 from tests.replay.recording import decided_again
@@ -238,6 +244,33 @@ def test_a_run_with_opt_is_decided_again_without_solving(case: Case) -> None:
     outcome = case.played(by)
     again = replace(by, sizing=replace(by.sizing, solver=None))
     decided_again(outcome, again, world)
+
+
+def test_who_leaves_and_finds_no_cpus_elsewhere_waits() -> None:
+    """With `greedy`, GPUs of the other type are free, but not the CPUs that it asks for there."""
+    where = (
+        node_added(0, 1, gpu_type="v100", cpus_milli=3000, memory_mb=10),
+        node_added(1, 2, gpu_type="k80", cpus_milli=6000, memory_mb=20),
+    )
+    jobs = (
+        trace_job(0, lasts=40, model="hungry"),
+        trace_job(1, at=21, gpu_types=["v100"]),
+        trace_job(2, at=21),
+    )
+    speeds = SpeedModel({each.node: each.configuration for each in where}, sensitivity=TABLE)
+    world = World(servers=where, jobs=jobs, round_us=10, speeds=speeds)
+    sizing = Sizing(Mechanism.greedy, TABLE)
+    outcome = run(world, RankedPolicy(INDEXES["las"], FirstFit(), sizing=sizing))
+    places = [
+        (event.at_us, event.job_id, [share.node for share in event.allocation.shares])
+        for event in outcome.of(AllocationChanged)
+    ]
+    assert places[1:] == [
+        (30, "j0", []),
+        (30, "j1", ["n0"]),
+        (30, "j2", ["n1"]),
+        (40, "j0", ["n0"]),
+    ]
 
 
 @pytest.mark.parametrize("name", ["las"])

@@ -97,6 +97,11 @@ class Gathered:
     placement: Placement
     view: View
 
+    @property
+    def are_looked_at(self) -> bool:
+        """CPUs and memory count: nobody gives any up."""
+        return True
+
     def settle(self, draft: Draft) -> None:
         """All who run count with what they have."""
 
