@@ -15,8 +15,9 @@ POLICY: dict[str, Any] = {
     "name": "gandiva",
     "slicing": {"quantum": 1.0},
     "trigger": "event",
-    "params": {"gandiva": {"packing": {"probe": 4.0}}},
+    "params": {"gandiva": {"packing": {"probe": 6.0}}},
 }
+"""Six samples come in a probe: a trial needs four of each, and is given up after two probes."""
 BESIDE = (
     IS_HELD
     + """
