@@ -81,7 +81,7 @@ fidelity: setup-dev ## compare with the public simulators; THOROUGH=1: in all wa
 	SHUNTER_THOROUGH=$(THOROUGH) OPENBLAS_CORETYPE=Haswell $(BIN)/python -m tests.marked fidelity $(MUST_RUN) -n $(WORKERS) --maxprocesses 8
 
 live: setup-dev $(VENV)/.train ## tests with real processes, some of which train; THOROUGH=1: all of them
-	@echo "running the tests with real processes, a dot each; on two cores it takes some twenty minutes"
+	@echo "running the tests with real processes, a dot each; on two cores it takes a quarter of an hour"
 	SHUNTER_THOROUGH=$(THOROUGH) $(BIN)/python -m tests.marked live --alone $(MUST_RUN) -n $(LIVE_WORKERS) --dist loadgroup
 
 chaos: setup-dev ## ill-use a cluster over SSH, by seeds: make chaos SEEDS=1-10

@@ -13,16 +13,18 @@ from tests.contracts.ssh_backends import SSH_KINDS
 from tests.doubles.virtual_clock import VirtualClock
 
 LIVE_KINDS: tuple[BackendKind, ...] = (*LOCAL_KINDS, *SSH_KINDS)
-SLURM_MARKS = (pytest.mark.live, pytest.mark.slurm, pytest.mark.rotating("kind"))
-"""A run plays each test in one of its two modes: it takes ten seconds, most of them Slurm's own."""
+REAL_MARKS = (pytest.mark.live, pytest.mark.rotating("kind"))
+"""A run plays each test on one real backend: on Slurm it takes ten seconds, mostly of waiting."""
 GROUPS = {"slurm-pilot": "slurm", "slurm-per-job": "slurm-jobs"}
 """Those of tests/live/slurm: one process waits for Slurm while others work."""
 SUPERVISED_KINDS = (
     *(pytest.param(kind, id=kind.name) for kind in NODES_KINDS),
-    *(pytest.param(kind, id=kind.name, marks=pytest.mark.live) for kind in LIVE_KINDS),
+    *(pytest.param(kind, id=kind.name, marks=REAL_MARKS) for kind in LIVE_KINDS),
     *(
         pytest.param(
-            kind, id=kind.name, marks=(*SLURM_MARKS, pytest.mark.xdist_group(GROUPS[kind.name]))
+            kind,
+            id=kind.name,
+            marks=(*REAL_MARKS, pytest.mark.slurm, pytest.mark.xdist_group(GROUPS[kind.name])),
         )
         for kind in SLURM_KINDS
     ),

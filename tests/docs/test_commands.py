@@ -44,12 +44,20 @@ def folder() -> Iterator[Path]:
 TRAINING = pytest.mark.xdist_group("training")  # two daemons may choose the same port
 RUN = [page for page in PAGES if script_of(page)[1]]
 RECIPES = [page for page in RUN if page.path.parent.name == "recipes"]
+LONG = ("ask-when-a-job-starts", "share-gpus-in-turns")
 
 
 def cases(pages: Sequence[Page]) -> list[ParameterSet]:
     """Return pages as the cases of a test."""
     return [
-        pytest.param(page, marks=TRAINING if page.uses("$MASTER_PORT") else ()) for page in pages
+        pytest.param(
+            page,
+            marks=[
+                *([TRAINING] if page.uses("$MASTER_PORT") else []),
+                *([pytest.mark.long] if page.path.stem in LONG else []),
+            ],
+        )
+        for page in pages
     ]
 
 

@@ -80,6 +80,8 @@ def losses(root: Path, attempt: int) -> list[str]:
     return output(root, attempt=attempt).read_text().splitlines()
 
 
+@pytest.mark.long
+@pytest.mark.rotating(among="elastic training")
 async def test_ranks_below_torchrun_save_together_and_go_on_with_the_same_losses(
     tmp_path: Path,
 ) -> None:

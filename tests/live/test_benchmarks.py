@@ -42,6 +42,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.rotating("name")
 @pytest.mark.parametrize("name", NAMES)
 def test_benchmark_runs_and_measures_what_its_table_shows(name: str, tmp_path: Path) -> None:
     if name == "live_ssh" and LACKING:

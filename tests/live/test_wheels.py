@@ -197,6 +197,7 @@ def test_sdk_and_plug_ins_are_there_once_installed(installed: Installed) -> None
     assert "tiresias" in installed.run("shunter reproduce --help").stdout
 
 
+@pytest.mark.rotating("installed", among="an installation at length")
 @pytest.mark.parametrize("installed", [THIS], indirect=True)
 def test_every_missing_extra_is_named_without_a_traceback(installed: Installed) -> None:
     simulated = installed.run("shunter simulate guards.toml --log run.db --overwrite")
@@ -219,6 +220,7 @@ def test_pictures_of_papers_name_their_extra(installed: Installed) -> None:
     assert "pip install 'shunter-papers[plots]'" in drawn.stderr
 
 
+@pytest.mark.rotating("installed", among="an installation at length")
 @pytest.mark.parametrize("installed", [THIS], indirect=True)
 def test_page_on_installing_runs_as_it_stands(installed: Installed, tmp_path: Path) -> None:
     """Method: in a copy of the checkout; for the index stands the folder of all wheels."""

@@ -26,6 +26,7 @@ def test_jobs_end_as_if_nobody_had_interrupted_them(policy: str, scratch: Path) 
 
 
 @pytest.mark.skipif(bool(LACKS_TORCH), reason=LACKS_TORCH)
+@pytest.mark.rotating(among="training example")
 def test_search_finds_its_winner_though_it_and_the_scheduler_are_killed(scratch: Path) -> None:
     """Goal: the winner of an undisturbed search, eight jobs, and a log that verifies."""
     ran = begun("search", "las", scratch, PATIENCE_S)

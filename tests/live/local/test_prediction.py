@@ -86,6 +86,7 @@ def batch_us(root: Path, job_id: str) -> float:
     return fmean(took_s) * 1e6
 
 
+@pytest.mark.long
 def test_jobs_are_predicted_from_their_own_log(tmp_path: Path) -> None:
     """Goal: the mean completion time within 5 %, of jobs that were suspended and lost work."""
     events, observed, trace = anyio.run(ran_and_read, tmp_path)

@@ -24,14 +24,11 @@ async def ran(root: Path, policy: dict[str, Any]) -> list[Event]:
 
 
 @pytest.mark.long
+@pytest.mark.rotating("policy", "leaves", among="what-if of the same policy")
 @pytest.mark.parametrize(
     ("policy", "leaves"),
     [
-        pytest.param(
-            LAS,
-            JobSuspended,
-            marks=pytest.mark.rotating("policy", "leaves", among="what-if of las"),
-        ),
+        (LAS, JobSuspended),
         (GANDIVA, TurnEnded),
     ],
     ids=["las", "gandiva"],

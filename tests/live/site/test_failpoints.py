@@ -257,6 +257,7 @@ def in_groups(points: Sequence[str]) -> list[tuple[str, ...]]:
     ]
 
 
+@pytest.mark.rotating("part")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_crash_point_is_survived(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,6 +38,7 @@ def bench(slurm: SlurmBench, tmp_path: Path) -> Iterator[JobBench]:
     slurm.wait_for(lambda: not found.pilots(*LIVING), "the end of all Slurm jobs")
 
 
+@pytest.mark.rotating(among="the end of a time limit in Slurm")
 async def test_job_at_slurms_time_limit_saves_and_goes_on_or_is_lost_by_name(
     bench: JobBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -249,6 +249,7 @@ async def test_lost_answers_of_sbatch_make_no_second_pilot(
     bench.assert_nothing_twice()
 
 
+@pytest.mark.rotating(among="the end of a time limit in Slurm")
 async def test_pilot_that_is_to_end_is_followed_by_another(bench: PilotBench) -> None:
     """Of two minutes; Slurm tells a pilot of its end up to a minute too early."""
     async with bench.opened(time_limit_s=120.0) as backend:

@@ -159,13 +159,13 @@ async def test_time_in_slurms_queue_counts_neither_to_the_limit_nor_as_service(
     bench.slurm.command("scontrol", "update", "PartitionName=main", "State=DOWN")
     try:
         async with served(bench, monkeypatch, "n1", mode="per-job") as site:
-            job = worker(bench, "one", 2.0, gpus=1, time_limit_us=20_000_000)
+            job = worker(bench, "one", 0.5, gpus=1, time_limit_us=10_000_000)
             one = await site.submit(job, NOBODY)
-            await anyio.sleep(40.0)
+            await anyio.sleep(20.0)
             assert job_of(site, one).phase is JobPhase.launching
             bench.slurm.command("scontrol", "update", "PartitionName=main", "State=UP")
             await until(site, lambda: job_of(site, one).phase is JobPhase.running, "one runs")
-            assert job_of(site, one).service_us(site.now_us()) < 20_000_000
+            assert job_of(site, one).service_us(site.now_us()) < 10_000_000
             await until(site, lambda: has_ended(site, one), "one ends")
     finally:
         bench.slurm.command("scontrol", "update", "PartitionName=main", "State=UP")

@@ -99,6 +99,7 @@ def training(name: str) -> tuple[Submission, list[str]]:
 
 
 @pytest.mark.xdist_group("training")
+@pytest.mark.rotating(among="training example")
 @pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed: make live does it")
 async def test_training_of_the_example_goes_on_over_ssh_with_the_same_losses(bench: Bench) -> None:
     """Goal: PyTorch jobs move by [backend] alone. Method: two of the example's, one suspended."""

@@ -54,6 +54,7 @@ for epoch in run.epochs(3):
 """
 
 
+@pytest.mark.rotating("options", "stops")
 @pytest.mark.parametrize(
     ("options", "stops"),
     [

@@ -65,6 +65,7 @@ trainer.train(resume_from_checkpoint=resume)
 """
 
 
+@pytest.mark.rotating("options", "stops")
 @pytest.mark.parametrize(
     ("options", "stops"),
     [

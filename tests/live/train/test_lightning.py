@@ -10,6 +10,7 @@ from tests.live.train.programs import LIGHTNING
 pytestmark = [pytest.mark.live, pytest.mark.xdist_group("lightning")]
 
 
+@pytest.mark.rotating("options", "stops")
 @pytest.mark.parametrize(
     ("options", "stops"),
     [

@@ -40,6 +40,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.rotating("kind")
 @pytest.mark.parametrize("kind", [*IN_CI, *(pytest.param(kind, marks=THOROUGH) for kind in MORE)])
 def test_losses_and_order_are_those_of_an_undisturbed_run(tmp_path: Path, kind: str) -> None:
     if kind == "stateful":

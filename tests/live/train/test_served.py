@@ -43,7 +43,7 @@ HOW_TO: Mapping[str, str] = {
 """Programs of the how-to, and the library by which each is found there."""
 ASYNC = "AsyncCheckpointIO with 120 MB"
 GATE = ["workers", ASYNC, "how-to", "zip within"]
-"""What is tried each time; the rest is thorough."""
+"""What is tried in turn, one at each commit; the rest is thorough."""
 NEEDS = {
     **HOW_TO,
     "how-to": "torch",
@@ -108,6 +108,7 @@ def alone(kind: str, folder: Path) -> list[str]:
     return [line for line in ran.stdout.splitlines() if line.startswith("step ")]
 
 
+@pytest.mark.rotating("kind")
 @pytest.mark.parametrize("kind", kinds([*IN_CI, *MORE, ASYNC, *HOW_TO]))
 def test_preempted_and_suspended_job_ends_as_one_that_nobody_disturbed(
     tmp_path: Path, found: Mapping[str, Outcome], kind: str

@@ -100,7 +100,7 @@ KINDS = {
             ("durable TrialStarted", "durable TrialKept", "durable TrialReverted"),
             *(("to ShareTurns",), ("done ShareTurns",)),
         ),
-        {**SLICED, "params": {"gandiva": {"packing": {"probe": 2.0}}}},
+        {**SLICED, "params": {"gandiva": {"packing": {"probe": 4.0}}}},
         SUPERVISORS,
     ),
 }
@@ -171,6 +171,7 @@ class Case:
         return [f"{' then '.join(self.points)}: {each}" for each in found]
 
 
+@pytest.mark.rotating("name")
 @pytest.mark.parametrize("name", KINDS)
 def test_every_crash_point_of_turns_is_survived(name: str, tmp_path: Path) -> None:
     kind = KINDS[name]

@@ -41,7 +41,7 @@ JOBS, QUANTUM_S = 6, 0.5
 # GPUs, and what the policy tries. Six on two GPUs are three packs, which take turns.
 KINDS: dict[str, tuple[int, dict[str, Any]]] = {
     "sliced": (4, {}),
-    "packed": (2, {"gandiva": {"packing": {"probe": 2.0}}}),
+    "packed": (2, {"gandiva": {"packing": {"probe": 4.0}}}),
 }
 
 
@@ -128,6 +128,7 @@ async def events_of(root: Path) -> list[Event]:
         return [event async for event in reader.events()]
 
 
+@pytest.mark.rotating("kind")
 @pytest.mark.parametrize("kind", KINDS)
 def test_jobs_in_turns_outlive_what_happens_to_them_and_to_who_gives_the_turns(
     kind: str, tmp_path: Path

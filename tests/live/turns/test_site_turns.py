@@ -118,6 +118,7 @@ class Watching:
 
 
 @pytest.mark.long
+@pytest.mark.rotating(among="turns by the clock")
 async def test_six_jobs_on_four_gpus_have_two_thirds_each_until_two_end(tmp_path: Path) -> None:
     """Acceptance 1 of issue 15, live: start four, add two, end two whose GPUs were their own."""
     slicing = {"quantum": QUANTUM_S}
@@ -161,6 +162,7 @@ async def test_six_jobs_on_four_gpus_have_two_thirds_each_until_two_end(tmp_path
 
 
 @pytest.mark.long
+@pytest.mark.rotating(among="turns by the clock")
 async def test_quantum_is_kept_over_a_minute(tmp_path: Path) -> None:
     """Two jobs on a GPU, with mini-batches of 50 ms: turns are a quantum long, within 5 %."""
     policy = {"name": "gandiva", "slicing": {"quantum": QUANTUM_S}, "trigger": "event"}

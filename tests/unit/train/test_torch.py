@@ -86,6 +86,7 @@ def run_to(folder: Path, attempt: int, stop_at: int, kind: str, code: int) -> li
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["global", "own"])
 def test_resumed_losses_of_torch_are_bit_identical(tmp_path: Path, kind: str) -> None:
     expected = run_to(tmp_path / "whole", 1, -1, kind, 0)

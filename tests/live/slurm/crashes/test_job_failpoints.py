@@ -58,6 +58,7 @@ def struck_in(cases: Sequence[Case]) -> list[str]:
     return [point for case in cases for point in case.struck]
 
 
+@pytest.mark.rotating(among="crash points in Slurm")
 def test_scheduler_killed_anywhere_leaves_batch_jobs_in_order(
     slurm: SlurmBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

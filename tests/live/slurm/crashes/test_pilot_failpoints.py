@@ -27,6 +27,7 @@ POINTS = {
 }
 
 
+@pytest.mark.rotating(among="crash points in Slurm")
 def test_scheduler_killed_anywhere_leaves_pilots_in_order(
     slurm: SlurmBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

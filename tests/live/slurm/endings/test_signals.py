@@ -108,6 +108,7 @@ def saved(bench: PilotBench) -> int:
     return len([line for line in bench.ledger() if line[4] == "saved"])
 
 
+@pytest.mark.rotating("mode", "gpus")
 @BOTH
 @GANG
 async def test_program_that_ignores_sigterm_saves_when_it_is_cancelled_in_slurm(
@@ -121,6 +122,7 @@ async def test_program_that_ignores_sigterm_saves_when_it_is_cancelled_in_slurm(
     assert "scancel" in seen.cause
 
 
+@pytest.mark.rotating("mode")
 @BOTH
 async def test_program_without_a_handler_for_sigterm_begins_again_and_the_log_says_so(
     bench: PilotBench, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -135,6 +137,7 @@ async def test_program_without_a_handler_for_sigterm_begins_again_and_the_log_sa
         assert seen.cause == "it was cancelled in Slurm (scancel)"
 
 
+@pytest.mark.rotating("mode", "gpus")
 @BOTH
 @GANG
 async def test_notice_that_a_person_sends_has_every_program_save(
@@ -153,6 +156,7 @@ async def test_notice_that_a_person_sends_has_every_program_save(
     assert "time limit" not in seen.cause
 
 
+@pytest.mark.rotating("mode", "partition")
 @BOTH
 @pytest.mark.parametrize("partition", ["cancels", "requeues", "warns"])
 async def test_preempted_job_goes_on_elsewhere_and_saves_in_the_grace_of_its_partition(

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.rotating(among="elastic training")
 async def test_gang_grows_and_shrinks_in_a_pilot(
     slurm: SlurmBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def launches() -> list[Launch]:
     return [*gangs, Launch(BESIDE, 1, single, JobSpec(1, command=training()))]
 
 
+@pytest.mark.long
 async def test_gangs_have_their_turns_on_all_hosts_at_once(
     network: tuple[Bench, Namespaces],
 ) -> None:

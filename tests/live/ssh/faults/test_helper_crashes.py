@@ -113,6 +113,7 @@ def all_points(farm: Farm, root: Path) -> list[str]:
     return list(dict.fromkeys((root / "points").read_text().splitlines()))
 
 
+@pytest.mark.rotating(among="crash points over hosts")
 @pytest.mark.skipif(bool(LACKING), reason=LACKING)
 def test_helpers_killed_anywhere_leave_three_hosts_in_order() -> None:
     root = Path(tempfile.mkdtemp(prefix="ssh"))

@@ -58,12 +58,13 @@ async def test_cut_link_is_noticed_and_the_job_runs_on(
     bench, farm = network
     cut, heal = way
     async with bench.opened() as backend:
-        await order(backend, bench.launching("n0", work_s=4.0))
+        await order(backend, bench.launching("n0"))
         await seen_until(backend, AttemptStarted)
         cut(farm, "n0")
         assert kinds(await seen_until(backend, NodeUnreachable)) == [NodeUnreachable]
         heal(farm, "n0")
         assert kinds(await seen_until(backend, NodeReachable)) == [NodeReachable]
+        (bench.folder / "enough").touch()
         assert kinds(await seen_until(backend, AttemptExited)) == [AttemptExited]
     bench.assert_nothing_twice()
 

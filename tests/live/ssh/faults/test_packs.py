@@ -77,6 +77,7 @@ async def events_of(root: Path) -> list[Event]:
         return [event async for event in reader.events()]
 
 
+@pytest.mark.long
 async def test_packs_outlive_links_that_are_cut(network: tuple[Bench, Namespaces]) -> None:
     """The link is cut in the trial, and when the pack is kept; then one of it is lost."""
     bench, farm = network

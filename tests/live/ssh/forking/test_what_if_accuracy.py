@@ -19,7 +19,7 @@ async def ran(bench: Bench) -> list[Event]:
         return await run_jobs(site)
 
 
-@pytest.mark.rotating(among="what-if of las")
+@pytest.mark.rotating(among="what-if of the same policy")
 def test_same_policy_is_within_five_percent_of_what_happened(bench: Bench) -> None:
     """Some gangs lie on several hosts, cannot agree on where to leave, and go on to their ends."""
     assert_close(bench.folder / "log.db", anyio.run(ran, bench), JobSuspended)

@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.rotating(among="elastic training")
 async def test_gang_grows_to_four_ranks_and_shrinks_to_two_over_ssh(bench: Bench) -> None:
     loaded = cluster(bench.farm, bench.folder, {"n0": 4}, nodes=("n0",))
     async with at_work(loaded) as site:
