@@ -141,7 +141,7 @@ def _spots(after: int, last: int, tried: dict[int, bool]) -> tuple[int, ...]:
 
 # Forks at the decisions of a log, in each of which one job is placed first there.
 #
-#     moment before the decision ──▶ fork ──▶ the decision, the job first ──▶ the same policy goes on
+#     moment before the decision ─▶ fork ──▶ the decision, the job first ──▶ the same policy goes on
 #
 # The moment is the end of the last step before that of the decision. What is to come is read from
 # the log once, from the first decision on.
