@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES_MOST = 1 << 16
 
-app = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
+commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")]
 Format = Annotated[
@@ -60,7 +60,7 @@ Gpus = Annotated[
 ]
 
 
-@app.command()
+@commands.command()
 def describe(
     trace: TraceFile,
     format_name: Format = None,
@@ -77,7 +77,7 @@ def describe(
     _describe(loaded, gpus, as_json)
 
 
-@app.command()
+@commands.command()
 def generate(
     kind: Annotated[
         str, typer.Option(help="philly-like, tiresias-like, gavel-like or synergy-like.")
@@ -105,7 +105,7 @@ def generate(
     _write(made, to, out, gpus)
 
 
-@app.command()
+@commands.command()
 def convert(
     trace: TraceFile,
     format_name: Format = None,
@@ -123,7 +123,7 @@ def convert(
     _write(loaded, to, out, None)
 
 
-@app.command("import")
+@commands.command("import")
 def import_history(
     sacct: Annotated[
         Path, typer.Option("--slurm-sacct", metavar="FILE", help="What `sacct -P` has printed.")
@@ -157,7 +157,7 @@ def import_history(
     _write(loaded, to, out, None)
 
 
-@app.command()
+@commands.command()
 def fit(
     log: Annotated[
         str, typer.Argument(metavar="LOG", help="The log of a live cluster: its path or address.")

@@ -84,6 +84,34 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["submit", "--gpus", "2", "--name", "a", "--", "true"], ["logs", "j1"], ["queue", "-a"]],
+)
+def test_request_to_a_daemon_imports_neither_pydantic_nor_other_commands(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    """Goal: a start that costs half, though Typer would convert options with pydantic."""
+    code = (
+        "import sys\n"
+        "from shunter.app.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print([n for n in ('pydantic', 'shunter.app.cli.why') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "SHUNTER_URL": f"unix:{tmp_path}/s"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "[]"
+    assert "no daemon answers" in done.stderr
+
+
 def test_log_of_this_version_is_written_and_read_without_what_upgrades_it(
     config_file: Path, tmp_path: Path
 ) -> None:
