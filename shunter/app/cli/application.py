@@ -12,6 +12,7 @@ from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_command
 
 from shunter import __version__
@@ -56,6 +57,23 @@ COMMANDS = {
     "group": "live.group",
 }
 """Each command, in the order of the help, and the module of its function or of its own commands."""
+
+_SHOW = "show JOB` or `shunter queue"
+OF_OTHERS = {
+    **dict.fromkeys(("sbatch", "srun", "run", "qsub", "add", "launch"), "submit -- COMMAND"),
+    **dict.fromkeys(("squeue", "qstat", "ps", "ls", "list", "jobs", "top"), "queue"),
+    **dict.fromkeys(("scancel", "qdel", "kill", "rm", "remove", "delete"), "cancel JOB"),
+    **dict.fromkeys(("sinfo", "pestat", "gpus", "servers"), "nodes"),
+    **dict.fromkeys(("tail", "cat", "output", "attach"), "logs -f JOB"),
+    **dict.fromkeys(("status", "info", "describe", "scontrol"), _SHOW),
+    **dict.fromkeys(("sacct", "past"), "history"),
+    **dict.fromkeys(("start", "daemon"), "up"),
+    **dict.fromkeys(("stop", "shutdown", "quit"), "down` (the daemon), or `shunter cancel JOB"),
+    **dict.fromkeys(("hold", "pause", "preempt"), "suspend JOB"),
+    **dict.fromkeys(("release", "continue", "unpause"), "resume JOB"),
+    **dict.fromkeys(("explain", "reason"), "why JOB"),
+}
+"""What those who come from Slurm, task-spooler and others type, and what it is called here."""
 
 HELP_MOST = 200
 """How much of a command's first sentence the list of commands shows, in letters."""
@@ -119,6 +137,15 @@ class Commands(TyperGroup):
         """Return their names."""
         return list(COMMANDS)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command; propose ours for the verbs of others, and for a job with `log`."""
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as error:
+            if ours := OF_OTHERS.get(args[0]):
+                error.message = f"No such command {args[0]!r}: it is `shunter {ours}` here."
+            raise
+
     def invoke(self, ctx: Any) -> object:  # typer keeps the type of its contexts to itself
         """Run the chosen command."""
         try:
@@ -161,7 +188,8 @@ def main() -> None:
     collect_rarely()
     output.replace_closed()
     try:
-        app(prog_name="shunter")
+        with output.ended_if_unwritable():
+            app(prog_name="shunter")
     finally:
         end_uncollected()
 

@@ -70,6 +70,42 @@ def test_folder_that_is_gone_is_told_in_one_line(
     assert (done.returncode, done.stderr) == (3, said)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["policy", "list"], ["queue", "--help"]]
+)
+def test_output_onto_a_full_disk_is_one_line_of_error(
+    arguments: list[str], unbuffered: str
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "shunter", *arguments],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            timeout=60,
+        )
+    said = "error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["log", "j1"], "`shunter logs j1`"),
+        (["status"], "`shunter show JOB` or `shunter queue`"),
+        (["squeue", "-u", "ana"], "`shunter queue`"),
+        (["scancel", "j1"], "`shunter cancel JOB`"),
+        (["quue"], "'queue'"),
+    ],
+)
+def test_verb_that_is_none_of_ours_is_answered_with_ours(arguments: list[str], advice: str) -> None:
+    done = _shunter(*arguments)
+    assert (done.returncode, advice in done.stderr) == (2, True), done.stderr
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
