@@ -15,6 +15,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 from shunter.app.output_files import check_target, replacing, write_text
 from shunter.errors import TraceError, UsageError
 
@@ -210,7 +211,8 @@ def fit(
         write_text(out, text)
         attempts = sum(fitted.launches.values())
         output.note(
-            f"wrote costs measured on {attempts:,} attempts of {len(observed.jobs):,} jobs to {out}"
+            f"wrote costs measured on {counted(attempts, 'attempt')} of "
+            f"{counted(len(observed.jobs), 'job')} to {out}"
         )
     for sentence in (*left_out(fitted), *uneven_starts(observed, fitted)):
         output.note(sentence)
@@ -287,8 +289,8 @@ def _range(text: str | None) -> tuple[int, int] | None:
 def _report(trace: "Trace") -> None:
     report = trace.report
     output.note(
-        f"{trace.source}: {trace.format}, {report.rows_read:,} rows read, "
-        f"{report.rows_dropped:,} dropped, {report.rows_selected:,} jobs"
+        f"{trace.source}: {trace.format}, {counted(report.rows_read, 'row')} read, "
+        f"{report.rows_dropped:,} dropped, {counted(report.rows_selected, 'job')}"
     )
     for sentence in report.sentences():
         output.note(f"{trace.source}: {sentence}")
