@@ -6,7 +6,10 @@ of one event comes to twenty visits and costs more than what is written. Who rea
 question at a time, and has the driver's connection, whose thread is its own.
 """
 
+import os
+import pwd
 import sqlite3
+import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
@@ -219,8 +222,41 @@ def failures_named(path: Path) -> Iterator[None]:
                 "read it cannot undo that; read it once as a user who may write it"
             ) from error
         if code == sqlite3.SQLITE_CANTOPEN:
-            raise LogError(f"the log {path} cannot be opened: {error}") from error
+            raise LogError(f"the log {path} cannot be opened: {_why_closed(path)}") from error
+        if code == sqlite3.SQLITE_READONLY:
+            raise LogError(f"the log {path} cannot be written: {_why_closed(path)}") from error
         raise LogError(f"the log {path} cannot be read or written: {error}") from error
+
+
+def _why_closed(path: Path) -> str:
+    """Return why a log or what lies beside it cannot be opened, and what to do."""
+    beside = [path.with_name(path.name + end) for end in ("", *SIDE_FILES)]
+    for one in (path.parent, *beside):
+        try:
+            found = one.stat()
+        except FileNotFoundError:
+            if one == path.parent:
+                return f"there is no folder {one}: make it"
+            continue
+        except OSError as error:
+            return f"{one}: {error.strerror}"
+        if one != path.parent and not stat.S_ISREG(found.st_mode):
+            return f"{one} is no file: move it away, or name another log"
+        for access, verb in ((os.R_OK, "read"), (os.W_OK, "write")):
+            if not os.access(one, access):
+                owner = _user_name(found.st_uid)
+                return (
+                    f"user {_user_name(os.geteuid())} may not {verb} {one}, which belongs to "
+                    f"{owner}: work as {owner}, have them change its permissions, or name another"
+                )
+    return "its disk, or the limit of open files (`ulimit -n`), may be at its end"
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _address(path: Path, mode: Mode) -> str:

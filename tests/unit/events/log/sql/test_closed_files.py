@@ -1,0 +1,74 @@
+"""Logs that cannot be opened: which file, whose it is, and what to do."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shunter.errors import LogError
+from shunter.events.log.sql.sqlite import connect, failures_named
+
+NOBODY = 65_534
+
+
+def _said_by_another_user(do: Callable[[], object]) -> str:
+    """Return the LogError of something that a process of another user does."""
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        try:
+            do()
+        except LogError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as said:
+        return said.read()
+
+
+def _open(path: Path) -> None:
+    with failures_named(path), closing(connect(path, "rwc")) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS a (b)")
+        connection.execute("INSERT INTO a VALUES (1)")
+        connection.commit()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_log_of_another_user_says_whose_it_is(mode: int, tmp_path: Path) -> None:
+    folder = tmp_path / "of-root"
+    folder.mkdir()
+    path = folder / "run.db"
+    _open(path)
+    path.chmod(mode)
+    for above in (folder, *folder.parents[:3]):
+        above.chmod(0o755)
+    said = _said_by_another_user(lambda: _open(path))
+    assert f"{folder}, which belongs to root: work as root" in said
+    assert "unable to open" not in said
+    folder.chmod(0o777)
+    said = _said_by_another_user(lambda: _open(path))
+    verb = "read" if mode == 0o600 else "write"
+    assert f"may not {verb} {path}, which belongs to root: work as root" in said
+
+
+def test_folder_where_a_log_is_to_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.db").mkdir()
+    with pytest.raises(LogError, match=r"run\.db is no file: move it away, or name another log"):
+        _open(tmp_path / "run.db")
+
+
+def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"there is no folder .*/away: make it"):
+        _open(tmp_path / "away" / "run.db")
+
+
+def test_sqlites_own_words_are_gone_only_where_we_know_better(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="no such table"), failures_named(tmp_path / "run.db"):
+        sqlite3.connect(":memory:").execute("SELECT * FROM a")
