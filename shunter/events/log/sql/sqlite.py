@@ -29,6 +29,9 @@ SIDE_FILES = (_WRITE_AHEAD, "-shm", _ROLLBACK)
 BUSY_S = 10.0
 """How long a statement waits for another process's transaction before it fails."""
 
+ROWS_AT_ONCE = 64
+"""So many rows the driver hands over in a visit to its thread, where they are iterated over."""
+
 Mode = Literal["ro", "rw", "rwc"]
 Row = Sequence[Any]
 """Of a table whose file may be damaged: the types of its values are checked before it is used."""
@@ -165,14 +168,25 @@ async def reading(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     """Connect to a file to read it."""
     if path.with_name(path.name + _ROLLBACK).exists():
         await anyio.to_thread.run_sync(_undo_half_change, path)
-    connection = await aiosqlite.connect(
-        _address(path, "ro"), uri=True, isolation_level=None, timeout=BUSY_S
-    )
+    # It is opened here: the driver's thread, where it cannot open a file, outlives our loop and
+    # prints a traceback.
+    opened = await anyio.to_thread.run_sync(_opened_to_read, path)
+    connection = await aiosqlite.Connection(lambda: opened, ROWS_AT_ONCE)
     try:
         yield connection
     finally:
         with anyio.CancelScope(shield=True):
             await connection.close()
+
+
+def _opened_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(
+        _address(path, "ro"),
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_S,
+        check_same_thread=False,  # one after the other: this thread, then the driver's
+    )
 
 
 @asynccontextmanager

@@ -1,7 +1,9 @@
 """Logs that cannot be opened: which file, whose it is, and what to do."""
 
+import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LogError
-from shunter.events.log.sql.sqlite import connect, failures_named
+from shunter.events.log.sql.sqlite import connect, failures_named, reading
 
 NOBODY = 65_534
 
@@ -56,6 +58,20 @@ def test_log_of_another_user_says_whose_it_is(mode: int, tmp_path: Path) -> None
     said = _said_by_another_user(lambda: _open(path))
     verb = "read" if mode == 0o600 else "write"
     assert f"may not {verb} {path}, which belongs to root: work as root" in said
+
+
+def test_reader_that_cannot_open_a_log_leaves_no_thread_of_the_driver(tmp_path: Path) -> None:
+    """Goal: no traceback of such a thread once the loop that it answers is gone."""
+
+    async def read() -> None:
+        with failures_named(tmp_path / "run.db"):
+            async with reading(tmp_path / "run.db"):
+                pass
+
+    before = threading.active_count()
+    with pytest.raises(LogError, match=r"run\.db cannot be opened"):
+        asyncio.run(read())
+    assert [each.name for each in threading.enumerate()[before:] if "connection" in each.name] == []
 
 
 def test_folder_where_a_log_is_to_be_is_named(tmp_path: Path) -> None:
