@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.live.connecting import PAUSE_S, JobArgument, Url, connect
+from shunter.app.cli.live.connecting import PAUSE_S, JobArgument, Url, connect, patiently
 from shunter.app.cli.live.submitting.quantities import since_s
-from shunter.app.cli.live.tables import NOT_LAUNCHED, one_line
+from shunter.app.cli.live.tables import NOT_LAUNCHED, end_of, one_line
 from shunter.app.cli.output import visible
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
@@ -155,7 +155,9 @@ def logs(
     Where it ran on several servers, each line says on which, as `(gpu2, rank=1)`, unless one of
     them is asked for.
 
-    With -f it waits out a restart of the daemon, two minutes at most, and goes on where it was.
+    With -f it waits out a restart of the daemon, two minutes at most, and goes on where it was. At
+    the end it says on stderr how the job ended, and exits with 0 whatever that was: `submit --wait`
+    exits with the job's own code.
     """
     ago_s = None if since is None else since_s(since)
     if ago_s is not None:
@@ -180,8 +182,18 @@ def logs(
                 count += len(piece)
             if remark and not follow and not count:
                 output.note(remark)
-            return
-    _print_ranks(asked, nodes, url)
+    if len(nodes) > 1 and not remark:
+        _print_ranks(asked, nodes, url)
+    if follow and not (found["is_over"] and remark):  # that has said it all
+        _note_end(job, url)
+
+
+def _note_end(job: str, url: str | None) -> None:
+    """Say on stderr how a job ended whose output has come to its end."""
+    with connect(url) as client:
+        found = patiently(lambda: client.job(job), client.address, None)
+    if found["is_over"]:
+        output.note(end_of(found))
 
 
 def last_line(end: bytes) -> str:
