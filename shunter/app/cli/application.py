@@ -138,7 +138,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command; propose ours for the verbs of others, and for a job with `log`."""
+        """Return a command; propose ours for the verbs of others."""
         try:
             return super().resolve_command(ctx, args)
         except TyperException as error:

@@ -65,7 +65,7 @@ def replace_closed() -> None:
 
 @contextmanager
 def ended_if_unwritable() -> Iterator[None]:
-    """End the process with a line on stderr and 1 if what a command prints cannot be written.
+    """End with a line on stderr and 1 if what a command prints cannot be written.
 
     A disk that is full says so only once what was held back is written, at the end.
     """

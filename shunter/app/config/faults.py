@@ -82,7 +82,7 @@ def _place(path: Path, origins: Origins, source: str) -> str:
 
 
 def _set_elsewhere(path: Path, origins: Origins, source: str) -> str:
-    """Return which variables and options set values of a table that is at fault as a whole."""
+    """Return which variables and options set values of a table at fault."""
     found = _elsewhere(path, origins, source) if path in origins.places else []
     return (
         f"; {', '.join(found)} {'sets' if len(found) == 1 else 'set'} values there" if found else ""

@@ -91,7 +91,8 @@ class Fitted:
             found.append("this log has no job that started, so starts are taken to last no time")
         elif by_launch.keys() == {Launch.start}:
             found.append(
-                "this log has no job that was resumed, so a resume is taken to last as long as a start"
+                "this log has no job that was resumed, so a resume is taken to last as long as "
+                "a start"
             )
         if self.suspend_us is None:
             found.append(

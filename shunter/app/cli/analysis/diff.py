@@ -160,8 +160,8 @@ def _print_jobs(document: dict[str, Any]) -> None:
 
     jobs = document["jobs"]
     output.print_line(
-        f"of {counted(jobs['compared'], 'job')} that finished in both, {number(jobs['better'])} took "
-        f"less time in B, {number(jobs['worse'])} more, {number(jobs['same'])} the same"
+        f"of {counted(jobs['compared'], 'job')} that finished in both, {number(jobs['better'])} "
+        f"took less time in B, {number(jobs['worse'])} more, {number(jobs['same'])} the same"
     )
     starts = [
         f"{number(count)} {_PLACES[name]}"

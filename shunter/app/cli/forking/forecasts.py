@@ -90,8 +90,8 @@ def trust(found: "Answer") -> list[str]:
         )
     if accuracy["moments"]:
         lines.append(
-            f"accuracy: predicted again at {counted(accuracy['moments'], 'past moment')}, from what "
-            "was known then"
+            f"accuracy: predicted again at {counted(accuracy['moments'], 'past moment')}, from "
+            "what was known then"
         )
     return [*lines, *(f"assumed: {each}" for each in found["assumptions"])]
 

@@ -170,22 +170,26 @@ def logs(
     asked = _Asked(job, said, follow)
     with connect(url) as client:
         found = client.job(job)
-        attempts = found["attempts"]
-        nodes = [] if rank is not None else _nodes(attempts, attempt)
+        nodes = [] if rank is not None else _nodes(found["attempts"], attempt)
         remark = _without_output(found, asked)
         if len(nodes) < 2 or remark:
-            if follow and remark:
-                output.note(remark)
-            write, count = writer_to(sys.stdout), 0
-            for piece in asked.pieces(client, rank or 0):
-                write(piece)
-                count += len(piece)
-            if remark and not follow and not count:
-                output.note(remark)
+            _print_rank(asked, client, rank or 0, remark)
     if len(nodes) > 1 and not remark:
         _print_ranks(asked, nodes, url)
     if follow and not (found["is_over"] and remark):  # that has said it all
         _note_end(job, url)
+
+
+def _print_rank(asked: _Asked, client: "Client", rank: int, remark: str) -> None:
+    """Print the output of one rank; where there is none, say a remark on that."""
+    if asked.follow and remark:
+        output.note(remark)
+    write, count = writer_to(sys.stdout), 0
+    for piece in asked.pieces(client, rank):
+        write(piece)
+        count += len(piece)
+    if remark and not asked.follow and not count:
+        output.note(remark)
 
 
 def _note_end(job: str, url: str | None) -> None:

@@ -115,7 +115,7 @@ def start(config: Path, slow: Callable[[int], None]) -> int | Ended:
 
 
 def _opened(path: Path) -> int:
-    """Open the file into which a daemon writes; a pipe that nobody reads does not hold us up.
+    """Open the file into which a daemon writes, without waiting where it is a pipe.
 
     Raises:
         OSError: it cannot be written, or is a pipe or a folder.

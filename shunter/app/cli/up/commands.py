@@ -242,7 +242,7 @@ def _socket_of(loaded: "LoadedConfig") -> str:
 
 
 def _gpus_of_daemon(loaded: "LoadedConfig") -> int:
-    """Return how many GPUs the daemon that runs has, which its config may not say any more."""
+    """Return how many GPUs the daemon that runs has, whatever its file says now."""
     with connect(_socket_of(loaded)) as client:
         nodes = client.nodes()["nodes"]
     return sum(len(node["gpus"]) for node in nodes if node.get("device") != "cpu")
