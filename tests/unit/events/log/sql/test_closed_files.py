@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sqlite3
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from shunter.errors import LogError
 from shunter.events.log.sql.sqlite import connect, failures_named, reading
 
 NOBODY = 65_534
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that all users may enter, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def _said_by_another_user(do: Callable[[], object]) -> str:
@@ -43,14 +52,10 @@ def _open(path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_log_of_another_user_says_whose_it_is(mode: int, tmp_path: Path) -> None:
-    folder = tmp_path / "of-root"
-    folder.mkdir()
-    path = folder / "run.db"
+def test_log_of_another_user_says_whose_it_is(mode: int, open_folder: Path) -> None:
+    folder, path = open_folder, open_folder / "run.db"
     _open(path)
     path.chmod(mode)
-    for above in (folder, *folder.parents[:3]):
-        above.chmod(0o755)
     said = _said_by_another_user(lambda: _open(path))
     assert f"{folder}, which belongs to root: work as root" in said
     assert "unable to open" not in said
