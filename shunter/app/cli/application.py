@@ -1,73 +1,79 @@
 """The command `shunter` with all its subcommands, and what an error becomes.
 
-No module of commands imports anything heavy at its top, so that `shunter --help` starts within
+The module of a command is imported when that command is run or helped with, so that each starts as
+quickly as it can; none imports anything heavy at its top, so that `shunter --help` starts within
 0.3 s.
 """
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
+from typer.main import get_command
 
 from shunter import __version__
-from shunter.app.cli import (
-    compare,
-    config,
-    log,
-    output,
-    policy,
-    profile,
-    replay,
-    reproduce,
-    simulate,
-    trace,
-    why,
-)
-from shunter.app.cli.analysis import diff, report
-from shunter.app.cli.forking import what_if
-from shunter.app.cli.live import (
-    control,
-    doctor,
-    group,
-    init,
-    logs,
-    nodes,
-    queue,
-    serve,
-    show,
-    submit,
-)
-from shunter.app.cli.option_tables import takes_options
-from shunter.app.cli.up import down, up
+from shunter.app.cli import output
+from shunter.app.cli.option_tables import take_plain_values, takes_options
 from shunter.app.gc_control import collect_rarely, end_uncollected
 from shunter.errors import NotFoundError, ShunterError
 
-GROUPS = {
-    "reproduce": reproduce.papers,
-    "log": log.commands,
-    "trace": trace.app,
-    "policy": policy.app,
-    "config": config.app,
-    "nodes": nodes.group,
-    "group": group.commands,
+COMMANDS = {
+    "demo": "compare",
+    "simulate": "simulate",
+    "compare": "compare",
+    "replay": "replay",
+    "diff": "analysis.diff",
+    "report": "analysis.report",
+    "why": "why",
+    "what-if": "forking.what_if",
+    "profile": "profile",
+    "up": "up.commands",
+    "down": "up.commands",
+    "init": "live.init",
+    "doctor": "live.doctor",
+    "serve": "live.serve",
+    "submit": "live.submit",
+    "queue": "live.queue",
+    "show": "live.show",
+    "history": "live.show",
+    "logs": "live.logs",
+    "cancel": "live.control",
+    "suspend": "live.control",
+    "resume": "live.control",
+    "discard-checkpoint": "live.control",
+    "set-aside": "live.control",
+    "resize": "live.control",
+    "priority": "live.control",
+    "reproduce": "reproduce",
+    "log": "log",
+    "trace": "trace",
+    "policy": "policy",
+    "config": "config",
+    "nodes": "live.nodes",
+    "group": "live.group",
 }
-ALONE = (
-    *(compare.demo, simulate.simulate, compare.compare, replay.replay, diff.diff, report.report),
-    takes_options(why.WhyOptions, why.why),
-    takes_options(what_if.WhatIfOptions, what_if.what_if),
-    profile.profile,
-)
-DAEMON = (
-    *(up, down),
-    takes_options(init.InitOptions, init.init),
-    *(doctor.doctor, serve.serve),
-)
-JOBS = (
-    takes_options(queue.QueueOptions, queue.queue),
-    *(show.show, show.history, logs.logs, control.cancel, control.suspend),
-    *(control.resume, control.discard_checkpoint, control.set_aside, control.resize),
-)
+"""Each command, in the order of the help, and the module of its function or of its own commands."""
+
+_SHOW = "show JOB` or `shunter queue"
+OF_OTHERS = {
+    **dict.fromkeys(("sbatch", "srun", "run", "qsub", "add", "launch"), "submit -- COMMAND"),
+    **dict.fromkeys(("squeue", "qstat", "ps", "ls", "list", "jobs", "top"), "queue"),
+    **dict.fromkeys(("scancel", "qdel", "kill", "rm", "remove", "delete"), "cancel JOB"),
+    **dict.fromkeys(("sinfo", "pestat", "gpus", "servers"), "nodes"),
+    **dict.fromkeys(("tail", "cat", "output", "attach"), "logs -f JOB"),
+    **dict.fromkeys(("status", "info", "describe", "scontrol"), _SHOW),
+    **dict.fromkeys(("sacct", "past"), "history"),
+    **dict.fromkeys(("start", "daemon"), "up"),
+    **dict.fromkeys(("stop", "shutdown", "quit"), "down` (the daemon), or `shunter cancel JOB"),
+    **dict.fromkeys(("hold", "pause", "preempt"), "suspend JOB"),
+    **dict.fromkeys(("release", "continue", "unpause"), "resume JOB"),
+    **dict.fromkeys(("explain", "reason"), "why JOB"),
+}
+"""What those who come from Slurm, task-spooler and others type, and what it is called here."""
 
 HELP_MOST = 200
 """How much of a command's first sentence the list of commands shows, in letters."""
@@ -81,8 +87,64 @@ def _here_is_gone() -> bool:
     return False
 
 
+class ByName(Mapping[str, Any]):
+    """The commands; the module of one is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _made(name, COMMANDS[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _made(name: str, module_name: str) -> Any:
+    """Return a command as Typer runs it."""
+    module = import_module(f"shunter.app.cli.{module_name}")
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if hasattr(module, "commands"):
+        alone.add_typer(module.commands, name=name)
+        group = cast("TyperGroup", get_command(alone)).commands[name]
+        return take_plain_values(group)
+    if hasattr(module, "register"):
+        module.register(alone)
+    else:
+        function = getattr(module, name.replace("-", "_"))
+        table = function.__annotations__.get("options")
+        settings = {"ignore_unknown_options": True} if name == "priority" else None  # -5: a number
+        alone.command(name, context_settings=settings)(
+            function if table is None else takes_options(table, function)
+        )
+    return take_plain_values(get_command(alone))
+
+
 class Commands(TyperGroup):
     """Turns every error of ours into lines on stderr and its exit code."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        take_plain_values(self)
+        self.commands: Mapping[str, Any] = ByName()  # type: ignore[assignment]  # none is added
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names."""
+        return list(COMMANDS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command; propose ours for the verbs of others."""
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as error:
+            if ours := OF_OTHERS.get(args[0]):
+                error.message = f"No such command {args[0]!r}: it is `shunter {ours}` here."
+            raise
 
     def invoke(self, ctx: Any) -> object:  # typer keeps the type of its contexts to itself
         """Run the chosen command."""
@@ -126,7 +188,8 @@ def main() -> None:
     collect_rarely()
     output.replace_closed()
     try:
-        app(prog_name="shunter")
+        with output.ended_if_unwritable():
+            app(prog_name="shunter")
     finally:
         end_uncollected()
 
@@ -151,13 +214,3 @@ def shunter(
 ) -> None:
     """Schedule deep-learning jobs on a GPU cluster, out of one event log."""
     output.use_color(not no_color)
-
-
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
-for _command in (*ALONE, *DAEMON):
-    app.command()(_command)
-submit.register(app)
-for _about_jobs in JOBS:
-    app.command()(_about_jobs)
-app.command(context_settings={"ignore_unknown_options": True})(control.priority)  # -5 is a number

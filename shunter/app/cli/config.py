@@ -8,10 +8,10 @@ from shunter.app.cli import output
 from shunter.app.cli.options import ConfigFile, Json, Settings, load
 from shunter.app.counting import counted
 
-app = typer.Typer(no_args_is_help=True, help="Check and show config files.")
+commands = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
 
-@app.command()
+@commands.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
     """Check a file, its overrides and its jobs, as a run would (wrong: exit 2)."""
     from shunter.app.config.resolved import policy_runtime
@@ -40,7 +40,7 @@ def validate(config: ConfigFile, settings: Settings = None) -> None:
         output.note(f"warning: {warning}")
 
 
-@app.command()
+@commands.command()
 def show(
     config: ConfigFile,
     settings: Settings = None,
@@ -69,7 +69,7 @@ def show(
             output.print_line(f"{row.key} = {row.text}")
 
 
-@app.command()
+@commands.command()
 def schema() -> None:
     """Print the JSON schema of config files."""
     from shunter.app.config.effective import json_schema

@@ -1,10 +1,13 @@
 """`shunter log`: what is in a log, whether it is sound, and its events as lines of JSON."""
 
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
@@ -18,7 +21,26 @@ if TYPE_CHECKING:
 
 LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 
-commands = typer.Typer(no_args_is_help=True, help="Look into event logs.")
+_JOB = re.compile(r"j[0-9]+(\.[0-9]+)?")
+
+
+class LogCommands(TyperGroup):
+    """The commands of `shunter log`, which is not `shunter logs`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command; propose `logs` where a job is named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as error:
+            if _JOB.fullmatch(args[0]):
+                error.message = (
+                    f"No such command {args[0]!r}: `shunter logs {args[0]}` prints what that job "
+                    "printed; `shunter log` looks into event logs."
+                )
+            raise
+
+
+commands = typer.Typer(cls=LogCommands, no_args_is_help=True, help="Look into event logs.")
 
 
 @commands.command()

@@ -3,13 +3,14 @@
 `rich` is imported when a table or a progress bar is drawn, `orjson` when JSON is written.
 """
 
+import errno
 import os
 import re
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -26,6 +27,8 @@ BETWEEN = "   "
 """What rich puts between two columns of a table."""
 
 _COMMAND = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all controls but tab and line feed
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 
 Advance = Callable[[int, int], None]
 
@@ -58,6 +61,27 @@ def replace_closed() -> None:
         if getattr(sys, name) is None:
             lowest = os.open(os.devnull, os.O_RDWR)  # 0, 1 and 2 in turn
             setattr(sys, name, os.fdopen(lowest, mode))
+
+
+@contextmanager
+def ended_if_unwritable() -> Iterator[None]:
+    """End with a line on stderr and 1 if what a command prints cannot be written.
+
+    A disk that is full says so only once what was held back is written, at the end.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        with suppress(OSError):  # stderr may lie on the same disk
+            if error.errno != errno.EPIPE:  # whoever read it wants no more
+                note(f"error: the output cannot be written: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes once more
+        sys.exit(1)
 
 
 def visible(text: str, stream: TextIO) -> str:

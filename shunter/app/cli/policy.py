@@ -9,10 +9,10 @@ import typer
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
 
-app = typer.Typer(no_args_is_help=True, help="List policies and show their parameters.")
+commands = typer.Typer(no_args_is_help=True, help="List policies and show their parameters.")
 
 
-@app.command(name="list")
+@commands.command(name="list")
 def list_policies(as_json: Json = False) -> None:
     """List the installed policies; one that cannot be used says why."""
     from shunter.app.config import POLICIES
@@ -31,7 +31,7 @@ def list_policies(as_json: Json = False) -> None:
     output.print_line("* oracle: uses true durations, which no scheduler knows")
 
 
-@app.command()
+@commands.command()
 def show(name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = False) -> None:
     """Show what a policy does and which parameters it takes, with defaults and units."""
     document = _document(name)

@@ -237,10 +237,11 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _cluster(cluster: dict[str, int]) -> str:
-    gpus = "GPUs and units" if cluster.get("units") else "GPUs"
+    up = cluster["gpus_up"]
+    gpus = f"{up} GPUs and units" if cluster.get("units") else counted(up, "GPU")
     return (
-        f"{cluster['gpus_held']} of {cluster['gpus_up']} {gpus} held, {cluster['gpus_free']} free, "
-        f"on {cluster['nodes_up']} of {cluster['nodes']} servers"
+        f"{cluster['gpus_held']} of {gpus} held, {cluster['gpus_free']} free, "
+        f"on {cluster['nodes_up']} of {counted(cluster['nodes'], 'server')}"
     )
 
 

@@ -8,7 +8,7 @@ from typer.main import get_command
 
 from shunter.errors import UsageError
 
-__all__ = ["papers"]
+__all__ = ["commands"]
 
 
 class _Brought(TyperGroup):
@@ -41,7 +41,7 @@ def _plugged() -> TyperGroup:
     return group
 
 
-papers = typer.Typer(
+commands = typer.Typer(
     cls=_Brought,
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -78,7 +78,7 @@ def _print(document: "RunDocument") -> None:
         [
             ("policy", document["policy"] + star),
             ("cluster", f"{gpus}{units} on {counted(cluster['nodes'], 'server')}"),
-            ("trace", f"{trace['source']}, {number(trace['jobs'])} jobs"),
+            ("trace", f"{trace['source']}, {counted(trace['jobs'], 'job')}"),
             ("jobs", ", ".join(f"{number(n)} {name}" for name, n in jobs.items() if n)),
             ("makespan", duration(document["makespan_s"])),
             ("GPU utilisation", percent(document["gpu_utilisation"])),

@@ -15,6 +15,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 from shunter.app.output_files import check_target, replacing, write_text
 from shunter.errors import TraceError, UsageError
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES_MOST = 1 << 16
 
-app = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
+commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")]
 Format = Annotated[
@@ -60,7 +61,7 @@ Gpus = Annotated[
 ]
 
 
-@app.command()
+@commands.command()
 def describe(
     trace: TraceFile,
     format_name: Format = None,
@@ -77,7 +78,7 @@ def describe(
     _describe(loaded, gpus, as_json)
 
 
-@app.command()
+@commands.command()
 def generate(
     kind: Annotated[
         str, typer.Option(help="philly-like, tiresias-like, gavel-like or synergy-like.")
@@ -105,7 +106,7 @@ def generate(
     _write(made, to, out, gpus)
 
 
-@app.command()
+@commands.command()
 def convert(
     trace: TraceFile,
     format_name: Format = None,
@@ -123,7 +124,7 @@ def convert(
     _write(loaded, to, out, None)
 
 
-@app.command("import")
+@commands.command("import")
 def import_history(
     sacct: Annotated[
         Path, typer.Option("--slurm-sacct", metavar="FILE", help="What `sacct -P` has printed.")
@@ -157,7 +158,7 @@ def import_history(
     _write(loaded, to, out, None)
 
 
-@app.command()
+@commands.command()
 def fit(
     log: Annotated[
         str, typer.Argument(metavar="LOG", help="The log of a live cluster: its path or address.")
@@ -210,7 +211,8 @@ def fit(
         write_text(out, text)
         attempts = sum(fitted.launches.values())
         output.note(
-            f"wrote costs measured on {attempts:,} attempts of {len(observed.jobs):,} jobs to {out}"
+            f"wrote costs measured on {counted(attempts, 'attempt')} of "
+            f"{counted(len(observed.jobs), 'job')} to {out}"
         )
     for sentence in (*left_out(fitted), *uneven_starts(observed, fitted)):
         output.note(sentence)
@@ -287,8 +289,8 @@ def _range(text: str | None) -> tuple[int, int] | None:
 def _report(trace: "Trace") -> None:
     report = trace.report
     output.note(
-        f"{trace.source}: {trace.format}, {report.rows_read:,} rows read, "
-        f"{report.rows_dropped:,} dropped, {report.rows_selected:,} jobs"
+        f"{trace.source}: {trace.format}, {counted(report.rows_read, 'row')} read, "
+        f"{report.rows_dropped:,} dropped, {counted(report.rows_selected, 'job')}"
     )
     for sentence in report.sentences():
         output.note(f"{trace.source}: {sentence}")

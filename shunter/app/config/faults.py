@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from shunter.app.config.keys import DEFAULT, Origins, Path, path_text, value_at
+from shunter.app.config.keys import Origins, Path, path_text, value_at
 from shunter.errors import ConfigError
 
 _EXPECTED = {
@@ -58,16 +58,41 @@ def faults_of(
 def config_error(faults: Iterable[Fault], origins: Origins, source: str) -> ConfigError:
     """Return the error that says all of it, in the order of the file."""
     lines = dict.fromkeys(
-        ": ".join([*_where(fault.path, origins, source), fault.what]) for fault in faults
+        ": ".join([*_where(fault.path, origins, source), fault.what])
+        + _set_elsewhere(fault.path, origins, source)
+        for fault in faults
     )
     return ConfigError("\n".join(lines))
 
 
 def _where(path: Path, origins: Origins, source: str) -> list[str]:
     """Return the place and the key, where the place does not name it already."""
-    place, key = origins.of(path), path_text(path)
-    place = source if place == DEFAULT else place
+    place, key = _place(path, origins, source), path_text(path)
     return [place] if not key or place.endswith(f" {key}") else [place, key]
+
+
+def _place(path: Path, origins: Origins, source: str) -> str:
+    """Return where a value came from, or what made the table that lacks it."""
+    for length in range(len(path), 0, -1):
+        if (place := origins.places.get(path[:length])) is not None:
+            return place
+        if made_by := _elsewhere(path[:length], origins, source):
+            return ", ".join(made_by)
+    return source
+
+
+def _set_elsewhere(path: Path, origins: Origins, source: str) -> str:
+    """Return which variables and options set values of a table at fault."""
+    found = _elsewhere(path, origins, source) if path in origins.places else []
+    return (
+        f"; {', '.join(found)} {'sets' if len(found) == 1 else 'set'} values there" if found else ""
+    )
+
+
+def _elsewhere(path: Path, origins: Origins, source: str) -> list[str]:
+    """Return the variables and options that set values below a path."""
+    below = origins.below(path)
+    return [place for place in below if place != source and not place.startswith(f"{source}:")]
 
 
 def _sentence(detail: ErrorDetails, model: type[BaseModel], tree: Mapping[str, object]) -> str:

@@ -33,6 +33,15 @@ class Origins:
                 return place
         return DEFAULT
 
+    def below(self, path: Path) -> list[str]:
+        """Return where values below a path came from, each place once."""
+        inside = (
+            place
+            for known, place in self.places.items()
+            if known != path and is_within(known, path)
+        )
+        return list(dict.fromkeys(inside))
+
     def copy(self) -> "Origins":
         """Return a copy that can change on its own."""
         return Origins(dict(self.places))

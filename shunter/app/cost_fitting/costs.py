@@ -88,12 +88,15 @@ class Fitted:
         """What nothing in the log showed, and what it is taken for instead, in sentences."""
         by_launch, found = self.launch_us, []
         if not by_launch:
-            found.append("no job was seen to start in this log, so starts take no time here")
+            found.append("this log has no job that started, so starts are taken to last no time")
         elif by_launch.keys() == {Launch.start}:
-            found.append("no job was seen to come back in this log, so that takes what starts take")
+            found.append(
+                "this log has no job that was resumed, so a resume is taken to last as long as "
+                "a start"
+            )
         if self.suspend_us is None:
             found.append(
-                "no job was seen to save and leave in this log, so that takes no time here"
+                "this log has no job that saved and left its GPUs, so that is taken to last no time"
             )
         return tuple(found)
 

@@ -127,13 +127,17 @@ def answer(
 
 
 def main() -> None:
-    """Answer requests on the socket whose number is given, until the daemon goes."""
+    """Answer on the socket whose number is given, to the process whose number is."""
     number, parent = int(sys.argv[1]), int(sys.argv[2])
+    answer_all(socket.socket(fileno=number), parent)
+
+
+def answer_all(connection: socket.socket, parent: int) -> None:
+    """Answer requests on a socket until the daemon, which is the parent, goes."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # meant for the daemon, which ends this process
     if not die_with_parent(parent):
         return
-    connection = socket.socket(fileno=number)
     thinking: Thinking | None = None
     copies = Copies()
     while (received := receive(connection)) is not None:

@@ -588,12 +588,12 @@ def _assumptions(forecasting: Forecasting, point: ForkPoint, told: Forecast) -> 
         "them has no P50, and a P90 only where a time limit or the policy bounds it"
     )
     come = (
-        "others come as they did in a stretch of the past"
+        "other jobs are submitted as in an earlier period of the log"
         if told.others_come
-        else "nobody else comes, as too few have come so far to say how"
+        else "no other jobs are submitted, as too few have been so far to predict them"
     )
     found = [
-        f"run times that nobody told are {of_past}",
+        f"run times that no job declared are {of_past}",
         f"{come}; servers stay as they are",
     ]
     if point.policy.oracle:

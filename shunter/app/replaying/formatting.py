@@ -304,7 +304,8 @@ def _judged(event: TrialKept | TrialReverted) -> str:
 
 
 def _sized(event: SizesSet) -> str:
-    what = f"size {len(event.sizes)} jobs: {event.speed:.4g} of at most {event.bound:.4g} in speed"
+    jobs = counted(len(event.sizes), "job")
+    what = f"size {jobs}: {event.speed:.4g} of at most {event.bound:.4g} in speed"
     return what if event.status == "ok" else f"{what} ({event.status})"
 
 

@@ -55,7 +55,8 @@ def jobs_out_of_range(
             found.append(job.job_id)
     if not found:
         return [], []
-    return [f"{source}: {len(found):,} jobs ask for what it does not cover, first {first}"], found
+    ask = "1 job asks" if len(found) == 1 else f"{len(found):,} jobs ask"
+    return [f"{source}: {ask} for what it does not cover, first {first}"], found
 
 
 def _out_of_range(table: SensitivityTable, each: Resources) -> list[str]:

@@ -13,7 +13,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -154,13 +154,52 @@ def test_jobs_of_others_reach_their_folders_whatever_the_umask(newcomer: Person)
     assert stat.S_IMODE(attempts.stat().st_mode) == 0o711
 
 
-def test_messages_that_cannot_be_written_are_named(newcomer: Person) -> None:
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_messages_that_are_no_file_are_named_and_hold_nobody_up(
+    newcomer: Person, make: Callable[[Path], None]
+) -> None:
     messages = newcomer.home / "up" / "shunter.messages"
-    messages.mkdir(parents=True)
+    messages.parent.mkdir(parents=True)
+    make(messages)
     found = newcomer.shunter("up", "--gpus", "1")
-    told = f"error: no daemon was started: {messages}: Is a directory\n"
+    told = f"error: no daemon was started: {messages}: expected a file for what the daemon says"
     assert (found.returncode, told in found.stderr) == (2, True)
-    messages.rmdir()
+    messages.rmdir() if messages.is_dir() else messages.unlink()
+
+
+def test_file_that_has_other_gpus_than_the_daemon_is_said(newcomer: Person) -> None:
+    newcomer.up("--gpus", "1")
+    config = newcomer.home / "up" / "shunter.toml"
+    refused = newcomer.shunter("up", "--gpus", "2")
+    assert (refused.returncode, "write gpus = 2 in its" in refused.stderr) == (2, True)
+    config.write_text(config.read_text().replace("gpus = 1\n", "gpus = 2\n"))
+    found = newcomer.shunter("up")
+    assert "runs already" in found.stdout
+    assert ", 1 GPU," in found.stdout
+    assert f"warning: {config} says 2 GPUs now" in found.stderr
+    refused = newcomer.shunter("up", "--gpus", "2")
+    assert (refused.returncode, "the daemon that runs has 1 GPU" in refused.stderr) == (2, True)
+
+
+def test_logs_that_are_followed_say_how_the_job_ended(newcomer: Person) -> None:
+    newcomer.up("--gpus", "0")
+    newcomer.said("submit", "--", "sh", "-c", "echo a; exit 7")
+    found = newcomer.shunter("logs", "-f", "j1")
+    assert (found.returncode, found.stdout) == (0, "a\n")
+    assert found.stderr.splitlines()[-1] == "j1 failed: exit code 7"
+    assert newcomer.shunter("logs", "j1").stderr == ""
+
+
+def test_down_says_nothing_of_who_follows_a_job(newcomer: Person) -> None:
+    newcomer.up("--gpus", "0")
+    newcomer.said("submit", "--", "sh", "-c", "echo a; sleep 600")
+    with newcomer.begun("logs", "-f", "j1") as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == "a\n"
+        newcomer.said("down")
+        following.kill()
+    messages = (newcomer.home / "up" / "shunter.messages").read_text()
+    assert messages.splitlines()[1:] == ["stopped; jobs run on"]
 
 
 @pytest.mark.parametrize("name", [b"tab\x7f", b"latin-\xe9"])

@@ -15,9 +15,6 @@ from shunter.app.api.services import Services
 from shunter.app.live.requests import no_such_job
 from shunter.app.replaying.lookup import place_of
 from shunter.app.replaying.waits import job_state
-from shunter.app.replaying.why.document import document as why_document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild_our_own
 from shunter.core.state import Job
 from shunter.errors import NotFoundError
 from shunter.events.facts.jobs import Outcome
@@ -128,6 +125,11 @@ async def _evidence(services: Services) -> Evidence:
 
 async def why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
+    # A start does without what explains, and without what builds other policies.
+    from shunter.app.replaying.why.document import document as why_document
+    from shunter.app.replaying.why.explanation import explain
+    from shunter.app.runs.setup import rebuild_our_own
+
     job_id, services = JobId(call.path["job_id"]), call.services
     known(services, job_id)
     origin = services.site.origin

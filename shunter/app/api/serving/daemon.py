@@ -254,6 +254,10 @@ KINDS_MOST = 100
 NAMES = ("uvicorn.error", "shunter.api")
 
 
+_CUT_AT_THE_END = "Cancel %s running task(s)"
+"""How uvicorn says that clients who follow a job's output have not gone by themselves."""
+
+
 class BriefHandler(logging.Handler):
     """Prints each message at most once a minute, and then how often it came.
 
@@ -274,7 +278,7 @@ class BriefHandler(logging.Handler):
         """Print a record, or count it."""
         text = record.getMessage().strip()
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, CancelledError):
+        if isinstance(error, CancelledError) or str(record.msg).startswith(_CUT_AT_THE_END):
             return  # the daemon ends, and with it what it was answering
         if isinstance(error, h11.LocalProtocolError):
             text = "a request turned out to be no HTTP when it was being answered"

@@ -6,6 +6,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json, reading
+from shunter.app.counting import counted, jobs_waiting
 
 if TYPE_CHECKING:
     from shunter.app.diffs.evidence import LogDiff
@@ -117,7 +118,6 @@ def _told(fact: dict[str, Any] | None) -> str:
 
 def _print_seen(name: str, seen: dict[str, Any]) -> None:
     """Print what a policy saw, and how it ranks the jobs in question."""
-    from shunter.app.counting import counted, jobs_waiting
 
     if "free" not in seen:
         output.print_line(f"  saw {name} nothing can be asked: {seen['problem']}")
@@ -160,8 +160,8 @@ def _print_jobs(document: dict[str, Any]) -> None:
 
     jobs = document["jobs"]
     output.print_line(
-        f"of {number(jobs['compared'])} jobs that finished in both, {number(jobs['better'])} took "
-        f"less time in B, {number(jobs['worse'])} more, {number(jobs['same'])} the same"
+        f"of {counted(jobs['compared'], 'job')} that finished in both, {number(jobs['better'])} "
+        f"took less time in B, {number(jobs['worse'])} more, {number(jobs['same'])} the same"
     )
     starts = [
         f"{number(count)} {_PLACES[name]}"

@@ -60,7 +60,7 @@ def in_words(found: "Answer") -> list[str]:
         lines.append(
             f"  {what}s in {p50} (P50), {p90} (P90)"
             if is_told
-            else f"  when it {what}s is not foretold"
+            else f"  when it {what}s cannot be predicted"
         )
     return lines
 
@@ -90,8 +90,8 @@ def trust(found: "Answer") -> list[str]:
         )
     if accuracy["moments"]:
         lines.append(
-            f"accuracy: foretold again at {counted(accuracy['moments'], 'past moment')}, from what "
-            "was known then"
+            f"accuracy: predicted again at {counted(accuracy['moments'], 'past moment')}, from "
+            "what was known then"
         )
     return [*lines, *(f"assumed: {each}" for each in found["assumptions"])]
 

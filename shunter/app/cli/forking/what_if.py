@@ -8,6 +8,7 @@ import typer
 
 from shunter.app.cli import output
 from shunter.app.cli.options import Json
+from shunter.app.counting import counted
 
 if TYPE_CHECKING:
     from shunter.app.forking.comparison import Numbers
@@ -117,7 +118,8 @@ def _print(document: dict[str, Any]) -> None:
         output.print_line(
             f"accuracy: the same policy, simulated, has a mean JCT "
             f"{percent(abs(accuracy['mean_jct_error']))} from what happened; "
-            f"{number(accuracy['exact'])} of {number(accuracy['jobs'])} jobs end exactly as then"
+            f"{number(accuracy['exact'])} of {counted(accuracy['jobs'], 'job')} "
+            f"{'ends' if accuracy['jobs'] == 1 else 'end'} exactly as then"
         )
     if document["oracle"]:
         output.print_line("* oracle: uses true durations, which no scheduler knows")
@@ -152,7 +154,6 @@ def _row(numbers: "Numbers") -> list[str]:
 
 def _job(each: dict[str, Any]) -> str:
     from shunter.app.cli.units import duration, durations_apart
-    from shunter.app.counting import counted
 
     before, after = durations_apart(each["before_jct_s"], each["what_if_jct_s"])
     sign = "+" if each["delta_s"] > 0 else "-"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, TextIO, TypedDict
 import typer
 
 from shunter.app.cli import output
-from shunter.app.cli.live.connecting import PAUSE_S, JobArgument, Url, connect
+from shunter.app.cli.live.connecting import PAUSE_S, JobArgument, Url, connect, patiently
 from shunter.app.cli.live.submitting.quantities import since_s
-from shunter.app.cli.live.tables import NOT_LAUNCHED, one_line
+from shunter.app.cli.live.tables import NOT_LAUNCHED, end_of, one_line
 from shunter.app.cli.output import visible
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
@@ -155,7 +155,9 @@ def logs(
     Where it ran on several servers, each line says on which, as `(gpu2, rank=1)`, unless one of
     them is asked for.
 
-    With -f it waits out a restart of the daemon, two minutes at most, and goes on where it was.
+    With -f it waits out a restart of the daemon, two minutes at most, and goes on where it was. At
+    the end it says on stderr how the job ended, and exits with 0 whatever that was: `submit --wait`
+    exits with the job's own code.
     """
     ago_s = None if since is None else since_s(since)
     if ago_s is not None:
@@ -168,20 +170,34 @@ def logs(
     asked = _Asked(job, said, follow)
     with connect(url) as client:
         found = client.job(job)
-        attempts = found["attempts"]
-        nodes = [] if rank is not None else _nodes(attempts, attempt)
+        nodes = [] if rank is not None else _nodes(found["attempts"], attempt)
         remark = _without_output(found, asked)
         if len(nodes) < 2 or remark:
-            if follow and remark:
-                output.note(remark)
-            write, count = writer_to(sys.stdout), 0
-            for piece in asked.pieces(client, rank or 0):
-                write(piece)
-                count += len(piece)
-            if remark and not follow and not count:
-                output.note(remark)
-            return
-    _print_ranks(asked, nodes, url)
+            _print_rank(asked, client, rank or 0, remark)
+    if len(nodes) > 1 and not remark:
+        _print_ranks(asked, nodes, url)
+    if follow and not (found["is_over"] and remark):  # that has said it all
+        _note_end(job, url)
+
+
+def _print_rank(asked: _Asked, client: "Client", rank: int, remark: str) -> None:
+    """Print the output of one rank; where there is none, say a remark on that."""
+    if asked.follow and remark:
+        output.note(remark)
+    write, count = writer_to(sys.stdout), 0
+    for piece in asked.pieces(client, rank):
+        write(piece)
+        count += len(piece)
+    if remark and not asked.follow and not count:
+        output.note(remark)
+
+
+def _note_end(job: str, url: str | None) -> None:
+    """Say on stderr how a job ended whose output has come to its end."""
+    with connect(url) as client:
+        found = patiently(lambda: client.job(job), client.address, None)
+    if found["is_over"]:
+        output.note(end_of(found))
 
 
 def last_line(end: bytes) -> str:

@@ -41,10 +41,10 @@ COLUMNS = (
 JOBS_NAMED = 6
 
 
-group = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+commands = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 
-@group.callback()
+@commands.callback()
 def nodes(
     ctx: typer.Context, topology: Topology = False, as_json: Json = False, url: Url = None
 ) -> None:
@@ -74,7 +74,7 @@ def nodes(
             output.print_line(f"{node['name']}: others hold {held}")
 
 
-@group.command()
+@commands.command()
 def drain(node: Node, as_json: Json = False, url: Url = None) -> None:
     """Start nothing new on a server; what runs there may end."""
     with connect(url) as client:
@@ -82,7 +82,7 @@ def drain(node: Node, as_json: Json = False, url: Url = None) -> None:
     output.print_json(answer) if as_json else output.print_line(f"{node} takes no new jobs")
 
 
-@group.command()
+@commands.command()
 def restore(node: Node, as_json: Json = False, url: Url = None) -> None:
     """Put a drained server back to work."""
     with connect(url) as client:
@@ -90,7 +90,7 @@ def restore(node: Node, as_json: Json = False, url: Url = None) -> None:
     output.print_json(answer) if as_json else output.print_line(f"{node} takes jobs again")
 
 
-@group.command()
+@commands.command()
 def quarantine(gpu: Gpu, as_json: Json = False, url: Url = None) -> None:
     """Start nothing new on one GPU; what runs there may end.
 
@@ -102,7 +102,7 @@ def quarantine(gpu: Gpu, as_json: Json = False, url: Url = None) -> None:
     output.print_json(answer) if as_json else output.print_line(f"{gpu} takes no new jobs")
 
 
-@group.command()
+@commands.command()
 def release(gpu: Gpu, as_json: Json = False, url: Url = None) -> None:
     """Put a quarantined GPU back to work."""
     node, number = _gpu(gpu)

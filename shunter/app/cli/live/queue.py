@@ -49,7 +49,7 @@ class QueueOptions:
     """Which jobs, and what is told of them."""
 
     watch: Annotated[
-        bool, typer.Option("-w", "--watch", help="Print it anew every second, until Ctrl-C.")
+        bool, typer.Option("-w", "--watch", help="Print it again every second, until Ctrl-C.")
     ] = False
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why jobs wait, those alike in one sentence.")
@@ -68,12 +68,16 @@ class QueueOptions:
     ] = None
     eta: Annotated[
         bool,
-        typer.Option("--eta", help="When they start and end, foreseen by simulations from now on."),
+        typer.Option(
+            "--eta", help="When they start and end, predicted by simulations from now on."
+        ),
     ] = False
     log: Annotated[
         str | None,
         typer.Option(
-            "--log", metavar="LOG", help="With --eta: of a log, at its end; else of the daemon."
+            "--log",
+            metavar="LOG",
+            help="With --eta: the jobs at the end of a log, instead of the daemon's.",
         ),
     ] = None
     as_json: Json = False

@@ -44,28 +44,47 @@ def serve(
     Says on stderr when it takes commands, and where. A second daemon on the same socket or log is
     refused.
     """
-    import anyio
+    from shunter.app.gc_control import collect_as_usual, collector_off
+    from shunter.app.policy_process.ahead import fork_ahead
 
-    from shunter.app.api.serving.daemon import run_daemon
-    from shunter.app.gc_control import collect_as_usual
-    from shunter.app.runs.table_range import servers_out_of_range
-    from shunter.app.slurm.serving import check_served, served_notes
-    from shunter.events.log import WithoutLost
-    from shunter.events.values.ids import JobId
+    with collector_off():
+        loaded = load(config, settings)
+        _check(loaded)
+        if make_token:
+            _make_token(loaded)
+        fork_ahead()
+        import anyio
 
-    loaded = load(config, settings)
-    check_served(loaded.config.backend)
-    if make_token:
-        _make_token(loaded)
-    if said := oracle_note(loaded):
-        output.note(said)
-    for warning in (*served_notes(loaded), *servers_out_of_range(loaded)):
-        output.note(f"warning: {warning}")
+        from shunter.app.api.serving.daemon import run_daemon
+        from shunter.events.log import WithoutLost
+        from shunter.events.values.ids import JobId
     collect_as_usual()
     resume = True if accept_loss is None else WithoutLost(accept_loss)
     aside = [JobId(job) for job in set_aside or ()]
     anyio.run(run_daemon, loaded, _say_ready, output.note, aside, resume)
     output.note("stopped; jobs run on")
+
+
+def _check(loaded: "LoadedConfig") -> None:
+    """Say what to know of a config that is served.
+
+    Raises:
+        ConfigError: its backend cannot be served.
+    """
+    warnings: list[str] = []
+    if loaded.config.backend.kind == "slurm":
+        from shunter.app.slurm.serving import check_served, served_notes
+
+        check_served(loaded.config.backend)
+        warnings += served_notes(loaded)
+    if loaded.sensitivity is not None:
+        from shunter.app.runs.table_range import servers_out_of_range
+
+        warnings += servers_out_of_range(loaded)
+    if said := oracle_note(loaded):
+        output.note(said)
+    for warning in warnings:
+        output.note(f"warning: {warning}")
 
 
 def oracle_note(loaded: "LoadedConfig") -> str:

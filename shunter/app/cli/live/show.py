@@ -75,7 +75,9 @@ def history(
         output.print_json(found)
         return
     print_rows(ENDED, [_ended(row) for row in found["jobs"]])
-    output.note(f"{len(found['jobs']):,} of {found['total']:,} jobs that have ended")
+    total = counted(found["total"], "job")
+    have = "has" if found["total"] == 1 else "have"
+    output.note(f"{len(found['jobs']):,} of {total} that {have} ended")
 
 
 def _last_line(client: "Client", found: "Answer") -> str:

@@ -107,6 +107,16 @@ def ended_by(cause: str, code: int | None) -> list[str]:
     return parts if code is None else [*parts, f"exit code {code}"]
 
 
+def end_of(document: "Answer", last: str = "") -> str:
+    """Return how a job ended, with its exit code and the last line it printed."""
+    code, cause = document["exit_code"], document["cause"]
+    if code is None and document["state"] == "finished":
+        code = 0
+    said = ", ".join(ended_by(cause, code)) or "no exit code is known"
+    told = f"{document['id']} {document['state']}: {said}"
+    return f"{told}; last line: {last}" if last else told
+
+
 def local_time(date: str | None) -> str:
     """Return a date in the reader's time zone, to the second, with its offset."""
     if date is None:

@@ -1,5 +1,6 @@
 """Daemons in the background: start one and wait until it answers, find it, end it."""
 
+import errno
 import fcntl
 import os
 import select
@@ -25,6 +26,8 @@ SLOW_S = 10.0
 
 MESSAGES_MOST = 1_000_000
 """A file of messages that is longer is moved out of the way at the next start."""
+
+NO_FILE = "expected a file for what the daemon says: move away what is there"
 
 _CREDENTIALS = struct.Struct("3i")
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -83,7 +86,7 @@ def start(config: Path, slow: Callable[[int], None]) -> int | Ended:
         path.replace(path.with_suffix(".messages.old"))
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told,
-        os.fdopen(os.open(path, _APPENDING, 0o600), "ab") as messages,
+        os.fdopen(_opened(path), "ab") as messages,
     ):
         told.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         told.bind("")  # the kernel gives it an abstract name, which all users may send to
@@ -109,6 +112,26 @@ def start(config: Path, slow: Callable[[int], None]) -> int | Ended:
         file.seek(begin)
         said = file.read().decode("utf-8", "replace").strip()
     return Ended(daemon.wait(), said)
+
+
+def _opened(path: Path) -> int:
+    """Open the file into which a daemon writes, without waiting where it is a pipe.
+
+    Raises:
+        OSError: it cannot be written, or is a pipe or a folder.
+    """
+    try:
+        descriptor = os.open(path, _APPENDING | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.ENXIO, errno.EISDIR):
+            raise
+        raise OSError(error.errno, NO_FILE, str(path)) from error
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISCHR(kind):  # as /dev/null is
+        os.close(descriptor)
+        raise OSError(errno.ENXIO, NO_FILE, str(path))
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _umask() -> int:

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from shunter.app.config import LoadedConfig
     from shunter.client import Client
 
-LOOK_S = 0.5
-"""How often jobs that are to end are looked at."""
+LOOK_S = 0.5  # how often jobs that are to end are looked at
 
 LINES_SHOWN = 10
 """So many last lines of a daemon that did not come up are shown."""
@@ -92,7 +91,13 @@ def up(
         output.note(f"for {UNIT_FILE}; its first lines say how to enable it")
         return
     has_started, pid = _found_or_started(path, loaded)
-    _print_up(path, loaded, pid, has_started=has_started, as_json=as_json)
+    gpus_now = loaded.config.cluster.gpus if has_started else _gpus_of_daemon(loaded)
+    if gpus not in (None, gpus_now):
+        raise UsageError(
+            f"--gpus {gpus}: the daemon that runs has {counted(gpus_now, 'GPU')}: it was started "
+            f"before {path} said {gpus}; `shunter down`, then `shunter up`; jobs run on"
+        )
+    _print_up(path, loaded, pid, gpus_now, has_started=has_started, as_json=as_json)
 
 
 def _config(config: Path | None, gpus: int | None) -> Path:
@@ -127,10 +132,8 @@ def _config(config: Path | None, gpus: int | None) -> Path:
 def _is_missing(path: Path) -> bool:
     try:
         path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:  # `load` says why it cannot be read
-        return False
+    except OSError as error:  # of others, `load` says why it cannot be read
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
     return False
 
 
@@ -173,7 +176,8 @@ def _check(loaded: "LoadedConfig", gpus: int | None) -> None:
     if gpus is not None and gpus != found:
         raise UsageError(
             f"--gpus {gpus}: {loaded.source} is there already, with {counted(found, 'GPU')}: "
-            "leave --gpus out, or correct the file, and `shunter down` and `up` again"
+            f"leave --gpus out, or write gpus = {gpus} in its [[cluster.nodes]], then `shunter "
+            "down` and `shunter up`"
         )
 
 
@@ -232,13 +236,22 @@ def _slow(pid: int, path: Path) -> str:
     )
 
 
+def _socket_of(loaded: "LoadedConfig") -> str:
+    addresses = loaded.config.server.addresses
+    return next(str(each) for each in addresses if isinstance(each, UnixAddress))
+
+
+def _gpus_of_daemon(loaded: "LoadedConfig") -> int:
+    """Return how many GPUs the daemon that runs has, whatever its file says now."""
+    with connect(_socket_of(loaded)) as client:
+        nodes = client.nodes()["nodes"]
+    return sum(len(node["gpus"]) for node in nodes if node.get("device") != "cpu")
+
+
 def _print_up(
-    path: Path, loaded: "LoadedConfig", pid: int, *, has_started: bool, as_json: bool
+    path: Path, loaded: "LoadedConfig", pid: int, gpus: int, *, has_started: bool, as_json: bool
 ) -> None:
-    addresses = [str(address) for address in loaded.config.server.addresses]
-    socket = next(
-        str(each) for each in loaded.config.server.addresses if isinstance(each, UnixAddress)
-    )
+    addresses, socket = list(map(str, loaded.config.server.addresses)), _socket_of(loaded)
     config, log, policy = str(path), loaded.config.log.url, loaded.config.policy.name
     version = __version__
     if not has_started:
@@ -260,19 +273,25 @@ def _print_up(
             }
         )
         return
-    gpus = counted(loaded.config.cluster.gpus, "GPU")
-    state = "is up" if has_started else "runs already"
     rows = [("listens", " ".join(addresses)), ("config", config), ("log", log)]
     if messages.exists():
         rows.append(("messages", str(messages)))
-    rows.append(("submit", "shunter submit -- COMMAND; shunter logs -f j1"))
-    rows.append(("end it", "shunter down; jobs run on, --end-jobs ends them too"))
+    rows += [
+        ("submit", "shunter submit -- COMMAND; shunter logs -f j1"),
+        ("end it", "shunter down; jobs run on, --end-jobs ends them too"),
+    ]
     process = f"process {pid}" if pid else "in another container"
-    output.print_line(f"shunter {state}: {process}, {gpus}, policy {policy}")
+    state = "is up" if has_started else "runs already"
+    output.print_line(f"shunter {state}: {process}, {counted(gpus, 'GPU')}, policy {policy}")
     for name, value in rows:
         output.print_line(f"  {name:<9} {value}")
     if config != str(path):
         output.note(f"warning: that daemon serves {config}, not {path}")
+    elif gpus != loaded.config.cluster.gpus:
+        output.note(
+            f"warning: {path} says {counted(loaded.config.cluster.gpus, 'GPU')} now: `shunter "
+            "down`, then `up`, takes it; jobs run on"
+        )
     if version != __version__:
         output.note(
             f"warning: that daemon is of Shunter {version}, and this is {__version__}: `shunter "

@@ -17,6 +17,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
+from shunter.app.policy_process import ahead
 from shunter.app.policy_process.messages import HEADER, REPLY, DryRun, Failed, Reply, Request
 from shunter.errors import PlanError
 
@@ -106,9 +107,13 @@ class PolicyProcess(Replies):
     """A process with a socket to it; `close` ends it."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = started(theirs)
+        self._process: ahead.Child
+        if forked := ahead.taken():
+            ours, self._process = forked
+        else:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = started(theirs)
         super().__init__(ours)
 
     async def send(self, request: Request, descriptors: Sequence[int] = ()) -> None:

@@ -6,7 +6,10 @@ of one event comes to twenty visits and costs more than what is written. Who rea
 question at a time, and has the driver's connection, whose thread is its own.
 """
 
+import os
+import pwd
 import sqlite3
+import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
@@ -25,6 +28,9 @@ _WRITE_AHEAD = "-wal"
 SIDE_FILES = (_WRITE_AHEAD, "-shm", _ROLLBACK)
 BUSY_S = 10.0
 """How long a statement waits for another process's transaction before it fails."""
+
+ROWS_AT_ONCE = 64
+"""So many rows the driver hands over in a visit to its thread, where they are iterated over."""
 
 Mode = Literal["ro", "rw", "rwc"]
 Row = Sequence[Any]
@@ -162,14 +168,25 @@ async def reading(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     """Connect to a file to read it."""
     if path.with_name(path.name + _ROLLBACK).exists():
         await anyio.to_thread.run_sync(_undo_half_change, path)
-    connection = await aiosqlite.connect(
-        _address(path, "ro"), uri=True, isolation_level=None, timeout=BUSY_S
-    )
+    # It is opened here: the driver's thread, where it cannot open a file, outlives our loop and
+    # prints a traceback.
+    opened = await anyio.to_thread.run_sync(_opened_to_read, path)
+    connection = await aiosqlite.Connection(lambda: opened, ROWS_AT_ONCE)
     try:
         yield connection
     finally:
         with anyio.CancelScope(shield=True):
             await connection.close()
+
+
+def _opened_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(
+        _address(path, "ro"),
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_S,
+        check_same_thread=False,  # one after the other: this thread, then the driver's
+    )
 
 
 @asynccontextmanager
@@ -219,8 +236,41 @@ def failures_named(path: Path) -> Iterator[None]:
                 "read it cannot undo that; read it once as a user who may write it"
             ) from error
         if code == sqlite3.SQLITE_CANTOPEN:
-            raise LogError(f"the log {path} cannot be opened: {error}") from error
+            raise LogError(f"the log {path} cannot be opened: {_why_closed(path)}") from error
+        if code == sqlite3.SQLITE_READONLY:
+            raise LogError(f"the log {path} cannot be written: {_why_closed(path)}") from error
         raise LogError(f"the log {path} cannot be read or written: {error}") from error
+
+
+def _why_closed(path: Path) -> str:
+    """Return why a log or what lies beside it cannot be opened, and what to do."""
+    beside = [path.with_name(path.name + end) for end in ("", *SIDE_FILES)]
+    for one in (path.parent, *beside):
+        try:
+            found = one.stat()
+        except FileNotFoundError:
+            if one == path.parent:
+                return f"there is no folder {one}: make it"
+            continue
+        except OSError as error:
+            return f"{one}: {error.strerror}"
+        if one != path.parent and not stat.S_ISREG(found.st_mode):
+            return f"{one} is no file: move it away, or name another log"
+        for access, verb in ((os.R_OK, "read"), (os.W_OK, "write")):
+            if not os.access(one, access):
+                owner = _user_name(found.st_uid)
+                return (
+                    f"user {_user_name(os.geteuid())} may not {verb} {one}, which belongs to "
+                    f"{owner}: work as {owner}, have them change its permissions, or name another"
+                )
+    return "its disk, or the limit of open files (`ulimit -n`), may be at its end"
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _address(path: Path, mode: Mode) -> str:

@@ -1,8 +1,10 @@
 """What the API tells on stderr: each thing once a minute, faults with their traceback."""
 
+import inspect
 import logging
 
 import pytest
+from uvicorn import Server
 
 from shunter.app.api.serving.daemon import BriefHandler
 
@@ -30,3 +32,19 @@ def test_fault_is_told_with_its_traceback() -> None:
     BriefHandler(told.append, lambda: 0.0).emit(record)
     assert "Traceback" in told[0]
     assert "KeyError: 'a'" in told[0]
+
+
+def test_client_that_follows_a_job_as_the_daemon_ends_is_no_fault() -> None:
+    told: list[str] = []
+    record = logging.LogRecord(
+        "uvicorn.error",
+        logging.ERROR,
+        "",
+        1,
+        "Cancel %s running task(s), timeout graceful shutdown exceeded",
+        (1,),
+        None,
+    )
+    assert f'"{record.msg}"' in inspect.getsource(Server.shutdown)  # uvicorn's words
+    BriefHandler(told.append, lambda: 0.0).emit(record)
+    assert told == []

@@ -70,6 +70,42 @@ def test_folder_that_is_gone_is_told_in_one_line(
     assert (done.returncode, done.stderr) == (3, said)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["policy", "list"], ["queue", "--help"]]
+)
+def test_output_onto_a_full_disk_is_one_line_of_error(
+    arguments: list[str], unbuffered: str
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "shunter", *arguments],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            timeout=60,
+        )
+    said = "error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["log", "j1"], "`shunter logs j1`"),
+        (["status"], "`shunter show JOB` or `shunter queue`"),
+        (["squeue", "-u", "ana"], "`shunter queue`"),
+        (["scancel", "j1"], "`shunter cancel JOB`"),
+        (["quue"], "'queue'"),
+    ],
+)
+def test_verb_that_is_none_of_ours_is_answered_with_ours(arguments: list[str], advice: str) -> None:
+    done = _shunter(*arguments)
+    assert (done.returncode, advice in done.stderr) == (2, True), done.stderr
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
@@ -82,6 +118,34 @@ def test_help_imports_nothing_heavy() -> None:
     )
 
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["submit", "--gpus", "2", "--name", "a", "--", "true"], ["logs", "j1"], ["queue", "-a"]],
+)
+def test_request_to_a_daemon_imports_neither_pydantic_nor_other_commands(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    """Goal: a start that costs half, though Typer would convert options with pydantic."""
+    code = (
+        "import sys\n"
+        "from shunter.app.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print([n for n in ('pydantic', 'shunter.app.cli.why') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "SHUNTER_URL": f"unix:{tmp_path}/s"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "[]"
+    assert "no daemon answers" in done.stderr
 
 
 def test_log_of_this_version_is_written_and_read_without_what_upgrades_it(

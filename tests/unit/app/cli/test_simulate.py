@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,3 +134,24 @@ def test_config_of_a_live_cluster_has_no_jobs_to_simulate(words: list[str], tmp_
     assert refused.exit_code == 2
     assert "shunter.toml: workload: missing; a simulation needs the jobs" in refused.stderr
     assert "`shunter trace fit LOG`" in refused.stderr
+
+
+def test_one_job_on_one_server_is_counted_as_one_by_all_that_reads_it(tmp_path: Path) -> None:
+    trace, config = tmp_path / "jobs.csv", tmp_path / "one.toml"
+    trace.write_text("job_id,submit_s,gpus,duration_s\na,0,1,60\n")
+    config.write_text(
+        '[[cluster.nodes]]\nname = "n"\ngpus = 1\n[workload]\ntrace = "jobs.csv"\n'
+        f'[policy]\nname = "fifo"\n[log]\nurl = "{tmp_path}/run.db"\n'
+    )
+    log, other = str(tmp_path / "run.db"), str(tmp_path / "other.db")
+    commands = [
+        ["simulate", str(config)],
+        ["simulate", str(config), "--policy", "las", "--log", other],
+        ["replay", log],
+        ["diff", log, other],
+        ["trace", "describe", str(trace)],
+    ]
+    for words in commands:
+        done = run(app, words)
+        assert done.exit_code in (0, 6), done.output
+        assert re.findall(r"\b1 (?:jobs|servers|GPUs|rows)\b", done.output) == [], done.output

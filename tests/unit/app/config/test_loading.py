@@ -74,6 +74,24 @@ def test_a_variable_with_an_unknown_key_is_refused(config_file: Path) -> None:
         load_config(config_file, [], {"SHUNTER_POLICY__NAEM": "las"})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("SHUNTER_POLIZY__NAME", "las", "SHUNTER_POLIZY__NAME: polizy: unknown key"),
+        ("SHUNTER_SERVER__TLS__KEY", "a", "SHUNTER_SERVER__TLS__KEY: server.tls.certificate: miss"),
+        ("SHUNTER_SERVER__LISTEN", "x", "; SHUNTER_SERVER__LISTEN sets values there"),
+    ],
+)
+def test_fault_of_a_table_names_the_variable_that_set_what_is_in_it(
+    name: str, value: str, line: str, config_file: Path
+) -> None:
+    with config_file.open("a") as file:
+        file.write("\n[server]\nadmins = []\n")
+    with pytest.raises(ConfigError) as refused:
+        load_config(config_file, [], {name: value})
+    assert line in str(refused.value)
+
+
 def test_variables_find_keys_that_are_not_lower_case(write_config: WriteConfig) -> None:
     text = Path(write_config("")).parent / "base.toml"
     text.write_text(

@@ -226,8 +226,13 @@ def test_launches_cost_their_wait_for_who_starts_jobs_instead_as_well() -> None:
 @pytest.mark.parametrize(
     ("launches_us", "suspend_us", "costs_s", "said"),
     [
-        ({}, S, (0, 0, 0), ["no job was seen to start"]),
-        ({"start": 3 * S}, None, (3, 3, 3), ["seen to come back", "seen to save and leave"]),
+        ({}, S, (0, 0, 0), ["no job that started"]),
+        (
+            {"start": 3 * S},
+            None,
+            (3, 3, 3),
+            ["no job that was resumed", "no job that saved and left"],
+        ),
         ({"start": 3 * S, "migrate": 5 * S}, S, (3, 5, 5), []),
         ({"start": 3 * S, "resume": 2 * S}, S, (3, 2, 2), []),
     ],

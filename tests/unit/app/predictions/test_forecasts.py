@@ -163,10 +163,14 @@ def test_young_cluster_says_what_it_does_not_know(tmp_path: Path) -> None:
     assert document["accuracy"]["moments"] == document["accuracy"]["ends"]["jobs"] == 0
     assert document["assumptions"] == [
         (
-            "run times that nobody told are not known before 5 jobs have ended (3 so far): what "
-            "depends on them has no P50, and a P90 only where a time limit or the policy bounds it"
+            "run times that no job declared are not known before 5 jobs have ended (3 so far): "
+            "what depends on them has no P50, and a P90 only where a time limit or the policy "
+            "bounds it"
         ),
-        "nobody else comes, as too few have come so far to say how; servers stay as they are",
+        (
+            "no other jobs are submitted, as too few have been so far to predict them; servers "
+            "stay as they are"
+        ),
     ]
 
 

@@ -77,7 +77,7 @@ def test_servers_and_jobs_beyond_the_table_are_told_of_and_recorded(tmp_path: Pa
             "its points a table guesses: more makes nothing faster, less slows jobs evenly"
         ),
         (
-            f"{table}: 1 jobs ask for what it does not cover, first large for 75 GB for each GPU, "
+            f"{table}: 1 job asks for what it does not cover, first large for 75 GB for each GPU, "
             "and the table has 62.5 to 62.5"
         ),
     ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from shunter.app.cli import output
 from shunter.app.cli.live.connecting import PAUSE_S, connect
 from shunter.app.cli.live.logs import END_BYTES, last_line, writer_to
-from shunter.app.cli.live.tables import ended_by
+from shunter.app.cli.live.tables import end_of
 from shunter.errors import ShunterError, UnavailableError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def wait_for(client: "Client", made: "Answer", url: str | None, *, quiet: bool) 
         document = client.handle(job_id).wait()
         has_finished = document["state"] == "finished"
         last = "" if copied is None else copied.finish(has_finished=has_finished)
-        output.note(_end_of(document, last))
+        output.note(end_of(document, last))
         codes.append(exit_code_of(document))
     return next((code for code in codes if code), 0)
 
@@ -50,16 +50,6 @@ def exit_code_of(document: "Answer") -> int:
     if code is None or code == 0:
         return 1
     return int(code) if code > 0 else SIGNALLED - int(code)
-
-
-def _end_of(document: "Answer", last: str) -> str:
-    """Return how a job ended, with its exit code and the last line it printed."""
-    code, cause = document["exit_code"], document["cause"]
-    if code is None and document["state"] == "finished":
-        code = 0
-    said = ", ".join(ended_by(cause, code)) or "no exit code is known"
-    told = f"{document['id']} {document['state']}: {said}"
-    return f"{told}; last line: {last}" if last else told
 
 
 class _Copied:
