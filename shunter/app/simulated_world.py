@@ -14,9 +14,8 @@ from shunter.backends.simulated.resuming import Resumed
 from shunter.backends.simulated.samples import Samples
 from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
 from shunter.backends.simulated.work import Arrival
-from shunter.core.performance.model_factors import FactorTable
 from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.speed_model import FactorTable, SpeedModel
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet

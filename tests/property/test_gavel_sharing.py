@@ -19,8 +19,7 @@ from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
-from shunter.core.proposals.history import AllocationHistory
-from shunter.core.proposals.memory import ProposalMemory, proposal_observers
+from shunter.core.proposals.memory import AllocationHistory, ProposalMemory, proposal_observers
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.view import View

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shunter.core.cluster import Server
 from shunter.core.fold import replay
 from shunter.core.performance.speed_model import level_of
-from shunter.core.placement.gpus import is_within
+from shunter.core.placement.fitting import is_within
 from shunter.core.planning.approver import approve
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE

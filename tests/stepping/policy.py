@@ -11,7 +11,7 @@ from typing import Any
 from shunter.core.cluster import CPU_POOL, Health, Pool
 from shunter.core.interfaces import Rng
 from shunter.core.placement import Placement, place
-from shunter.core.planning.moving import untangled
+from shunter.core.planning.making_room import untangled
 from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View

@@ -28,8 +28,8 @@ from shunter.app.config.policy_tables.placements import SkewSection
 from shunter.app.config.workload import ONE_OF
 from shunter.app.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
 from shunter.app.worlds import WORLDS
-from shunter.core.performance.model_factors import FactorTable
 from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.performance.speed_model import FactorTable
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType

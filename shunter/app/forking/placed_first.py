@@ -20,7 +20,7 @@ from shunter.core.planning.draft import Draft, pools_without_gpus
 from shunter.core.planning.guards import Band
 from shunter.core.planning.plan import Change, Plan, Start, Suspend
 from shunter.core.ranking import Ranking
-from shunter.core.ranking.keys import PRIORITY_MOST, band_of, ordinal_of, pack, rank_of
+from shunter.core.ranking.index import PRIORITY_MOST, band_of, ordinal_of, pack, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.scheduler import Asked
 from shunter.core.state import Job

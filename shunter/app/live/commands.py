@@ -36,7 +36,7 @@ from shunter.core.intake.inputs import (
     SuspendJob,
 )
 from shunter.core.performance.learnt_tolerance import has_learnt_floor
-from shunter.core.ranking.keys import PRIORITY_MOST
+from shunter.core.ranking.index import PRIORITY_MOST
 from shunter.core.state import ENDING, Job, State
 from shunter.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from shunter.events.facts.jobs import JobRejected, JobSubmitted, Outcome

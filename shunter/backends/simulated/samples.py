@@ -11,7 +11,7 @@ from math import cos, exp, log, pi, sqrt
 from typing import Final
 
 from shunter.backends.simulated.work import Run, Work
-from shunter.core.performance.model_factors import FactorTable, ModelFactors
+from shunter.core.performance.speed_model import FactorTable, ModelFactors
 from shunter.core.rng import Rng
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.fact import fact

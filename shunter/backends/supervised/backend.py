@@ -52,7 +52,7 @@ from shunter.core.effects import (
     Weigh,
 )
 from shunter.core.intake.inputs import Input
-from shunter.core.performance.gang_slots import Tenant
+from shunter.core.performance.turn_shares import Tenant
 from shunter.errors import BackendError
 from shunter.events.facts.execution import AttemptLost, LaunchFailed, ReshapeRefused
 from shunter.events.values.allocation import Allocation

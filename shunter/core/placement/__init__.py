@@ -1,10 +1,8 @@
 """Where a gang runs: searches over bitmaps of free GPUs."""
 
-from shunter.core.placement.consolidated import Consolidated
-from shunter.core.placement.first_fit import FirstFit
+from shunter.core.placement.consolidated import Consolidated, FirstFit
 from shunter.core.placement.fitting import find, place
-from shunter.core.placement.skew import SKEW_THRESHOLD, Skew
-from shunter.core.placement.spread import PLACEMENTS, Spread
+from shunter.core.placement.spread import PLACEMENTS, SKEW_THRESHOLD, Skew, Spread
 from shunter.core.placement.strategy import Classing, Messages, Placement
 from shunter.core.placement.topology import (
     PACK_ABOVE,

@@ -20,9 +20,7 @@ from typing import Final
 from shunter.core.cluster import Pool
 from shunter.core.cluster.nearness import Area
 from shunter.core.placement.consolidated import Consolidated, largest_first
-from shunter.core.placement.fitting import Need, first_with
-from shunter.core.placement.gpus import pick_emptiest, pick_gpus
-from shunter.core.placement.shapes import split_spots
+from shunter.core.placement.fitting import Need, first_with, pick_emptiest, pick_gpus, split_spots
 from shunter.core.placement.strategy import Placement, Spot
 from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, LEVEL_ORDER, Demand, Level
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from shunter.core.cluster import Health, Server, gpus_of
 from shunter.core.performance.speed_model import level_of
-from shunter.core.placement.gpus import is_within
+from shunter.core.placement.fitting import is_within
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import (
@@ -26,18 +26,129 @@ from shunter.core.planning.plan import (
     Start,
     Suspend,
 )
-from shunter.core.planning.reshaping import reshape_together
-from shunter.core.planning.resizing import refused_size
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand, Level, SuspendMode
+from shunter.events.values.job_spec import Demand, JobSpec, Level, SuspendMode
 from shunter.events.values.reasons import Reason
+from shunter.events.values.resources import Resources
+
+# Changes of CPUs and memory that stand together in a plan, checked and carried out together.
+#
+# What one job gives up another may get, in both resources and in a circle; so all are taken first,
+# and looked at afterwards. If one server has too little for them, none of them happens.
 
 Refusal = tuple[Reason, str]
+
+
+def reshape_together(
+    draft: Draft, state: State, changes: Sequence[Reshape]
+) -> dict[JobId, Refusal]:
+    """Carry changes of shares out in a draft; return refusals by job.
+
+    Those that could not be allowed on any server are refused alone, the others all or none.
+    """
+    servers = state.cluster.servers
+    refused: dict[JobId, Refusal] = {}
+    mark, more = draft.mark, dict[NodeName, Resources]()
+    for change in changes:
+        job = state.jobs[change.job_id]
+        refusal = refused_shape(job, change.allocation)
+        if refusal is not None:
+            refused[job.job_id] = refusal
+            continue
+        draft.reshape(job.allocation, change.allocation)
+        for old, new in zip(job.allocation.shares, change.allocation.shares, strict=True):
+            more[new.node] = more.get(new.node, Resources()) + (new.beside - old.beside)
+    short = next((node for node in more if not _fits(draft, servers[node], more[node])), None)
+    if short is not None:
+        draft.rollback(mark)
+        why = Reason.cpu_or_memory_short, f"node {short} has too little CPU or memory left"
+        refused |= {change.job_id: why for change in changes if change.job_id not in refused}
+    return refused
+
+
+def refused_shape(job: Job, target: Allocation) -> Refusal | None:
+    """Return why a job cannot have such shares, whatever its servers have left."""
+    before = job.allocation
+    if job.is_of_one_size:
+        return Reason.refused, "its attempt refused other CPUs or memory before"
+    if not before.shares:
+        return Reason.refused, f"the job is {job.phase} and has no shares to change"
+    if target.sharing is not before.sharing or not target.is_on_gpus_of(before):
+        return Reason.refused, "a job that is reshaped keeps its GPUs"
+    if any(share.cpus_milli < 0 or share.memory_mb < 0 for share in target.shares):
+        return Reason.refused, "an allocation cannot take less than nothing"
+    asked = Resources(0, job.spec.cpus_milli, job.spec.memory_mb)
+    if not asked.fit_beside(sum([share.beside for share in target.shares], Resources())):
+        return Reason.cpu_or_memory_short, "less CPU or memory than the job asks for"
+    return None
+
+
+def _fits(draft: Draft, server: Server, more: Resources) -> bool:
+    """Say whether a server has what was taken of it.
+
+    A draft knows only those that are up.
+    """
+    if server.is_up:
+        return draft.has_beside(Share(server.name, 0))
+    return more.fit_beside(server.beside_free)
+
+
+# Which sizes an elastic job may be given: those it was submitted with, all on one server.
+#
+# Its own bounds are looked at here; whether the GPUs are free is for the draft to say, as of
+# others.
+
+KEEPS_STATE = (SuspendMode.cooperative, SuspendMode.signal)
+"""The modes that end an attempt with all its work saved, for another number of processes."""
+
+
+def unfit_for_sizes(spec: JobSpec) -> tuple[str, str] | None:
+    """Return the field of a job that contradicts its sizes, and why; None: none.
+
+    Args:
+        spec: what is submitted; one that is not elastic contradicts nothing.
+    """
+    if not spec.is_elastic:
+        return None
+    fewest, most = spec.sizes
+    if not spec.gpus:
+        field = "gpus_min" if spec.gpus_min is not None else "gpus_max"
+        return field, "expected a job with GPUs"
+    if spec.gpus_min is not None and spec.gpus_max is not None and fewest > most:
+        return "gpus_min", f"expected gpus_max = {most} at most"
+    if fewest < 1:
+        return "gpus_min", "expected 1 at least"
+    if fewest > spec.gpus:
+        return "gpus_min", f"expected gpus = {spec.gpus} at most, with which it starts"
+    if most < spec.gpus:
+        return "gpus_max", f"expected gpus = {spec.gpus} at least, with which it starts"
+    if spec.suspend_mode not in KEEPS_STATE:
+        modes = " or ".join(KEEPS_STATE)
+        return "suspend_mode", f"expected {modes}: a job that is resized has to keep its state"
+    return None
+
+
+def refused_size(job: Job, target: Allocation) -> tuple[Reason, str] | None:
+    """Return why a plan may not give a job another size so; None: it may."""
+    spec, gpus = job.submitted_spec, target.gpus
+    fewest, most = spec.sizes
+    if not spec.is_elastic:
+        return Reason.refused, "the job is not elastic: it names neither gpus_min nor gpus_max"
+    if not fewest <= gpus <= most:
+        return Reason.refused, f"the job takes {fewest} to {most} GPUs, not {gpus}"
+    if gpus == job.spec.gpus:
+        return Reason.refused, "the job is of that size already"
+    if len(target.shares) != 1:
+        return Reason.refused, "a job is resized on one server"
+    if spec.suspend_mode not in KEEPS_STATE:
+        return Reason.refused, f"with suspend mode {spec.suspend_mode} it would lose its state"
+    return None
+
 
 _LEVELS = list(Level)  # the nearest first
 

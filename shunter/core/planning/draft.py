@@ -7,6 +7,7 @@ the approver carries a plan of others out in it, change by change.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 from shunter.core.cluster import CPU_POOL, PlannedTenants, Pool
 from shunter.core.cluster.pool import Before
@@ -243,3 +244,20 @@ class Draft:
         before = used.get(queue, 0)
         used[queue] = before + gpus
         self._journal.append(lambda: used.update({queue: before}))
+
+
+# What jobs must have beside their GPUs, where that is not what they ask for themselves.
+
+
+class Needs(Protocol):
+    """What a policy that sizes jobs says to those who look for places."""
+
+    @property
+    def are_looked_at(self) -> bool:
+        """Whether CPUs and memory count; if not, who has the GPUs finds them there."""
+
+    def settle(self, draft: Draft) -> None:
+        """Let all who run count in a draft with what they must have."""
+
+    def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
+        """Return a job's demand, with what it must find in a pool."""

@@ -10,11 +10,10 @@ another job are as good as taken.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from shunter.core.planning.approver import Check, no_such_job
+from shunter.core.planning.approver import Check, Refusal, no_such_job, refused_shape
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Plan, Reshape
-from shunter.core.proposals.giving import taken_with
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.state import Job, State
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped, PlanRejected
@@ -25,6 +24,70 @@ from shunter.events.values.causes import CALLER, PROPOSED
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason
+
+# What running jobs give up of CPUs and memory so that a proposed gang has its own.
+#
+# A gang is granted where its GPUs are free. What goes beside them others may have, above what
+# they must have (Synergy's tuning): the proposal says what each of them would give up. No more of
+# that is done than the first candidate needs whose GPUs are free, and nothing where none is
+# granted.
+
+
+def taken_with(
+    job: Job, target: Allocation, gives: Sequence[Reshape], check: Check
+) -> tuple[Refusal | None, tuple[Reshape, ...]]:
+    """Take an allocation for a job, after others have given up what it lacks.
+
+    Args:
+        job: for whom it is.
+        target: the allocation.
+        gives: what others can give up, in the order in which they do.
+        check: what is left; as it was, where the allocation is refused.
+    Returns:
+        why the allocation cannot be had, and what they gave up.
+    """
+    mark, before = check.draft.mark, dict(check.reshaped) if gives else {}
+    given = tuple(_given(target, gives, check)) if gives else ()
+    refusal = check.take(job, target, job.demand)
+    if refusal is None:
+        return None, given
+    if given:
+        check.draft.rollback(mark)
+        check.reshaped = before
+    return refusal, ()
+
+
+def _given(target: Allocation, gives: Sequence[Reshape], check: Check) -> list[Reshape]:
+    """Let jobs give up what servers of an allocation lack; return what they did."""
+    given = []
+    for share in target.shares:
+        server = check.servers.get(share.node)
+        if server is None or not server.is_up:
+            continue
+        for give in gives:
+            if check.draft.has_beside(share):
+                break
+            is_there = any(each.node == share.node for each in give.allocation.shares)
+            if is_there and _gives_up(give, check):
+                given.append(give)
+    return given
+
+
+def _gives_up(give: Reshape, check: Check) -> bool:
+    """Let a job give something up, if it may and has not yet; say whether it did."""
+    job = check.state.jobs.get(give.job_id)
+    if job is None or job.job_id in check.otherwise:
+        return False
+    before, after = check.reshaped.get(job.job_id, job.allocation), give.allocation
+    if before == after or refused_shape(job, after) is not None:
+        return False
+    pairs = zip(before.shares, after.shares, strict=True)
+    if not all(new.beside.fit_beside(old.beside) for old, new in pairs):
+        return False
+    check.draft.reshape(before, after)
+    check.reshaped[job.job_id] = after
+    return True
+
 
 KEPT = "kept for a job that was rejected too often"
 NOT_ADMITTED = "the order does not let the job start now"

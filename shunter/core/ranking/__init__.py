@@ -6,14 +6,15 @@ from shunter.core.ranking.index import (
     Measure,
     Measured,
     Misfit,
+    Note,
     NotedRanks,
+    Notes,
     Ranks,
     Relative,
     Remembering,
     Weighing,
 )
 from shunter.core.ranking.policy import RankedPolicy
-from shunter.core.ranking.rank_memory import Note, Notes
 from shunter.core.ranking.ranking import Ranking
 
 __all__ = [

@@ -14,17 +14,17 @@ without, when enough running jobs have ended.
 from typing import Any
 
 from shunter.core.ranking.index import (
+    LEVEL,
     Index,
     Measure,
     Measured,
     Misfit,
     NotedRanks,
+    Notes,
     Relative,
     Remembering,
     Telling,
 )
-from shunter.core.ranking.keys import LEVEL
-from shunter.core.ranking.rank_memory import Notes
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.ids import JobId

@@ -16,9 +16,9 @@ from shunter.core.planning.making_room import (
     RoomMemory,
     earliest,
     sooner,
+    untangled,
     with_room_observers,
 )
-from shunter.core.planning.moving import untangled
 from shunter.core.planning.plan import (
     EMPTY_PLAN,
     Change,
@@ -31,15 +31,28 @@ from shunter.core.planning.plan import (
 from shunter.core.proposals.memory import ProposalMemory, proposal_observers
 from shunter.core.proposals.schedulers import decentralised_plan, without_proposed
 from shunter.core.proposals.scheme import Decentralised
-from shunter.core.ranking.consolidation_classes import classes_of
-from shunter.core.ranking.index import Index, Misfit, Ranks, Remembering, Telling
-from shunter.core.ranking.keys import LAST, drift, ordinal_of, pack, rank_of
+from shunter.core.ranking.index import (
+    LAST,
+    Index,
+    Misfit,
+    Ranks,
+    Remembering,
+    Telling,
+    drift,
+    ordinal_of,
+    pack,
+    rank_of,
+)
 from shunter.core.ranking.observers import estimating, listeners
-from shunter.core.ranking.placing import Placing, Shares
-from shunter.core.ranking.ranked_usage import RankedUsage
-from shunter.core.ranking.ranking import NO_POOL, Entry, Ranking
-from shunter.core.ranking.selection import Bars, Selection, Walk
-from shunter.core.ranking.waiting_class import WaitingClass
+from shunter.core.ranking.ranking import (
+    NO_POOL,
+    Entry,
+    RankedUsage,
+    Ranking,
+    WaitingClass,
+    classes_of,
+)
+from shunter.core.ranking.selection import Bars, Placing, Selection, Shares, Walk
 from shunter.core.sizing import (
     Guarantees,
     SizeBook,

@@ -5,31 +5,212 @@ they count against. Whatever happens to a job, `sync` compares where it stands w
 belongs; there is no second way in or out.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from shunter.core.cluster import Pool
-from shunter.core.placement import Packing
+from shunter.core.placement import Classing, Messages, Packing, Placement
 from shunter.core.planning.guards import Band
 from shunter.core.planning.making_room import HELD_BACK, RoomMemory
 from shunter.core.planning.plan import Plan
 from shunter.core.proposals.memory import ProposalMemory
-from shunter.core.ranking.consolidation_classes import Classes
-from shunter.core.ranking.index import Ranks
-from shunter.core.ranking.keys import band_of, ordinal_of, pack
-from shunter.core.ranking.rank_memory import Notes
-from shunter.core.ranking.ranked_usage import RankedUsage
-from shunter.core.ranking.waiting_class import WaitingClass
+from shunter.core.ranking.index import LAST, Notes, Ranks, band_of, ordinal_of, pack
 from shunter.core.sizing import SizeBook
 from shunter.core.state import RUNNING, WAITING, Job
 from shunter.core.view import View
+from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.rows import DERIVED
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import ClassWait, Reason, Wait
+
+# Waiting jobs with equal demands: interchangeable but for their rank.
+#
+# Most jobs join at the end of their class and leave at its head. So what has left the head stays in
+# the list for a while, before `first`: moving thousands of keys at every start would cost more than
+# all the rest of a round.
+
+
+@dataclass(slots=True)
+class WaitingClass:
+    """The keys of one class in rank order, from `first` on.
+
+    `number` is its place among all classes. `recorded` is the reason recorded last for the class.
+    `barrier` is why no plan can help it while the cluster is as it is: too few GPUs of its type
+    are up.
+    """
+
+    demand: Demand
+    number: int
+    gpus: int
+    keys: list[int] = field(default_factory=list)
+    first: int = 0
+    recorded: Reason | None = None
+    barrier: Reason | None = None
+
+    def add(self, key: int) -> None:
+        """Insert a waiting job."""
+        keys = self.keys
+        if not keys or key > keys[-1]:
+            keys.append(key)
+        else:
+            insort(keys, key, self.first)
+
+    def remove(self, key: int) -> None:
+        """Take out a waiting job."""
+        keys, first = self.keys, self.first
+        if keys[first] != key:
+            at = bisect_left(keys, key, first)
+            assert keys[at] == key, "a waiting job is not where its key says"
+            del keys[at]
+            return
+        self.first = first = first + 1
+        if first + first >= len(keys):
+            del keys[:first]
+            self.first = 0
+
+    @property
+    def in_order(self) -> list[int]:
+        """The keys of the jobs that wait, in rank order."""
+        return self.keys[self.first :]
+
+    @property
+    def count(self) -> int:
+        """How many jobs of the class wait."""
+        return len(self.keys) - self.first
+
+    def look_at(self, pools: Mapping[str, Pool]) -> None:
+        """Find out whether enough GPUs that it accepts are up."""
+        names = self.demand.gpu_types or pools
+        up = [pools[name].gpus_up for name in names if name in pools]
+        if not up:
+            self.barrier = Reason.gpu_type_unavailable
+        else:
+            self.barrier = Reason.node_lost if max(up) < self.gpus else None
+
+
+# Running jobs in rank order, under one bound: the GPUs of a pool, or a queue's quota.
+#
+# Planning only reads: how many GPUs are held by jobs ranked after a given one is a bisection and
+# the sum of the shorter side of a list of small integers.
+
+
+@dataclass(slots=True)
+class RankedUsage:
+    """Keys of running jobs in order, and their GPU counts beside them."""
+
+    keys: list[int] = field(default_factory=list)
+    gpus: list[int] = field(default_factory=list)
+    total: int = 0
+
+    def add(self, key: int, gpus: int) -> None:
+        """Insert a running job."""
+        keys = self.keys
+        at = bisect_left(keys, key)
+        keys.insert(at, key)
+        self.gpus.insert(at, gpus)
+        self.total += gpus
+
+    def remove(self, key: int) -> None:
+        """Take out a running job."""
+        keys = self.keys
+        at = bisect_left(keys, key)
+        assert keys[at] == key, "a running job is not where its key says"
+        del keys[at]
+        self.total -= self.gpus.pop(at)
+
+    def after(self, key: int) -> int:
+        """Return how many GPUs the jobs ranked after a key hold."""
+        return self.tail(key)[0]
+
+    def tail(self, key: int) -> tuple[int, int]:
+        """Return how many GPUs the jobs ranked after a key hold, and the first one's key."""
+        at, count = bisect_right(self.keys, key), len(self.keys)
+        if at == count:
+            return 0, LAST
+        if at + at > count:
+            return sum(self.gpus[at:]), self.keys[at]
+        return self.total - sum(self.gpus[:at]), self.keys[at]
+
+    def first_misfit(self, after: int, upto: int, short: int) -> int:
+        """Return the key of the first job in (after, upto] that does not fit.
+
+        Going from the first to the last with the GPUs that are left, some do not fit, because
+        `short` GPUs are missing for all of them. The first one that does not is the first with
+        less than `short` GPUs behind it.
+        """
+        low, at = bisect_right(self.keys, after), bisect_right(self.keys, upto) - 1
+        assert low <= at, "GPUs are short, but no running job has any"
+        behind = 0
+        while at > low and behind + self.gpus[at] < short:
+            behind += self.gpus[at]
+            at -= 1
+        return self.keys[at]
+
+
+# Classes of waiting jobs where a placement tells gangs apart that ask for the same.
+#
+# A gang that must be on the fewest servers may have to wait where another one with the same demand
+# starts. So it stands in a class of its own, whose demand is `tight`. What is measured of a model
+# while its jobs run may put it into the other class.
+
+Sync = Callable[[Job, Ranks, View], None]
+
+
+def classes_of(placement: Placement) -> "Classes | None":
+    """Return how a placement classes jobs; None: by their demand alone."""
+    return None if placement.classing is None else Classes(placement.classing)
+
+
+@dataclass(slots=True)
+class Classes:
+    """Under which demand each job waits.
+
+    `tight` are the demands of tight classes, `judged` is how each measured model was last.
+    """
+
+    classing: Classing
+    tight: dict[Demand, Demand] = field(default_factory=dict)
+    judged: dict[str, bool] = field(default_factory=dict)
+
+    def demand_of(self, job: Job, messages: Messages) -> Demand:
+        """Return the demand of a job's class, one object for equal ones."""
+        demand = job.demand
+        if not self.classing.is_tight(job.spec, messages):
+            return demand
+        tight = self.tight.get(demand)
+        if tight is None:
+            tight = self.tight[demand] = replace(demand, tight=True)
+        return tight
+
+    def observer(self, sync: Sync, ranks: Ranks, flipped: Callable[[], None]) -> Any:
+        """Return what moves jobs when a sample shows their model in another light.
+
+        Args:
+            sync: puts a job where it belongs.
+            ranks: what says where jobs stand.
+            flipped: told after jobs were moved.
+        """
+
+        def sampled(event: ProfileSampled, view: View) -> None:
+            model = view.jobs[event.job_id].spec.model
+            if model not in view.messages:
+                return
+            skewed = self.classing.is_skewed(model, view.messages)
+            if self.judged.get(model) is skewed:
+                return
+            self.judged[model] = skewed
+            for job in view.jobs.values():
+                if job.spec.model == model:
+                    sync(job, ranks, view)
+            flipped()
+
+        return sampled
+
 
 NO_POOL = "-"  # the pool of a waiting job
 _UNPLACED = (

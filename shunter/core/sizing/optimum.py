@@ -16,11 +16,17 @@ which no sizes can beat, and the second may choose whole CPUs between them.
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 
-from shunter.core.sizing.mechanism import NO_RESOURCES, Mechanism
-from shunter.core.sizing.options import ROUNDING, Option
-from shunter.core.sizing.programs import Answer, Choice, Program, Solver
-from shunter.core.sizing.servers import Servers
-from shunter.core.sizing.sizing_input import SizingInput
+from shunter.core.sizing.mechanism import (
+    NO_RESOURCES,
+    ROUNDING,
+    Answer,
+    Choice,
+    Mechanism,
+    Option,
+    Program,
+    Solver,
+)
+from shunter.core.sizing.sized_plans import Servers, SizingInput
 from shunter.events.facts.decisions import Size, SizesSet
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from shunter.core.cluster import Server
 from shunter.core.cluster.tenants import gpus_of
 from shunter.core.placement import Consolidated
-from shunter.core.placement.gpus import groups_within, pick_gpus
+from shunter.core.placement.fitting import groups_within, pick_gpus
 from shunter.core.planning.approver import accepts, is_as_near
 from shunter.core.planning.draft import Draft
 from shunter.core.state import Job

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from shunter.core.cluster import Server
-from shunter.core.placement.gpus import pick_gpus
+from shunter.core.placement.fitting import pick_gpus
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import Change, Rehome, Resize
 from shunter.core.state import RUNNING, Job

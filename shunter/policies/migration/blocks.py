@@ -18,9 +18,8 @@ from typing import Final, NamedTuple
 
 from shunter.core.cluster import Pool, Server
 from shunter.core.performance.speed_model import level_of
-from shunter.core.placement.gpus import groups_within, pick_emptiest, pick_gpus
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.needs import Needs
+from shunter.core.placement.fitting import groups_within, pick_emptiest, pick_gpus
+from shunter.core.planning.draft import Draft, Needs
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share

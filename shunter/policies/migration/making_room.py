@@ -22,9 +22,8 @@ from heapq import heapify, heappop
 
 from shunter.core.estimates import expected_us
 from shunter.core.placement import Placement
-from shunter.core.planning.draft import Draft
+from shunter.core.planning.draft import Draft, Needs
 from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
-from shunter.core.planning.needs import Needs
 from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View

@@ -27,7 +27,7 @@ from typing import Final
 
 from msgspec import Struct, ValidationError, convert
 
-from shunter.core.performance.model_factors import (
+from shunter.core.performance.speed_model import (
     FactorTable,
     MemoryCycle,
     ModelFactors,

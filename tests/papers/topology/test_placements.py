@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from shunter.app.cli import app
 from shunter.app.runs.simulation import simulate
-from shunter.core.performance.contract import unfit_contract
+from shunter.core.performance.speed_model import unfit_contract
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.job_spec import Level

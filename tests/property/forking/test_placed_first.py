@@ -11,7 +11,7 @@ from shunter.app.forking.placed_first import PlacedFirst
 from shunter.app.replaying.folding import fold_events
 from shunter.app.replaying.recorded_terms import Term
 from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.ranking.keys import PRIORITY_MOST
+from shunter.core.ranking.index import PRIORITY_MOST
 from shunter.events import JobId, encode_record
 from shunter.events.facts.decisions import AllocationChanged, Trigger
 from shunter.events.facts.jobs import JobPriorityChanged

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.backends.simulated.samples import Samples
-from shunter.core.performance.model_factors import FactorTable, ModelFactors
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.core.placement import Mode, Topology
 from shunter.core.ranking import RankedPolicy
 from shunter.events import SchedulerStarted

@@ -19,7 +19,7 @@ from shunter.core.fold import apply
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob, SuspendJob
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.placement import Consolidated
-from shunter.core.planning.reshaping import refused_shape
+from shunter.core.planning.approver import refused_shape
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import Mechanism, Sizing

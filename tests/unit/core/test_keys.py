@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.planning.guards import Band
-from shunter.core.ranking.keys import (
+from shunter.core.ranking.index import (
     FIRST,
     LAST,
     ORDINAL_BITS,

@@ -9,7 +9,7 @@ from shunter.app.replaying.scores.words import score_in_words
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.placement import Consolidated
 from shunter.core.ranking import Aged, Measure, RankedPolicy
-from shunter.core.ranking.keys import rank_of
+from shunter.core.ranking.index import rank_of
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import WHOLE
 from shunter.events.facts.cluster import NodeDrained, NodeRemoved

@@ -10,7 +10,7 @@ from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Aged, RankedPolicy
-from shunter.core.ranking.keys import rank_of
+from shunter.core.ranking.index import rank_of
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.values.ids import GpuType
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias

@@ -10,7 +10,7 @@ from shunter.app.replaying.recorded_terms import Term
 from shunter.app.replaying.scores.words import measures_of, score_in_words
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.ranking.keys import drift, rank_of
+from shunter.core.ranking.index import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import Job, State
 from shunter.events.facts.decisions import AllocationChanged, ReservationSet

@@ -16,7 +16,7 @@ from shunter.app.replaying.why.waiting.next_plan import NextPlan, next_plan_of
 from shunter.core.estimates import is_by_limit
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.ranking.keys import drift, rank_of
+from shunter.core.ranking.index import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import WAITING, Job, State
 from shunter.core.view import View

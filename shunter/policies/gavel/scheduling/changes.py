@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from shunter.core.planning.moving import untangled
+from shunter.core.planning.making_room import untangled
 from shunter.core.planning.plan import Change, Move, Pack, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View

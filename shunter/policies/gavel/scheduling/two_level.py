@@ -23,7 +23,7 @@ from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import Measure, RankedPolicy, Ranking
-from shunter.core.ranking.keys import drift
+from shunter.core.ranking.index import drift
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import PlanError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from shunter.core.placement import Placement
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import Change, Plan
-from shunter.core.proposals.divided import divided
+from shunter.core.proposals.schedulers import divided
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation

@@ -23,7 +23,7 @@ from shunter.app.replaying.why.explanation import explain
 from shunter.app.runs.setup import rebuild
 from shunter.app.simulated_world import recorded_parts
 from shunter.core.intake.inputs import ChangePriority
-from shunter.core.ranking.keys import PRIORITY_MOST
+from shunter.core.ranking.index import PRIORITY_MOST
 from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events import JobId

@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from shunter.core.intake.admission import Admission
-from shunter.core.performance.contract import neighbours_leave, tolerated_speed, unfit_contract
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.speed_model import (
+    SpeedModel,
+    neighbours_leave,
+    tolerated_speed,
+    unfit_contract,
+)
 from shunter.core.queue import Queue
 from shunter.core.state import State
 from shunter.events.values.allocation import Allocation, Share

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.model_factors import FactorTable, ModelFactors, filled
-from shunter.core.performance.speed_model import SpeedModel, nearest_level
+from shunter.core.performance.speed_model import (
+    FactorTable,
+    ModelFactors,
+    SpeedModel,
+    filled,
+    nearest_level,
+)
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level

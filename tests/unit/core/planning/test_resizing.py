@@ -7,11 +7,10 @@ import pytest
 from shunter.core.effects import Resume, Suspend
 from shunter.core.fold import apply, replay
 from shunter.core.intake.inputs import CancelJob, Input, ResizeJob, SubmitJob
-from shunter.core.planning.approver import Approval, approve
+from shunter.core.planning.approver import Approval, approve, unfit_for_sizes
 from shunter.core.planning.guards import NO_GUARDS, Guards
 from shunter.core.planning.plan import Change, Plan, Resize, Start
 from shunter.core.planning.planner import Planner
-from shunter.core.planning.resizing import unfit_for_sizes
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.core.view import View

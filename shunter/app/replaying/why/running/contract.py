@@ -7,13 +7,12 @@ from shunter.app.counting import counted
 from shunter.app.replaying.formatting import split_in_words
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.core.intake.admission import Admission
-from shunter.core.performance.contract import tolerated_speed
 from shunter.core.performance.learnt_tolerance import (
     LearntPoint,
     has_learnt_floor,
     learnt_points,
 )
-from shunter.core.performance.speed_model import level_of
+from shunter.core.performance.speed_model import level_of, tolerated_speed
 from shunter.core.state import Job, State
 from shunter.events.values.job_spec import Demand, JobSpec, Level
 from shunter.events.values.reasons import Reason

@@ -12,7 +12,7 @@ from shunter.app.cli.live.submitting.quantities import (
     seconds,
     since_s,
 )
-from shunter.core.performance.contract import unfit_contract
+from shunter.core.performance.speed_model import unfit_contract
 from shunter.errors import UsageError
 from shunter.events.values.job_spec import JobSpec, Level
 

@@ -2,8 +2,7 @@
 
 from shunter.backends.simulated import SimulatedBackend
 from shunter.core.effects import Stop
-from shunter.core.performance.model_factors import FactorTable, ModelFactors
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.performance.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.events.facts.execution import SpeedChanged
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Level
