@@ -14,13 +14,13 @@ from functools import partial
 
 import numpy as np
 
-from shunter.policies.gavel.solving.fairness import (
+from shunter.policies.gavel.solving.answers import (
+    finish_time_fairness,
     isolated_fractions,
     least_total_duration,
     max_min_fairness,
 )
 from shunter.policies.gavel.solving.filling import hierarchical, water_filling
-from shunter.policies.gavel.solving.finish_times import finish_time_fairness
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, alike
 
 KINDS, TYPES = 83, 3

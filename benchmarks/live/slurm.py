@@ -32,7 +32,7 @@ from shunter.app.live import Site, Submission
 from shunter.backends.agents.reading import Reading
 from shunter.backends.node.batch.claims import BEGUN, take_claim
 from shunter.backends.node.records import folder_of, own_folder, put
-from shunter.backends.slurm.jobs.script import job_name
+from shunter.backends.slurm.jobs.queue_view import job_name
 from shunter.backends.slurm.jobs.taken_resources import JobBackend
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.job_spec import JobSpec

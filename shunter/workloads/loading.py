@@ -18,8 +18,7 @@ from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.files import read_file
-from shunter.workloads.formats.format import TraceFormat, TraceText
-from shunter.workloads.formats.instants import iso_text
+from shunter.workloads.formats.format import TraceFormat, TraceText, iso_text
 from shunter.workloads.formats.registry import find_format, guess_format
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import Trace, TraceJob

@@ -10,8 +10,7 @@ import pytest
 
 from shunter.core.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.policies.duration_curves import gittins_index
-from shunter.policies.gittins import ServiceSteps
+from shunter.policies.gittins import ServiceSteps, gittins_index
 from shunter.policies.tiresias import FeedbackQueues
 from tests.factories import World, run, servers
 from tests.peers.played import SECOND_US, ends_s, play_tiresias, trace_jobs

@@ -12,7 +12,7 @@ from shunter.core.ranking import Aged, Index, RankedPolicy
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
 from shunter.policies import drf, ftf, gittins, las, smallest, srtf, tetris, tiresias
-from shunter.policies.duration_curves import Steps, expected_rest, gittins_index
+from shunter.policies.gittins import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded
 from tests.doubted import doubted
 from tests.factories import Outcome, World, policy, run, servers, trace_job

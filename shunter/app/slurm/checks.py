@@ -212,7 +212,7 @@ def reserved(
         options: of sbatch; a reservation that they name is ours.
         now_s: seconds since 1970.
     """
-    from shunter.backends.slurm.node_reservations import node_reservation, reservation_in
+    from shunter.backends.slurm.node_service import node_reservation, reservation_in
 
     names = [str(name) for name, _ in cluster.servers()]
     for each in sorted(found.reservations, key=lambda each: (each.start_s or 0, each.name)):

@@ -10,8 +10,7 @@ another one from the next round on only. While nobody runs, whatever happens nex
 
 from collections.abc import Iterator
 
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.step_rate import StepRate
+from shunter.backends.simulated.lease import Lease, StepRate
 from shunter.backends.simulated.work import Run, Task, Work
 from shunter.events.values.ids import JobId
 

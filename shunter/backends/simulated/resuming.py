@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from shunter.backends.simulated.costs import Costs
-from shunter.backends.simulated.step_rate import StepRate
+from shunter.backends.simulated.lease import StepRate
 from shunter.backends.simulated.turning.turns import BEFORE_ALL
 from shunter.backends.simulated.work import EXIT_CODES, Run, Task
 from shunter.backends.simulated.world import World

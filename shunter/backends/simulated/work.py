@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from shunter.backends.simulated.costs import Costs
-from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.backends.simulated.step_rate import StepRate
+from shunter.backends.simulated.lease import Lease, Progress, RoundEnds, StepRate
 from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.effects import Launch, Reshape, Resume
 from shunter.core.performance.speed_model import SpeedModel

@@ -21,8 +21,8 @@ import anyio
 
 from shunter import clock
 from shunter.backends.slurm import listings
-from shunter.backends.slurm.hostlists import expanded
 from shunter.backends.slurm.limit_reasons import reason_in_words, submit_limit_in
+from shunter.backends.slurm.listings import expanded
 from shunter.backends.slurm.quantities import (
     duration,
     gpus_in_gres,

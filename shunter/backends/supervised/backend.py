@@ -30,11 +30,15 @@ from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.supervised.checkpoints.transfer import CheckpointTransfer
 from shunter.backends.supervised.checkpoints.verbs import StaysError
-from shunter.backends.supervised.gangs.delivery import deliver, end_unbelieved
-from shunter.backends.supervised.gangs.gang import LOST, Gang, Part, told_of
-from shunter.backends.supervised.launching import DrainingError, Launches
-from shunter.backends.supervised.order_queue import OrderQueue
-from shunter.backends.supervised.reachability import Reachability
+from shunter.backends.supervised.gangs.gang import (
+    LOST,
+    Gang,
+    Part,
+    deliver,
+    end_unbelieved,
+    told_of,
+)
+from shunter.backends.supervised.launching import DrainingError, Launches, OrderQueue, Reachability
 from shunter.backends.supervised.samples import Samples
 from shunter.backends.supervised.shares import ShareNotices, refusal_in_words, shares_of
 from shunter.backends.supervised.watch import Watch

@@ -4,11 +4,13 @@ An answer that is lost leaves a part unknown, until its agent tells or is lost. 
 begin is the cause for which the whole gang is fenced.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 import anyio
+from anyio.abc import TaskGroup
 
 from shunter.backends.agents.answers import StartAnswer
 from shunter.backends.agents.messages import Port
@@ -16,13 +18,84 @@ from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.orders import Order
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import UnreachedError
+from shunter.backends.inbox import Inbox
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.supervised.environment import given_to
 from shunter.backends.supervised.gangs.gang import NEVER, Gang
 from shunter.backends.supervised.orders import Where, orders_for
-from shunter.core.effects import Launch, Resume
+from shunter.core.effects import Effect, Launch, Resume
 from shunter.errors import BackendError
+from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.values.ids import JobId, NodeName
+
+# Orders on their way: those of one job one after the other, of different jobs side by side.
+
+
+class OrderQueue:
+    """Has orders carried out in the tasks of a backend."""
+
+    def __init__(self, tasks: TaskGroup, obey: Callable[[Effect], Awaitable[None]]) -> None:
+        self._tasks = tasks
+        self._obey = obey
+        self._waiting: dict[JobId, deque[Effect]] = {}
+
+    def give(self, effects: Iterable[Effect]) -> None:
+        """Accept orders; whoever gave them does not wait."""
+        for effect in effects:
+            waiting = self._waiting.get(effect.job_id)
+            if waiting is not None:
+                waiting.append(effect)
+                continue
+            self._waiting[effect.job_id] = deque([effect])
+            self._tasks.start_soon(self._carry_out, effect.job_id)
+
+    async def _carry_out(self, job_id: JobId) -> None:
+        waiting = self._waiting[job_id]
+        while waiting:
+            effect = waiting.popleft()
+            failpoint(f"to {type(effect).__name__}")
+            await self._obey(effect)
+            failpoint(f"done {type(effect).__name__}")
+        del self._waiting[job_id]
+
+
+# Which servers answer, as the log is told of it.
+
+
+class Reachability:
+    """The servers that the log has as unreachable, and what it is told of them."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._unreachable: set[NodeName] = set()
+        self._spoken_of: set[NodeName] = set()
+
+    def recall(self, agent: NodeAgent, unreachable: Sequence[NodeName]) -> None:
+        """Take in which servers an earlier term found unreachable or lost."""
+        own = [node for node in agent.nodes if node in unreachable]
+        # What was told of one in this term brings the log up to date.
+        self._unreachable.update(node for node in own if node not in self._spoken_of)
+        self.note_up(agent)
+
+    def note_up(self, agent: NodeAgent) -> None:
+        """Tell that the servers of an agent answer, where they do and that is new."""
+        for node in agent.nodes if agent.is_up else ():
+            if node in self._unreachable:
+                self._unreachable.discard(node)
+                self._inbox.put(partial(NodeReachable, node=node))
+
+    def note_silent(self, agent: NodeAgent) -> None:
+        """Tell that the servers of an agent do not answer."""
+        for node in agent.nodes:
+            self._unreachable.add(node)
+            self._spoken_of.add(node)
+            self._inbox.put(partial(NodeUnreachable, node=node))
+
+    def note_lost(self, agent: NodeAgent) -> None:
+        """Tell that nothing can run on the servers of an agent any more."""
+        for node in agent.nodes:
+            self._inbox.put(partial(NodeLost, node=node, cause=agent.cause))
+
 
 PORTS_ASKED = 64
 REFUSALS = ("refused", "failed", "late")

@@ -46,9 +46,8 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Because, Reason, Wait
 from shunter.policies.gandiva.affinity import Choice, Placer
-from shunter.policies.gandiva.grow_shrink import NO_ROOM, PlannedSizes
-from shunter.policies.gandiva.idle_servers import IdleServers
-from shunter.policies.gandiva.params import PlacingParams
+from shunter.policies.gandiva.grow_shrink import NO_ROOM, IdleServers, PlannedSizes
+from shunter.policies.gandiva.packing import PlacingParams
 
 RULES = {1: "own_affinity", 2: "new_affinity", 3: "any_free", 4: "in_turns"}
 """What decided where a job goes, by the number of the rule of reactive placement."""

@@ -14,8 +14,13 @@ from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.formats.cells import read_length, read_positive
 from shunter.workloads.formats.delimited import DelimitedRows, can_read, names_some_of
-from shunter.workloads.formats.format import TraceFormat, TraceText, read_count, read_seconds
-from shunter.workloads.formats.instants import instant_us
+from shunter.workloads.formats.format import (
+    TraceFormat,
+    TraceText,
+    instant_us,
+    read_count,
+    read_seconds,
+)
 from shunter.workloads.quality import Fault, Inspection, number_fault
 from shunter.workloads.trace import TraceJob
 

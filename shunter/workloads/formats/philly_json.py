@@ -14,8 +14,7 @@ from typing import Final
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId, QueueName, UserName
 from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.formats.format import TraceFormat, TraceText
-from shunter.workloads.formats.instants import instant_us
+from shunter.workloads.formats.format import TraceFormat, TraceText, instant_us
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import JobEnd, TraceJob
 

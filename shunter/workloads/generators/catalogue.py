@@ -16,8 +16,13 @@ from typing import Final, Literal, Protocol, get_args
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.workloads.generators import gavel_like, philly_like, synergy_like, tiresias_like
-from shunter.workloads.generators.arrivals import Rhythm, diurnal_arrivals_us, poisson_arrivals_us
-from shunter.workloads.generators.draws import EndShares, stream
+from shunter.workloads.generators.draws import (
+    EndShares,
+    Rhythm,
+    diurnal_arrivals_us,
+    poisson_arrivals_us,
+    stream,
+)
 from shunter.workloads.quality import QualityReport
 from shunter.workloads.sensitivity.published import published_models
 from shunter.workloads.throughputs import builtin_throughputs, compact_form

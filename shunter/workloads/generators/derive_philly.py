@@ -18,7 +18,7 @@ from statistics import median
 from typing import Final
 
 from shunter.errors import UsageError
-from shunter.workloads.generators.quantiles import PROBABILITIES, quantile
+from shunter.workloads.generators.draws import PROBABILITIES, quantile
 from shunter.workloads.loading import load_trace
 from shunter.workloads.trace import Trace
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from shunter.errors import TraceError, UsageError
-from shunter.workloads.generators.quantiles import PROBABILITIES, quantile
+from shunter.workloads.generators.draws import PROBABILITIES, quantile
 
 GPU_S_MAX: Final = 400_000
 

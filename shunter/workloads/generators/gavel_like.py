@@ -24,12 +24,14 @@ from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.generators.draws import EndShares, end_of, stream
-from shunter.workloads.generators.gangs_and_durations import (
+from shunter.workloads.generators.draws import (
     Draw,
+    EndShares,
     drawn_duration_s,
     drawn_gang,
+    end_of,
     gpu_s_mean,
+    stream,
     widest_gang,
 )
 from shunter.workloads.trace import TraceJob

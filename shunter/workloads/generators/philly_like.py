@@ -20,9 +20,14 @@ from typing import Final
 
 from shunter.events.values.ids import JobId, QueueName, UserName
 from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.generators.arrivals import Rhythm
-from shunter.workloads.generators.draws import EndShares, cumulative, end_of, stream
-from shunter.workloads.generators.quantiles import Quantiles
+from shunter.workloads.generators.draws import (
+    EndShares,
+    Quantiles,
+    Rhythm,
+    cumulative,
+    end_of,
+    stream,
+)
 from shunter.workloads.trace import TraceJob
 
 USERS: Final = 300

@@ -23,13 +23,16 @@ from typing import Any, Final
 
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.generators.draws import EndShares, cumulative, end_of, stream
-from shunter.workloads.generators.gangs_and_durations import (
+from shunter.workloads.generators.draws import (
     LONG,
     SHORT,
+    EndShares,
+    cumulative,
     drawn_duration_s,
     drawn_gang,
+    end_of,
     gpu_s_mean,
+    stream,
     widest_gang,
 )
 from shunter.workloads.trace import TraceJob

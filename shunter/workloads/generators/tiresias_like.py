@@ -15,8 +15,7 @@ from typing import Final
 
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.generators.draws import EndShares, cumulative, end_of, stream
-from shunter.workloads.generators.quantiles import Quantiles
+from shunter.workloads.generators.draws import EndShares, Quantiles, cumulative, end_of, stream
 from shunter.workloads.trace import TraceJob
 
 GANGS: Final = ((1, 3), (2, 1), (4, 1), (8, 1))

@@ -6,17 +6,140 @@ et al., OSDI 2022, section 3.1). A job need not use all it has, so no cell is sl
 less of either: a measurement that says so is taken for noise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Final
+from math import inf
+from typing import Any, Final
 
-from shunter.core.performance.sensitivity import Sensitivity
+from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values.resources import Resources
-from shunter.workloads.sensitivity.minio import MinioModel
 from shunter.workloads.sensitivity.reading import SPEED_MOST
+
+# The MinIO cache model: how long an epoch takes with a part of its dataset in memory.
+#
+# MinIO (Synergy: Mohan et al., OSDI 2022, section 3.1; the cache is that of CoorDL, VLDB 2021)
+# drops nothing that it holds, so each epoch reads the same part of the dataset from memory and
+# the rest from disk. The epoch's time by memory then follows from one measurement with the whole
+# dataset in memory and two bandwidths:
+#
+#     C = D m / 100           F = D - C
+#     t_cache = C / B_mem(c)  t_disk = 1024 F / B_disk  t_fetch = t_cache + t_disk
+#     T(c, m) = max(T_c, t_fetch)
+#
+# D is `dataset_gb`, m the percentage of it in memory, c the CPUs, B_mem(c) `memory_gb_s`, B_disk
+# `disk_mb_s`, and T_c the time measured with c CPUs and all of the dataset in memory. Reads from
+# memory and disk add up; training overlaps with both.
+#
+# The source counts 1,024 MB to the GB where disks are read, and so do we, to get the same cells;
+# amounts of memory in tables count 1,000.
+
+_MB_OF_GB = 1024
+
+
+@dataclass(frozen=True)
+class MinioModel:
+    """The dataset of a job, and how fast it is read.
+
+    Attributes:
+        dataset_gb: D, the size of the dataset in GB.
+        memory_gb_s: B_mem, by the CPUs of the job: GB per second read from memory.
+        disk_mb_s: B_disk: MB per second read from disk.
+    Raises:
+        ConfigError: one of them is not above 0.
+    """
+
+    dataset_gb: float
+    memory_gb_s: Mapping[int, float]
+    disk_mb_s: float
+
+    def __post_init__(self) -> None:
+        require_positive(self.dataset_gb, "dataset_gb")
+        require_positive(self.disk_mb_s, "disk_mb_s")
+        for cpus, bandwidth in self.memory_gb_s.items():
+            require_positive(bandwidth, f"memory_gb_s at {cpus} CPUs")
+
+    def cached_gb(self, percent: float) -> float:
+        """Return C: the GB in memory, with so many percent of the dataset there.
+
+        Raises:
+            ConfigError: it is no percentage.
+        """
+        if not 0 <= percent <= 100:
+            raise ConfigError(f"expected 0 to 100 percent of the dataset in memory, not {percent}")
+        return self.dataset_gb * (percent / 100)  # all of it, to the last bit, at 100
+
+    def missing_gb(self, percent: float) -> float:
+        """Return F: the GB that every epoch reads from disk."""
+        return self.dataset_gb - self.cached_gb(percent)
+
+    def cache_s(self, cpus: int, percent: float) -> float:
+        """Return t_cache: the seconds an epoch reads from memory.
+
+        Raises:
+            ConfigError: the bandwidth was not measured with so many CPUs.
+        """
+        bandwidth = self.memory_gb_s.get(cpus)
+        if bandwidth is None:
+            known = ", ".join(map(str, sorted(self.memory_gb_s))) or "none"
+            raise ConfigError(
+                f"memory_gb_s: nothing was measured with {cpus} CPUs, only with {known}: "
+                "measure the bandwidth with each number of CPUs that epochs were measured with"
+            )
+        return self.cached_gb(percent) / bandwidth
+
+    def disk_s(self, percent: float) -> float:
+        """Return t_disk: the seconds an epoch reads from disk."""
+        return _MB_OF_GB * self.missing_gb(percent) / self.disk_mb_s
+
+    def fetch_s(self, cpus: int, percent: float) -> float:
+        """Return t_fetch: the seconds an epoch reads, from memory and then from disk."""
+        return self.cache_s(cpus, percent) + self.disk_s(percent)
+
+    def epoch_s(self, cpus: int, percent: float, full_s: float) -> float:
+        """Return T(c, m): the seconds of an epoch.
+
+        Args:
+            cpus: c, of the whole job.
+            percent: m, the part of the dataset in memory.
+            full_s: T_c, seconds of an epoch measured with c CPUs and all of it in memory.
+        Raises:
+            ConfigError: `full_s` is not above 0, or what the other methods raise.
+        """
+        require_positive(full_s, f"seconds of an epoch with {cpus} CPUs")
+        return max(full_s, self.fetch_s(cpus, percent))
+
+    def storage_mb_s(self, cpus: int, percent: float, full_s: float) -> float:
+        """Return S(c, m): the MB per second of disk bandwidth that the job can use.
+
+        All of B_disk where reading is what takes the time, else 1024 F / (T_c - t_cache).
+
+        Deviation: where all of the dataset is in memory it is 0, also where reading that takes
+        longer than T_c, since nothing is read from disk.
+
+        Args and raises: as `epoch_s`.
+        """
+        require_positive(full_s, f"seconds of an epoch with {cpus} CPUs")
+        spare_s = full_s - self.cache_s(cpus, percent)
+        disk_s = self.disk_s(percent)
+        if not disk_s:
+            return 0.0
+        if spare_s <= disk_s:
+            return self.disk_mb_s
+        return _MB_OF_GB * self.missing_gb(percent) / spare_s
+
+
+def require_positive(value: float, what: str) -> None:
+    """Refuse what is not a finite number above 0.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not 0 < value < inf:
+        raise ConfigError(f"{what}: expected a number above 0, not {value!r}")
+
 
 PERCENTS: Final = tuple(range(0, 101, 10))
 """The parts of the dataset in memory that a profile covers."""
@@ -202,3 +325,116 @@ def _position(points: Sequence[int], at: int, unit: int) -> str:
     low = max(point for point in points if point < at)
     high = min(point for point in points if point > at)
     return f"is interpolated between {low / unit:g} and {high / unit:g}"
+
+
+# Which numbers of CPUs optimistic profiling measures: few, and more where they matter.
+#
+# Synergy (Mohan et al., OSDI 2022, section 3.1), as its public profiler goes: from all CPUs
+# downwards, by half while an epoch takes as long as before, else by one CPU for each GPU. The first
+# run warms caches up and does not count.
+#
+#     24 (warm-up), 24, 12, 6, 3, 2, 1    for a job that four CPUs keep busy
+#
+# Deviation: below one CPU for each GPU nothing is measured, and that number always is.
+
+_SAME = 0.1
+
+
+class CpuSearch:
+    """The measurements of one job so far, and the next one.
+
+    Each number is compared with the one before it: by less than a tenth slower or faster is as
+    long as before.
+    """
+
+    def __init__(self, cpus_most: int, gpus: int) -> None:
+        """Begin with the most CPUs the job can have; both numbers are of the whole job.
+
+        Raises:
+            ConfigError: the job has no GPUs, or fewer CPUs than GPUs.
+        """
+        if gpus < 1:
+            raise ConfigError(f"gpus: expected at least 1, not {gpus}")
+        if cpus_most < gpus:
+            raise ConfigError(
+                f"cpus_most: expected a CPU for each of {gpus} GPUs at least, not {cpus_most}"
+            )
+        self._gpus = gpus
+        self._next: int | None = cpus_most
+        self._warm = False
+        self._epoch_s: dict[int, float] = {}
+        self._before_s: float | None = None
+
+    @property
+    def next_cpus(self) -> int | None:
+        """The number of CPUs to measure an epoch with now; None: it is done."""
+        return self._next
+
+    @property
+    def epoch_s(self) -> Mapping[int, float]:
+        """Seconds of an epoch by CPUs, as measured, without the warm-up."""
+        return dict(self._epoch_s)
+
+    def record(self, epoch_s: float) -> None:
+        """Take the seconds of an epoch with `next_cpus` and all of the dataset in memory.
+
+        Raises:
+            ConfigError: they are not above 0, or everything has been measured.
+        """
+        cpus = self._next
+        if cpus is None:
+            raise ConfigError("all numbers of CPUs have been measured: nothing more is expected")
+        require_positive(epoch_s, f"seconds of an epoch with {cpus} CPUs")
+        if not self._warm:
+            self._warm = True
+            return
+        before_s, self._before_s = self._before_s, epoch_s
+        self._epoch_s[cpus] = epoch_s
+        is_same = before_s is None or abs(epoch_s - before_s) < _SAME * before_s
+        fewer = cpus // 2 if is_same else cpus - self._gpus
+        self._next = max(fewer, self._gpus) if cpus > self._gpus else None
+
+
+# Writing a table of sensitivity: the document of a file that `load_sensitivity` reads.
+
+
+def table_document(table: SensitivityTable, about: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a table as a file of it has it.
+
+    All models of a file have the same points: those of any matrix, and the
+    proportional share. A matrix that lacks one gets it
+    where the core takes its speed to be, so that no speed changes. What a model is with its fewest
+    GPUs counts for jobs with fewer as well, in a table as in the file.
+
+    Args:
+        table: the models and the proportional share, at which all their speeds are 1.
+        about: what is to be said of the table, such as the notes of profiles; not read back.
+    Raises:
+        ConfigError: there is no model, or one without a matrix.
+    """
+    matrices = [matrix for sizes in table.models.values() for matrix in sizes.values()]
+    if not matrices or not all(table.models.values()):
+        raise ConfigError(f"{table.name or 'table'}: expected models, each with a matrix")
+    fair = table.proportional
+    cpus = sorted({fair.cpus_milli, *(at for matrix in matrices for at in matrix.cpus_milli)})
+    memory = sorted({fair.memory_mb, *(at for matrix in matrices for at in matrix.memory_mb)})
+
+    def rows(matrix: Sensitivity) -> dict[str, object]:
+        return {"table": [list(row) for row in resampled(matrix, cpus, memory)]}
+
+    models: dict[str, Any] = {}
+    for model, sizes in sorted(table.models.items()):
+        fewest, *others = sorted(sizes)
+        models[model] = rows(sizes[fewest])
+        if others:
+            models[model]["multi_gpu"] = {str(gpus): rows(sizes[gpus]) for gpus in others}
+    return {
+        "about": list(about),
+        "proportional_per_gpu": {
+            "cpus": fair.cpus_milli / _MILLI,
+            "memory_gb": fair.memory_mb / _MB,
+        },
+        "cpu_points": [point / _MILLI for point in cpus],
+        "memory_gb_points": [point / _MB for point in memory],
+        "models": models,
+    }

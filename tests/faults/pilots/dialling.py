@@ -12,8 +12,14 @@ import anyio
 
 from shunter.backends.node.messages.wire import PilotAnswer
 from shunter.backends.node.pilots.pilot_connection import dial, read_pilot_file
-from shunter.backends.slurm.pilots.certificates import ClusterAuthority, DialBack, PilotCertificate
-from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener, PilotStream
+from shunter.backends.slurm.pilots.channel import (
+    ClusterAuthority,
+    DialBack,
+    ListenerSettings,
+    PilotCertificate,
+    PilotListener,
+    PilotStream,
+)
 
 PATIENCE_S = 20.0
 HOUR_S = 3600.0

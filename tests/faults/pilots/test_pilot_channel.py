@@ -16,8 +16,13 @@ from shunter.backends.node.pilots.pilot_connection import (
     dial,
     read_pilot_file,
 )
-from shunter.backends.slurm.pilots.certificates import ClusterAuthority, DialBack, read_certificate
-from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotStream
+from shunter.backends.slurm.pilots.channel import (
+    ClusterAuthority,
+    DialBack,
+    ListenerSettings,
+    PilotStream,
+    read_certificate,
+)
 from tests.faults.pilots.dialling import (
     HOUR_S,
     PATIENCE_S,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from shunter.backends.slurm.pilots.allocation_view import GpuRequest
+from shunter.backends.slurm.pilots.allocations import GpuRequest
 from shunter.backends.slurm.pilots.fleet import PilotBackend
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend

@@ -29,8 +29,7 @@ from shunter.events.values.job_spec import Level
 from shunter.events.values.trials import LOSSES, ChangeKey, TrialReason
 from shunter.policies.gandiva import Gandiva
 from shunter.policies.migration import GOALS
-from shunter.policies.migration.goals import WITHOUT_GAIN
-from shunter.policies.migration.planner import BACK
+from shunter.policies.migration.planner import BACK, WITHOUT_GAIN
 from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state

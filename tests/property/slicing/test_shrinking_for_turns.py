@@ -20,8 +20,7 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.causes import SHRINKS
 from shunter.events.values.reasons import Because
 from shunter.policies.gandiva.affinity import Placer
-from shunter.policies.gandiva.grow_shrink import PlannedSizes
-from shunter.policies.gandiva.idle_servers import IdleServers
+from shunter.policies.gandiva.grow_shrink import IdleServers, PlannedSizes
 from tests.factories import attempt_started, job_id, job_submitted, node_name, servers
 from tests.slices import searched
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.policies.duration_curves import (
+from shunter.policies.gittins import (
     INDEX_ONE,
     UNKNOWN_US,
     expected_rest,

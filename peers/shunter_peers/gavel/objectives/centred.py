@@ -31,7 +31,7 @@ class Centred:
         Raises:
             PlanError: a GPU type has no price, or there is no answer.
         """
-        from shunter.policies.gavel.solving.fairness import max_min_fairness
+        from shunter.policies.gavel.solving.answers import max_min_fairness
         from shunter.policies.gavel.solving.filling import water_filling
         from shunter_peers.gavel.arrays import rated
         from shunter_peers.gavel.objectives.relaxed import relaxed_total_duration
@@ -66,8 +66,8 @@ class Centred:
         """
         import numpy as np
 
+        from shunter.policies.gavel.solving.answers import max_sum_throughput, min_cost
         from shunter.policies.gavel.solving.groups import Groups, Shares, Status
-        from shunter.policies.gavel.solving.sums import max_sum_throughput, min_cost
 
         form = self.form
         unknown = [name for name in found.types if form.priced and name not in self.prices]
@@ -107,7 +107,7 @@ class CentredFinishTimes(FinishTimes):
 
     def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all shares with the least worst ratio."""
-        from shunter.policies.gavel.solving.finish_times import finish_time_fairness
+        from shunter.policies.gavel.solving.answers import finish_time_fairness
         from shunter_peers.gavel.arrays import rated
 
         found = rated(self.form, demands)

@@ -7,7 +7,7 @@ import anyio
 
 from shunter.app.live.feed import Feed
 from shunter.app.live.slurm.nodes import SeesDrains, is_by_slurm
-from shunter.backends.slurm.pilots.allocation_view import GpuRequest
+from shunter.backends.slurm.pilots.allocations import GpuRequest
 from shunter.core.state import State
 from shunter.events.values.ids import NodeName
 

@@ -22,9 +22,8 @@ from shunter.backends.node.messages.wire import Notes, Probe, Started, State, St
 from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id, get
 from shunter.backends.slurm.batch_jobs import NOTICE_LEAD_MOST_S
-from shunter.backends.slurm.ends import SAYS_WHY, end_in_words, limit_in_words, signal_in_words
-from shunter.backends.slurm.jobs.queue_view import MAY_LIVE_ON, QueueView
-from shunter.backends.slurm.jobs.script import LIMIT_SIGNAL, Key
+from shunter.backends.slurm.jobs.queue_view import LIMIT_SIGNAL, MAY_LIVE_ON, Key, QueueView
+from shunter.backends.slurm.records import SAYS_WHY, end_in_words, limit_in_words, signal_in_words
 
 TAKEN_BACK = "taken back while it waited in Slurm's queue"
 

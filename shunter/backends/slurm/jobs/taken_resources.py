@@ -27,11 +27,9 @@ from shunter.backends.agents.child_process import begin_here
 from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
 from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.jobs.queue_view import QueueView, queue_view
-from shunter.backends.slurm.jobs.script import Key
+from shunter.backends.slurm.jobs.queue_view import Key, QueueView, queue_view
 from shunter.backends.slurm.jobs.session import JobSession
-from shunter.backends.slurm.node_reservations import least_s
-from shunter.backends.slurm.node_service import NodeListing, NodeService
+from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
 from shunter.backends.slurm.records import QueuedJob, SlurmNode
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend

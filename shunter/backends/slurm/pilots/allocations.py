@@ -14,23 +14,319 @@ when nothing has needed it for `idle_s`, without a break: demand that comes and 
 nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from zlib import crc32
 
-from shunter.backends.slurm.node_reservations import NodeReservation
-from shunter.backends.slurm.pilots.allocation_reasons import reason_of
-from shunter.backends.slurm.pilots.allocation_view import (
-    AllocationLimits,
-    AllocationView,
-    Decisions,
-    Drain,
-    GpuRequest,
-    Pilot,
-    PilotNode,
-    PilotState,
-    Release,
-    Submit,
-)
+from shunter.backends.slurm.batch_jobs import NOTICE_LEAD_MOST_S
+from shunter.backends.slurm.limit_reasons import reason_in_words
+from shunter.backends.slurm.node_service import NodeReservation, least_s
 from shunter.backends.slurm.quantities import duration
+from shunter.events.values.ids import NodeName
+
+# What is known of pilots and of the demand for nodes, and what is decided on it.
+#
+# Instants `*_at_s` are of one clock that never goes back, whichever the caller has.
+
+
+class PilotState(StrEnum):
+    """How far a pilot is; one that has ended is not named any more."""
+
+    ASKED = "asked"
+    HELD = "held"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True)
+class PilotNode:
+    """A node that pilots may ask Slurm for."""
+
+    name: str
+    gpu_type: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """The GPUs that one waiting job needs; an empty set means any."""
+
+    gpus: int
+    gpu_types: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+
+    def may_use(self, node: PilotNode) -> bool:
+        """Say whether the job could run on a node."""
+        return (not self.gpu_types or node.gpu_type in self.gpu_types) and (
+            not self.nodes or node.name in self.nodes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """A pilot that was submitted and has not ended.
+
+    Args:
+        name: its own; that of the Slurm job.
+        node: which it asks for or holds.
+        state: how far it is; draining once that was decided, or Slurm is about to end it.
+        asked_at_s: when it was submitted.
+        limit_s: its time limit, from its start.
+        started_at_s: when Slurm gave it the node; None while it waits.
+        jobs: how many run in it.
+        busy_gpus: how many GPUs those hold.
+        reason: why Slurm lets it wait, in Slurm's word ("Resources"); "" if that is not known.
+    """
+
+    name: str
+    node: str
+    state: PilotState
+    asked_at_s: float
+    limit_s: float
+    started_at_s: float | None = None
+    jobs: int = 0
+    busy_gpus: int = 0
+    reason: str = ""
+
+    def left_s(self, now_s: float) -> float:
+        """Return how much of its time limit is left."""
+        return self.limit_s if self.started_at_s is None else self.ends_at_s - now_s
+
+    @property
+    def ends_at_s(self) -> float:
+        """When its time limit ends it; one that waits has none yet."""
+        return float("inf") if self.started_at_s is None else self.started_at_s + self.limit_s
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitRefusals:
+    """How often in a row Slurm has refused a pilot for a node, when last, and why."""
+
+    count: int
+    last_at_s: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationLimits:
+    """The bounds within which nodes are asked for and given back.
+
+    Args:
+        pilots_max: how many nodes may be held or asked for at once.
+        limit_s: the time limit of a new pilot.
+        idle_s: a node that nothing needs is given back after so long.
+        drain_s: so long before its end, a pilot takes no attempts and those in it are suspended.
+        renew_s: so long before its end, a pilot that is needed gets a successor, which waits in
+            Slurm's queue meanwhile; more than `drain_s`.
+        submits_max: how many pilots may be submitted by one decision.
+        backoff_s: how long to wait after a refusal; twice as long after each further one.
+        backoff_s_max: and at most so long.
+    """
+
+    pilots_max: int
+    limit_s: float = 86_400.0
+    idle_s: float = 600.0
+    drain_s: float = 300.0
+    renew_s: float = 3600.0
+    submits_max: int = 8
+    backoff_s: float = 10.0
+    backoff_s_max: float = 900.0
+
+    @property
+    def least_s(self) -> float:
+        """The shortest time limit that is worth asking for before a reservation."""
+        return least_s(self.limit_s)
+
+    def drain_lead_s(self, pilot: Pilot) -> float:
+        """Return how long before its end a pilot is drained; less for a short one."""
+        return min(self.drain_s, pilot.limit_s / 4)
+
+    def renew_lead_s(self, pilot: Pilot) -> float:
+        """Return how long before its end a successor is asked for; less for a short one."""
+        return min(self.renew_s, pilot.limit_s / 2)
+
+    def retry_at_s(self, node: str, refusals: SubmitRefusals) -> float:
+        """Return when a node may be asked for again; not all at once."""
+        longest_s = min(self.backoff_s * 2.0 ** min(refusals.count - 1, 30), self.backoff_s_max)
+        part = crc32(f"{node}/{refusals.count}".encode()) / 2**32  # the same on every run
+        return refusals.last_at_s + longest_s * (1 + part) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationView:
+    """All that a decision rests on.
+
+    Args:
+        now_s: the instant of the decision.
+        nodes: those that pilots may ask for.
+        pilots: those that have not ended.
+        waiting: the jobs that wait for GPUs; those that run are told by `pilots`.
+        refusals: of submissions, by node; one that succeeds clears them.
+        reservations: the next of each node that has one.
+        out_of_service: the nodes on which Slurm starts nothing, each with why.
+        spare_since_s: what the decision before returned.
+    """
+
+    now_s: float
+    nodes: tuple[PilotNode, ...]
+    pilots: tuple[Pilot, ...] = ()
+    waiting: tuple[GpuRequest, ...] = ()
+    refusals: Mapping[str, SubmitRefusals] = field(default_factory=dict)
+    reservations: Mapping[NodeName, NodeReservation] = field(default_factory=dict)
+    out_of_service: Mapping[NodeName, str] = field(default_factory=dict)
+    spare_since_s: Mapping[str, float] = field(default_factory=dict)
+
+    def reservation(self, node: str) -> NodeReservation | None:
+        """Return the next reservation of a node; None if it has none."""
+        return self.reservations.get(NodeName(node))
+
+    def limit_s(self, node: str, limits: "AllocationLimits") -> float:
+        """Return the time limit of a new pilot, which ends before a reservation begins.
+
+        0: that would be too short to be worth it.
+        """
+        kept = self.reservation(node)
+        if kept is None or (longest_s := kept.limit_s(self.now_s)) >= limits.limit_s:
+            return limits.limit_s
+        return longest_s if longest_s >= limits.least_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Submit a pilot for a node, as the successor of one that holds it if named."""
+
+    node: str
+    limit_s: float
+    successor_of: str | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Start no attempt in a pilot any more, and suspend those that run in it."""
+
+    pilot: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Cancel the Slurm job of a pilot, in which nothing runs."""
+
+    pilot: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What to do now, and what to tell people.
+
+    Args:
+        submits, drains, releases: in this order.
+        spare_since_s: since when each pilot that nothing needs is not needed; for the next view.
+        reasons: a sentence for each node: why it is held, waited for, or not asked for.
+    """
+
+    submits: tuple[Submit, ...]
+    drains: tuple[Drain, ...]
+    releases: tuple[Release, ...]
+    spare_since_s: Mapping[str, float]
+    reasons: Mapping[str, str]
+
+
+# Why a node is held, waited for or not asked for: one sentence for people.
+
+NOTICE_SIGNAL = "SIGUSR1"
+SURELY_EARLY_S = 5.0  # before the time limit, by clocks of two machines
+
+
+def reason_of(
+    node: PilotNode,
+    holder: Pilot | None,
+    asked: Pilot | None,
+    view: AllocationView,
+    limits: AllocationLimits,
+    *,
+    is_submitted: bool,
+    is_unmet: bool,
+) -> str:
+    """Return why a node can be used, or cannot yet.
+
+    Args:
+        node: which.
+        holder: the pilot that holds it.
+        asked: the pilot that waits for it.
+        view: what is known.
+        limits: the bounds.
+        is_submitted: whether it is asked for by this decision.
+        is_unmet: whether jobs need it that it is not asked for.
+    """
+    name, now_s = node.name, view.now_s
+    slurm, successor = _in_slurm(node, view, limits), ""
+    if asked is not None:
+        because = f" ({reason_in_words(asked.reason)})" if asked.reason else ""
+        ago = duration(now_s - asked.asked_at_s)
+        if holder is None:
+            return f"waiting for Slurm to give node {name}, asked {ago} ago{because}{slurm}"
+        successor = f"; its successor was asked for {ago} ago{because}"
+    elif is_submitted and holder is not None:
+        successor = "; its successor is asked for now"
+    if holder is not None:
+        left = duration(holder.left_s(now_s))
+        if holder.state is PilotState.DRAINING or holder.left_s(now_s) <= limits.drain_lead_s(
+            holder
+        ):
+            return f"node {name} is drained: {left} of its time limit are left{successor}{slurm}"
+        return f"node {name} is held: {left} of its time limit are left{successor}{slurm}"
+    if is_submitted:
+        return f"Slurm is asked for node {name} now{slurm}"
+    if slurm and (name in view.out_of_service or not view.limit_s(name, limits)):
+        return slurm.removeprefix("; ")
+    refusals = view.refusals.get(name)
+    if refusals is not None and now_s < (retry_at_s := limits.retry_at_s(name, refusals)):
+        wait = duration(retry_at_s - now_s)
+        return f"Slurm refused node {name}: {refusals.cause}; it is asked again in {wait}"
+    if is_unmet:
+        taken = len({pilot.node for pilot in view.pilots})
+        if taken < limits.pilots_max:
+            return f"node {name} is asked for soon: {limits.submits_max} are at once"
+        return (
+            f"node {name} is not asked for: {taken} nodes are held or asked for, of "
+            f"{limits.pilots_max} that pilots_max allows"
+        )
+    return f"node {name} is not asked for: no job that waits needs it"
+
+
+def announced_end(signal: str, left_s: float, pilot: Pilot, now_s: float) -> str:
+    """Return why a pilot is about to end that Slurm has sent a signal.
+
+    Args:
+        signal: its name; Slurm sends `NOTICE_SIGNAL` before the time limit, people at any time.
+        left_s: how long the pilot lets its jobs save.
+        pilot: which.
+        now_s: when.
+    """
+    limit = f"its time limit of {duration(pilot.limit_s)} in Slurm"
+    lead_s = NOTICE_LEAD_MOST_S if signal == NOTICE_SIGNAL else SURELY_EARLY_S
+    began_s = pilot.asked_at_s if pilot.started_at_s is None else pilot.started_at_s
+    if began_s + pilot.limit_s - now_s > lead_s:  # it began then or later
+        why = "scancel or preemption"
+    elif signal == NOTICE_SIGNAL and pilot.started_at_s is not None:
+        why = limit
+    else:
+        why = f"scancel, preemption or {limit}"
+    # SIGTERM may reach the processes of jobs at once; the notice reaches the pilot alone.
+    whom = "" if signal == NOTICE_SIGNAL else " to programs that handle it"
+    return f"Slurm has sent it {signal} ({why}), which leaves {duration(left_s)}{whom}"
+
+
+def _in_slurm(node: PilotNode, view: AllocationView, limits: AllocationLimits) -> str:
+    """Return what Slurm says of a node that bears on its use; nothing if nothing."""
+    out = view.out_of_service.get(NodeName(node.name), "")
+    kept = view.reservation(node.name)
+    if not out and kept is not None and kept.start_s - view.now_s < limits.limit_s:
+        out = kept.in_words(node.name)
+    return f"; {out}" if out else ""
 
 
 @dataclass(slots=True)

@@ -24,11 +24,8 @@ from shunter.backends.agents.zip_application import install_shared
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.slurm.batch_jobs import batch_script, name_in, usual_options
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.ends import end_in_words
-from shunter.backends.slurm.node_reservations import least_s
-from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.pilots.allocation_reasons import announced_end
-from shunter.backends.slurm.pilots.allocation_view import (
+from shunter.backends.slurm.node_service import NodeService, least_s
+from shunter.backends.slurm.pilots.allocations import (
     AllocationLimits,
     AllocationView,
     GpuRequest,
@@ -36,18 +33,21 @@ from shunter.backends.slurm.pilots.allocation_view import (
     PilotNode,
     PilotState,
     SubmitRefusals,
+    announced_end,
+    decide,
 )
-from shunter.backends.slurm.pilots.allocations import decide
-from shunter.backends.slurm.pilots.certificates import (
+from shunter.backends.slurm.pilots.channel import (
     ClusterAuthority,
     DialBack,
+    ListenerSettings,
     PilotCertificate,
+    PilotListener,
+    PilotStream,
     read_certificate,
 )
-from shunter.backends.slurm.pilots.channel import ListenerSettings, PilotListener, PilotStream
 from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.quantities import duration
-from shunter.backends.slurm.records import QueuedJob
+from shunter.backends.slurm.records import QueuedJob, end_in_words
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError

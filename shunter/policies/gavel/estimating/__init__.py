@@ -1,6 +1,5 @@
 """What nobody measured, guessed from what was: matrix completion, with its error."""
 
-from shunter.policies.gavel.estimating.completed_tables import Estimated, completed_table
-from shunter.policies.gavel.estimating.completion import guessed_rates
+from shunter.policies.gavel.estimating.completion import Estimated, completed_table, guessed_rates
 
 __all__ = ["Estimated", "completed_table", "guessed_rates"]

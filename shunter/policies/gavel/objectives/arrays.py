@@ -3,19 +3,139 @@
 This imports numpy, so objectives import it when they are first asked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shunter.core.performance.throughputs import JobKind, Pair
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.mechanism.targets import Demands, Fractions
-from shunter.policies.gavel.objectives.packing import few_pairs, kind_numbers, pairs_among
-from shunter.policies.gavel.solving.fairness import isolated_fractions
+from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
+from shunter.policies.gavel.solving.answers import isolated_fractions
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, Status, alike
 from shunter.policies.gavel.solving.interior import Floats
 from shunter.policies.gavel.solving.pair_form import Places
+
+# Space sharing: pairs of groups into the program, fractions of pairs of jobs out of it.
+#
+# A fraction of a pair of groups is of every two jobs of them alike (OSDI 2020, section 3.1), and
+# two groups of a hundred have ten thousand pairs of jobs. What a job gets depends on the sums
+# alone, so the sums are handed to few pairs instead, which then stay together for long: the jobs
+# of both groups are laid side by side, each as long as the time it is to share, and whoever lies
+# beside whom is a pair (the north-west corner of a transportation problem).
+#
+# This imports numpy, so objectives import it when they are first asked.
+
+Part = tuple[int, int, float]
+
+_LEAST = 1e-6  # of a job's time: what is less is not worth a change of partners
+
+
+def kind_numbers(demands: Demands) -> Floats:
+    """Return numbers, equal for requests that equal partners suit: shape (requests,)."""
+    numbers: dict[object, int] = {}
+    found = [
+        numbers.setdefault((request.kind, request.alone), len(numbers))
+        for request in demands.requests
+    ]
+    return np.array(found, np.float64)
+
+
+def pairs_among(
+    requests: Sequence[JobRequest], groups: Groups, types: Sequence[GpuType], demands: Demands
+) -> Pairs:
+    """Return the pairs of groups whose jobs may share GPUs.
+
+    Beside another, a job keeps the part of its rate that the table says; where it says nothing,
+    the two do not share. With `Groups.idle`, pairs that cannot run count as well.
+
+    Args:
+        requests: one of each group.
+        groups: the same, without pairs.
+        types: the GPU types, in the order of the columns.
+        demands: with the table.
+    """
+    first, second, factors = [], [], []
+    table = demands.table
+    tables = [(table.alone.get(name, {}), table.paired.get(name, {})) for name in types]
+    for one, this in enumerate(requests):
+        for two in range(one, len(requests)):
+            other = requests[two]
+            if this.kind.gpus != other.kind.gpus or this.alone or other.alone:
+                continue
+            row = [_kept(alone, paired, this.kind, other.kind) for alone, paired in tables]
+            if groups.idle or any(part > 0 for part, _ in row):
+                first.append(one)
+                second.append(two)
+                factors.append(row)
+    if not first:
+        return Pairs.none(groups)
+    at, to = np.array(first, np.intp), np.array(second, np.intp)
+    parts = np.array(factors, np.float64)
+    return Pairs(at, to, groups.rates[at] * parts[:, :, 0], groups.rates[to] * parts[:, :, 1])
+
+
+def _kept(
+    alone: Mapping[JobKind, float],
+    paired: Mapping[Pair, tuple[float, float]],
+    one: JobKind,
+    two: JobKind,
+) -> tuple[float, float]:
+    """Return which part of their rates alone two jobs keep together; 0: none at all."""
+    rates = paired.get((one, two))
+    if rates is None or min(rates) <= 0:
+        return 0.0, 0.0
+    first, second = alone.get(one), alone.get(two)
+    return (rates[0] / first, rates[1] / second) if first and second else (0.0, 0.0)
+
+
+def few_pairs(
+    demands: Demands, group: Places, pairs: Pairs, shares: Shares, types: Sequence[GpuType]
+) -> Fractions:
+    """Return fractions of few pairs of jobs, with the sums of each job as they were."""
+    members: list[list[int]] = [[] for _ in range(len(shares.fractions))]
+    for place, at in enumerate(group.tolist()):
+        members[at].append(place)
+    found: Fractions = {}
+    requests = demands.requests
+    for place, at in np.argwhere(shares.pair_fractions > 0).tolist():
+        one, two = members[pairs.first[place]], members[pairs.second[place]]
+        fraction = float(shares.pair_fractions[place, at])
+        inside = one is two
+        parts = _inside(one, fraction) if inside else _between(one, two, fraction)
+        for this, other, part in parts:
+            if part >= _LEAST:
+                gang = requests[min(this, other)].job_id, requests[max(this, other)].job_id
+                row = found.setdefault(gang, {})
+                row[types[at]] = row.get(types[at], 0.0) + part
+    return found
+
+
+def _between(one: Sequence[int], two: Sequence[int], fraction: float) -> Iterator[Part]:
+    """Lay two groups side by side; yield who lies beside whom, and how long."""
+    here, there = len(two) * fraction, len(one) * fraction
+    first, second, left, right = 0, 0, here, there
+    while first < len(one) and second < len(two):
+        part = min(left, right)
+        yield one[first], two[second], part
+        left, right = left - part, right - part
+        if left <= right:
+            first, left = first + 1, here
+        else:
+            second, right = second + 1, there
+
+
+def _inside(members: Sequence[int], fraction: float) -> Iterator[Part]:
+    """Pair the jobs of one group, three of an odd number in a ring."""
+    whole = (len(members) - 1) * fraction
+    start = 3 if len(members) % 2 else 0
+    if start:
+        one, two, three = members[:3]
+        yield from ((one, two, whole / 2), (two, three, whole / 2), (one, three, whole / 2))
+    for place in range(start, len(members), 2):
+        yield members[place], members[place + 1], whole
+
 
 Problem = Callable[..., Shares]
 """Takes groups, and by group each column that tells requests apart."""

@@ -8,8 +8,7 @@ from typing import ClassVar, Final
 
 from shunter.core.placement import Placement
 from shunter.policies.gavel.scheduling.catalogue import ObjectiveName
-from shunter.policies.gavel.scheduling.plugin import GavelOptions, gavel
-from shunter.policies.gavel.scheduling.policy import GavelPolicy
+from shunter.policies.gavel.scheduling.policy import GavelOptions, GavelPolicy, gavel
 
 
 class _Named:

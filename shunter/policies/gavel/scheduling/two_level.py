@@ -51,15 +51,17 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.reasons import Because, Reason, Wait
-from shunter.policies.gavel.scheduling.carrying_out import CarryingOut
-from shunter.policies.gavel.scheduling.changes import changes_of, known_reasons
+from shunter.policies.gavel.scheduling.changes import CarryingOut, changes_of, known_reasons
 from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
-from shunter.policies.gavel.seating.choosing import Candidate, Choice
-from shunter.policies.gavel.seating.cpu_jobs import cpu_starts
-from shunter.policies.gavel.seating.movable import may_leave, room_among
-from shunter.policies.gavel.seating.placements import Placements, as_placed
-from shunter.policies.gavel.seating.together import seat_together
+from shunter.policies.gavel.seating.choosing import (
+    Candidate,
+    Choice,
+    cpu_starts,
+    may_leave,
+    room_among,
+)
+from shunter.policies.gavel.seating.placements import Placements, as_placed, seat_together
 from shunter.policies.params import Duration, PolicyParams
 
 _TOUCHED = (

@@ -6,16 +6,66 @@ stays. What is left over then goes to those with no claim left, on the fastest t
 that no GPU idles for which there is work. Two jobs that are to share GPUs claim them together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from shunter.core.cluster import Gpu, gpus_of
+from shunter.core.placement import Placement
+from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import Band
-from shunter.core.state import Job
+from shunter.core.planning.plan import Change, Move, Start, Suspend
+from shunter.core.state import ENDING, Job
 from shunter.core.view import View
+from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId, QueueName
+from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName
+from shunter.events.values.reasons import Because, Reason
 from shunter.policies.gavel.mechanism import Ledger
+
+# Jobs without GPUs, among whom no objective divides anything: they start where there is room.
+
+
+def cpu_starts(placement: Placement, view: View, changes: Sequence[Change]) -> list[Change]:
+    """Return starts in the order of submission, on servers without GPUs first.
+
+    They are placed on what is free now and left by the other changes of the plan: jobs with GPUs
+    go first, and what those free that leave is theirs.
+    """
+    waiting = [job for job in view.jobs.values() if not job.spec.gpus and job.is_eligible]
+    if not waiting:
+        return []
+    starts: list[Change] = []
+    with Draft(view) as draft:
+        for share in _taken(changes, view):
+            draft.take(share)
+        for job in waiting:
+            found = draft.place_without_gpus(placement, job.demand)
+            if not isinstance(found, Reason):
+                starts.append(Start(job.job_id, Allocation(found), Because("spare_cpus")))
+    return starts
+
+
+def _taken(changes: Sequence[Change], view: View) -> list[Share]:
+    """Return what changes take of servers' CPUs and memory beyond what they free."""
+    net: dict[NodeName, tuple[int, int]] = {}
+    for change in changes:
+        shares: list[tuple[int, Share]] = []
+        if isinstance(change, Suspend | Move):
+            shares += [(-1, share) for share in view.jobs[change.job_id].allocation.shares]
+        if isinstance(change, Start | Move):
+            shares += [(1, share) for share in change.allocation.shares]
+        for sign, share in shares:
+            cpus_milli, memory_mb = net.get(share.node, (0, 0))
+            net[share.node] = (
+                cpus_milli + sign * share.cpus_milli,
+                memory_mb + sign * share.memory_mb,
+            )
+    return [
+        Share(node, 0, max(0, cpus_milli), max(0, memory_mb))
+        for node, (cpus_milli, memory_mb) in net.items()
+    ]
+
 
 _STARVED = Band.starved
 
@@ -212,3 +262,63 @@ def _by_speed(candidate: Candidate) -> list[GpuType]:
 def is_starved(job: Job, view: View) -> bool:
     """Say whether a guard puts a waiting job at the head of the line."""
     return view.is_guarded and view.guards.band(job, view.now_us) is _STARVED
+
+
+# Who could lose its GPUs in a turn, and what there is then to divide.
+
+
+def room_among(candidates: Sequence[Candidate], view: View) -> Room:
+    """Return what candidates share: what is free, and what they hold."""
+    gpus = {GpuType(name): pool.gpus_free for name, pool in view.pools.items()}
+    quotas = {
+        name: view.quota_free(name)
+        for name, queue in view.queues.items()
+        if queue.quota_gpus is not None
+    }
+    movable = {candidate.job.job_id for candidate in candidates}
+    for candidate in candidates:
+        if candidate.on is None:
+            continue
+        held, queue = candidate.job.allocation, candidate.job.spec.queue
+        packed = held.sharing is Sharing.packed
+        gpus[candidate.on] += len(left_by(candidate.job, movable, view)) if packed else held.gpus
+        if queue in quotas:
+            quotas[queue] += held.gpus
+    return Room(gpus, quotas)
+
+
+def left_by(job: Job, movable: Container[JobId], view: View) -> list[Gpu]:
+    """Return the GPUs a job leaves free if all leave that may, a shared one once.
+
+    It counts with the tenant that was submitted first.
+    """
+    found = [gpu for share in job.allocation.shares for gpu in gpus_of(share)]
+    if job.allocation.sharing is not Sharing.packed:
+        return found
+    deciding = view.cluster.deciding
+    return [
+        gpu
+        for gpu in found
+        if deciding.of(gpu)[0] == job.job_id and all(who in movable for who in deciding.of(gpu))
+    ]
+
+
+def may_leave(job: Job, view: View, turn_us: int) -> bool:
+    """Say whether a job could lose its GPUs in this turn, with those beside it.
+
+    One whose start took time has its turn from its first mini-batch on.
+    """
+    if job.allocation.sharing is not Sharing.packed:
+        return _may_leave(job, view, turn_us)
+    together = (job.job_id, *view.partners(job))
+    return all(_may_leave(view.jobs[name], view, turn_us) for name in together)
+
+
+def _may_leave(job: Job, view: View, turn_us: int) -> bool:
+    if job.end_cause or job.phase is ENDING or view.guards.pinned_by(job, view.now_us):
+        return False
+    counts_from_us = job.counts_from_us if turn_us and view.guards.launches_first else None
+    if counts_from_us is not None and view.now_us < counts_from_us + turn_us:
+        return False
+    servers = view.cluster.servers
+    return all(servers[share.node].is_up for share in job.allocation.shares)

@@ -4,15 +4,17 @@ Nothing here knows of events, jobs or rounds. Importing it imports numpy, so a p
 when it is built, not when it is listed.
 """
 
-from shunter.policies.gavel.solving.fairness import (
+from shunter.policies.gavel.solving.answers import (
+    finish_time_fairness,
     isolated,
     isolated_fractions,
     least_total_duration,
     max_min_fairness,
+    max_sum_throughput,
+    min_cost,
     proportional,
 )
 from shunter.policies.gavel.solving.filling import hierarchical, water_filling
-from shunter.policies.gavel.solving.finish_times import finish_time_fairness
 from shunter.policies.gavel.solving.groups import (
     Groups,
     Pairs,
@@ -21,7 +23,6 @@ from shunter.policies.gavel.solving.groups import (
     alike,
     proportional_rates,
 )
-from shunter.policies.gavel.solving.sums import max_sum_throughput, min_cost
 
 __all__ = [
     "Groups",

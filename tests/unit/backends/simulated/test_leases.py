@@ -3,8 +3,7 @@
 import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress
-from shunter.backends.simulated.step_rate import StepRate
+from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, StepRate
 from shunter.core.intake.inputs import AttemptExited, CancelJob, Input
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.events.facts.execution import AttemptStarted, JobSuspended

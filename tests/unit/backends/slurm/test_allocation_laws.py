@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.slurm.node_reservations import NodeReservation
-from shunter.backends.slurm.pilots.allocation_view import (
+from shunter.backends.slurm.node_service import NodeReservation
+from shunter.backends.slurm.pilots.allocations import (
     AllocationLimits,
     AllocationView,
     Decisions,
@@ -17,8 +17,8 @@ from shunter.backends.slurm.pilots.allocation_view import (
     PilotNode,
     PilotState,
     SubmitRefusals,
+    decide,
 )
-from shunter.backends.slurm.pilots.allocations import decide
 from shunter.events.values.ids import NodeName
 from tests.slices import searched
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.slurm.node_reservations import NodeReservation
-from shunter.backends.slurm.pilots.allocation_view import (
+from shunter.backends.slurm.node_service import NodeReservation
+from shunter.backends.slurm.pilots.allocations import (
     AllocationLimits,
     AllocationView,
     Decisions,
@@ -15,8 +15,8 @@ from shunter.backends.slurm.pilots.allocation_view import (
     PilotNode,
     PilotState,
     SubmitRefusals,
+    decide,
 )
-from shunter.backends.slurm.pilots.allocations import decide
 from shunter.backends.slurm.quantities import duration
 from shunter.events.values.ids import NodeName
 

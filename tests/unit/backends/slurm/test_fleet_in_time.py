@@ -19,13 +19,13 @@ from shunter.backends.node.pilots.pilot_connection import PILOT_VERSION
 from shunter.backends.slurm.batch_jobs import name_in
 from shunter.backends.slurm.commands import Slurm, Submitted
 from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.pilots.allocation_view import (
+from shunter.backends.slurm.pilots.allocations import (
     AllocationLimits,
     GpuRequest,
     SubmitRefusals,
 )
-from shunter.backends.slurm.pilots.certificates import ClusterAuthority
 from shunter.backends.slurm.pilots.channel import (
+    ClusterAuthority,
     ListenerSettings,
     PilotHello,
     PilotListener,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, listings
-from shunter.backends.slurm.node_reservations import reservation_in, reservations_by_node
-from shunter.backends.slurm.node_service import NodeService
+from shunter.backends.slurm.node_service import NodeService, reservation_in, reservations_by_node
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName

@@ -8,7 +8,7 @@ from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.slurm.hostlists import expanded
+from shunter.backends.slurm.listings import expanded
 from shunter.backends.slurm.quantities import (
     gpu_indices,
     gpus_in_gres,

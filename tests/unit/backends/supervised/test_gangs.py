@@ -13,8 +13,7 @@ from shunter.backends.agents.messages import Send
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.orders import Shares
 from shunter.backends.inbox import Inbox
-from shunter.backends.supervised.gangs.delivery import deliver
-from shunter.backends.supervised.gangs.gang import Gang, Part, PartTurns, merged, told_of
+from shunter.backends.supervised.gangs.gang import Gang, Part, PartTurns, deliver, merged, told_of
 from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Terminate
 from shunter.events.facts.execution import (

@@ -10,6 +10,7 @@ of one try bound every other one (Kelley, J. SIAM 8, 1960), so few tries find it
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +20,190 @@ from shunter.policies.gavel.solving.answers import (
     concluded,
     finished,
     largest_level,
-)
-from shunter.policies.gavel.solving.filling.cuts import Cut, LineCut, PriceCut
-from shunter.policies.gavel.solving.filling.fill_curves import (
-    Entities,
-    FillCurve,
-    FillLevel,
-    Flat,
-    Queues,
+    root,
 )
 from shunter.policies.gavel.solving.groups import Groups, Shares, Status, proportional_rates
 from shunter.policies.gavel.solving.interior import Floats
-from shunter.policies.gavel.solving.roots import root
+
+# What the duals of one program say of all demands: how much of the GPUs they take at least.
+#
+# At any prices of GPUs, what it costs to serve each group at the least, with no more than all of
+# its time, is not above what all GPUs cost if the demands fit (weak duality). Without pairs a
+# group's least cost is a convex function of its demand, the lower hull of its types' rates and
+# costs, which bends where the cheap types are not fast enough any more. With pairs the duals' own
+# line has to do.
+
+
+class Cut(Protocol):
+    """A bound on demands."""
+
+    def at(self, demand: Floats) -> tuple[float, Floats]:
+        """Return what demands take at least, 1 being all there is, and each one's slope."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LineCut:
+    """As much for each unit of a demand, whatever it is: shape (groups,)."""
+
+    rates: Floats
+
+    def at(self, demand: Floats) -> tuple[float, Floats]:
+        """Return what demands take at least, and each one's slope."""
+        return float((self.rates * demand).sum()), self.rates
+
+
+@dataclass(frozen=True, slots=True)
+class PriceCut:
+    """Segments between two types, or one and nothing: shape (segments, groups).
+
+    `low` and `high` are the demands they span, `cost` is that at the low end, for all jobs of a
+    group, and `slope` what each unit more costs. The lowest segment is the hull.
+    """
+
+    low: Floats
+    high: Floats
+    cost: Floats
+    slope: Floats
+
+    @classmethod
+    def of(cls, groups: Groups, unit: Floats, price: Floats) -> "PriceCut":
+        """Return the cut of prices.
+
+        Args:
+            groups: who shares what, none of them in pairs.
+            unit: shape (groups,), steps a second in a demand of 1.
+            price: shape (types,), of all GPUs of a type; they sum to 1.
+        """
+        there = groups.capacity > 0
+        width = groups.counts * groups.gangs
+        costs = np.vstack([np.zeros_like(width), np.outer((price / groups.capacity)[there], width)])
+        rates = np.vstack([np.zeros_like(width), groups.rates[:, there].T / unit])
+        one, other = np.triu_indices(len(rates), 1)
+        turned = rates[one] > rates[other]
+        low, high = np.where(turned, rates[other], rates[one]), np.maximum(rates[one], rates[other])
+        start = np.where(turned, costs[other], costs[one])
+        end = np.where(turned, costs[one], costs[other])
+        length = np.maximum(high - low, 1e-300)
+        return cls(low, high, start, (end - start) / length)
+
+    def at(self, demand: Floats) -> tuple[float, Floats]:
+        """Return what demands take at least, and each one's slope."""
+        asked = np.minimum(demand, self.high.max(axis=0))
+        spans = (self.low <= asked) & (asked <= self.high)
+        costs = np.where(spans, self.cost + self.slope * (asked - self.low), np.inf)
+        lowest, every = costs.argmin(axis=0), np.arange(len(asked))
+        return float(costs[lowest, every].sum()), self.slope[lowest, every]
+
+
+# What groups demand at a fill level: flat, or in entities (OSDI 2020, section 4.3).
+#
+# Throughputs are counted in shares of p, the proportional throughput. A group never demands more
+# than its cap: all of its time on the fastest GPUs that are left.
+
+
+@dataclass(frozen=True, slots=True)
+class FillLevel:
+    """Where the filling stands: what groups have and can have, who is not held."""
+
+    base: Floats
+    cap: Floats
+    active: NDArray[np.bool_]
+
+
+class FillCurve(Protocol):
+    """How groups fill up."""
+
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
+        """Return what groups demand once the level has risen so far, and their slopes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """Every group that is not held rises with its weight over its gang."""
+
+    weights: Floats
+    gangs: Floats
+
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
+        """Return demands and slopes."""
+        slope = np.where(fill.active, self.weights / self.gangs, 0.0)
+        demand = fill.base + slope * rise
+        full = demand >= fill.cap
+        return np.where(full & fill.active, fill.cap, demand), np.where(full, 0.0, slope)
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """An entity rises with its weight, shared among its groups not held.
+
+    Args:
+        entity: shape (groups,), whose group it is.
+        entity_weights: shape (entities,).
+        weights: shape (groups,), of a job within its entity.
+        gangs: shape (groups,).
+        counts: shape (groups,).
+    """
+
+    entity: NDArray[np.intp]
+    entity_weights: Floats
+    weights: Floats
+    gangs: Floats
+    counts: Floats
+
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
+        """Return demands and slopes."""
+        demand, slope = fill.base.copy(), np.zeros_like(fill.base)
+        mass = self.counts * self.weights
+        depth = (fill.cap - fill.base) * self.gangs / self.weights
+        for entity, weight in enumerate(self.entity_weights):
+            mine = np.flatnonzero((self.entity == entity) & fill.active)
+            mine = mine[np.argsort(depth[mine], kind="stable")]
+            if not len(mine):
+                continue
+            heavy = np.cumsum(mass[mine][::-1])[::-1]  # what still rises when one is reached
+            steps = np.diff(depth[mine], prepend=0.0) * heavy
+            full = int(np.searchsorted(np.cumsum(steps), weight * rise, side="right"))
+            demand[mine[:full]] = fill.cap[mine[:full]]
+            if full < len(mine):
+                rest = mine[full:]
+                below = depth[mine[full - 1]] if full else 0.0
+                spent = float(steps[:full].sum())
+                reached = below + (weight * rise - spent) / heavy[full]
+                pace = self.weights[rest] / self.gangs[rest]
+                demand[rest] += reached * pace
+                slope[rest] = pace * weight / heavy[full]
+        return demand, slope
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """An entity rises with its weight, all for its first group not held.
+
+    The order of the groups is the order of the queue; a group of several jobs rises as one.
+    """
+
+    entity: NDArray[np.intp]
+    entity_weights: Floats
+    gangs: Floats
+    counts: Floats
+
+    def at(self, fill: FillLevel, rise: float) -> tuple[Floats, Floats]:
+        """Return demands and slopes."""
+        demand, slope = fill.base.copy(), np.zeros_like(fill.base)
+        width = self.gangs * self.counts
+        for entity, weight in enumerate(self.entity_weights):
+            mine = np.flatnonzero((self.entity == entity) & fill.active)
+            need = np.cumsum((fill.cap - fill.base)[mine] * width[mine])
+            full = int(np.searchsorted(need, weight * rise, side="right"))
+            demand[mine[:full]] = fill.cap[mine[:full]]
+            if full < len(mine):
+                spent = float(need[full - 1]) if full else 0.0
+                demand[mine[full]] += (weight * rise - spent) / width[mine[full]]
+                slope[mine[full]] = weight / width[mine[full]]
+        return demand, slope
+
 
 # By how much demands of the held are eased, so that they are not what limits the others. With pairs
 # levels are less exact.

@@ -10,10 +10,8 @@ from shunter import clock
 from shunter.backends.node.batch.claims import BEGUN, take_claim
 from shunter.backends.node.records import put
 from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.jobs.accounting import Accounting
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
-from shunter.backends.slurm.jobs.queue_view import QueueView
-from shunter.backends.slurm.jobs.script import job_name
+from shunter.backends.slurm.jobs.queue_view import Accounting, QueueView, job_name
 from shunter.backends.slurm.records import PastJob
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError

@@ -11,8 +11,7 @@ from shunter import clock
 from shunter.backends.node.batch.claims import BEGUN, note_leaving, take_claim, withdraw
 from shunter.backends.node.records import boot_id, put
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
-from shunter.backends.slurm.jobs.queue_view import QueueView
-from shunter.backends.slurm.jobs.script import job_name
+from shunter.backends.slurm.jobs.queue_view import QueueView, job_name
 from shunter.backends.slurm.jobs.session import JobRecords
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock

@@ -8,8 +8,13 @@ from itertools import groupby
 import msgspec
 
 from shunter.backends.agents.orders import Order
-from shunter.backends.slurm.jobs.queue_view import QueueView
-from shunter.backends.slurm.jobs.script import job_name, job_options, job_script, key_in
+from shunter.backends.slurm.jobs.queue_view import (
+    QueueView,
+    job_name,
+    job_options,
+    job_script,
+    key_in,
+)
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.events.values.ids import NodeName
 from tests.unit.backends.slurm.jobs.queue import queued

@@ -6,9 +6,8 @@ import anyio
 import pytest
 
 from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.jobs.queue_view import QueueView
-from shunter.backends.slurm.jobs.script import job_name
-from shunter.backends.slurm.jobs.submissions import Submissions
+from shunter.backends.slurm.jobs.queue_view import QueueView, job_name
+from shunter.backends.slurm.jobs.session import Submissions
 from shunter.errors import SlurmRefusedError
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.slurm import listings
-from shunter.backends.slurm.jobs.queue_view import QueueView
-from shunter.backends.slurm.jobs.script import Key, job_name
+from shunter.backends.slurm.jobs.queue_view import Key, QueueView, job_name
 from shunter.backends.slurm.jobs.taken_resources import TakenResources
 from shunter.backends.slurm.node_service import NodeListing
 from shunter.backends.slurm.settings import SlurmServer

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.solving.fairness import isolated, max_min_fairness, proportional
+from shunter.policies.gavel.solving.answers import isolated, max_min_fairness, proportional
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Status
 from tests.unit.policies.gavel.solving.instances import groups_of
 

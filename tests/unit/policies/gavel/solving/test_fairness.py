@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.policies.gavel.solving.fairness import (
+from shunter.policies.gavel.solving.answers import (
     least_total_duration,
     max_min_fairness,
 )

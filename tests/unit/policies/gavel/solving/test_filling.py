@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.solving.fairness import max_min_fairness
+from shunter.policies.gavel.solving.answers import finish_time_fairness, max_min_fairness
 from shunter.policies.gavel.solving.filling import hierarchical, water_filling
-from shunter.policies.gavel.solving.finish_times import finish_time_fairness
 from shunter.policies.gavel.solving.groups import Status, proportional_rates
 from shunter.policies.gavel.solving.highs import highs_level, highs_sum
 from tests.unit.policies.gavel.solving.instances import groups_of

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.solving.fairness import max_min_fairness
+from shunter.policies.gavel.solving.answers import max_min_fairness, max_sum_throughput, min_cost
 from shunter.policies.gavel.solving.groups import Status
 from shunter.policies.gavel.solving.highs import highs_sum
-from shunter.policies.gavel.solving.sums import max_sum_throughput, min_cost
 from tests.unit.policies.gavel.solving.instances import EVERY, groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept
 
