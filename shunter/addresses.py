@@ -116,6 +116,14 @@ def socket_of_up(environ: Mapping[str, str] | None = None, uid: int | None = Non
     return f"{home_of_up(variables, uid)}/shunter.sock"
 
 
+def usual_sockets(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return where commands look for a daemon that nothing names, in this order."""
+    variables = os.environ if environ is None else environ
+    if variables.get("SHUNTER_HOME", ""):
+        return (socket_of_up(variables),)
+    return tuple(dict.fromkeys((usual_socket(variables), socket_of_up(variables), SYSTEM_SOCKET)))
+
+
 def parse_address(text: str) -> UnixAddress | TcpAddress:
     """Return the address that a text names.
 
@@ -173,10 +181,11 @@ def was_there_lately(address: UnixAddress | TcpAddress) -> bool:
 def find_address(
     given: str | None = None, environ: Mapping[str, str] | None = None, *, own_only: bool = False
 ) -> UnixAddress | TcpAddress:
-    """Return the address to talk to: as given, by SHUNTER_URL, or a usual socket.
+    """Return the address to talk to: as given, by SHUNTER_URL or SHUNTER_HOME, or a usual socket.
 
-    A daemon of one's own comes before that of the whole machine, that of SHUNTER_HOME before all,
-    and one that answers now before one that did once and may be starting anew.
+    SHUNTER_HOME means its daemon alone: a typing error in it must end no other one. Without it a
+    daemon of one's own comes before that of the whole machine, and one that answers now before one
+    that did once and may be restarting.
 
     Args:
         given: what the command line says.
@@ -190,10 +199,9 @@ def find_address(
     text = given or variables.get("SHUNTER_URL", "")
     if text:
         return parse_address(text)
-    own = [usual_socket(variables), socket_of_up(variables)]
+    usual = usual_sockets(variables)
     if variables.get("SHUNTER_HOME", ""):
-        own.reverse()  # root's usual socket is that of the whole machine
-    usual = dict.fromkeys((*own, SYSTEM_SOCKET))
+        return parse_address(f"unix:{usual[0]}")
     used = [UnixAddress(path) for path in usual if has_been_used(path)]
     if own_only and used and used[0].path != SYSTEM_SOCKET:
         used = [address for address in used if address.path != SYSTEM_SOCKET]

@@ -353,7 +353,7 @@ def down(
     except PermissionError as error:
         raise RefusedError(f"process {pid} is another user's: it must end its daemon") from error
     forget(found[1])
-    output.print_line(_ended(len(left) - waiting, waiting))
+    output.print_line(_ended(f"{address} (process {pid})", len(left) - waiting, waiting))
 
 
 def _address(url: str | None) -> UnixAddress | None:
@@ -388,9 +388,9 @@ def _end_jobs(client: "Client") -> None:
         time.sleep(LOOK_S)
 
 
-def _ended(running: int, waiting: int) -> str:
-    """Return what becomes of jobs after the end of their daemon."""
-    said = ["the daemon has ended"]
+def _ended(which: str, running: int, waiting: int) -> str:
+    """Return which daemon has ended, and what becomes of its jobs."""
+    said = [f"the daemon on {which} has ended"]
     if running:
         said.append(f"{counted(running, 'job')} {'runs' if running == 1 else 'run'} on")
     if waiting:
