@@ -23,6 +23,7 @@ SQLITE = (3, 38, 0)
 """The first with JSON functions built in, which the view `events` uses."""
 
 DISK_LEAST_MB = 1_000
+_LOG_LEAST_BYTES = 65_536
 _MB = 1 << 20
 
 
@@ -50,6 +51,8 @@ def sqlite(looked: Looked) -> Iterator[Finding]:
         mode = _journal_mode(folder)
     except (OSError, sqlite3.Error) as error:
         mend = "let the daemon's user write there, or set log.url to another folder"
+        if shutil.disk_usage(_nearest(folder)).free < _LOG_LEAST_BYTES:
+            mend = f"make room: the disk of {folder} is full"
         yield Finding("sqlite", "bad", f"no log can be kept in {folder}: {error}", mend)
         return
     if mode == "wal":
@@ -139,16 +142,16 @@ def disks(looked: Looked) -> Iterator[Finding]:
     """Check that there is room for logs and output, and that folders can be written."""
     places = {_nearest(folder): name for name, folder in _folders(looked)}
     for there, name in places.items():
-        if not os.access(there, os.W_OK):
+        if not os.access(there, os.W_OK | os.X_OK):
             mend = f"let {user_name(os.geteuid())} write there, or change {name}"
             yield Finding("disk", "bad", f"{there} cannot be written", mend)
             continue
         free_mb = shutil.disk_usage(there).free // _MB
         if free_mb < DISK_LEAST_MB:
             mend = "make room: a scheduler whose disk is full stops"
-            yield Finding("disk", "poor", f"{free_mb:,} MB free in {there}", mend)
+            yield Finding("disk", "poor", f"{free_mb:,} MiB free in {there}", mend)
         else:
-            yield Finding("disk", "good", f"{free_mb:,} MB free in {there}")
+            yield Finding("disk", "good", f"{free_mb:,} MiB free in {there}")
 
 
 def boot(looked: Looked) -> Iterator[Finding]:
@@ -213,5 +216,12 @@ def _folders(looked: Looked) -> Iterator[tuple[str, Path]]:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return a folder, or the nearest above it that is there already."""
-    return next(one for one in (folder, *folder.parents) if one.exists())
+    """Return a folder, or the nearest above it that is there already and may be looked at."""
+    return next(one for one in (folder, *folder.parents) if _is_seen(one))
+
+
+def _is_seen(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except PermissionError:
+        return False

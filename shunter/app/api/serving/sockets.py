@@ -53,7 +53,9 @@ def listening(server: ServerSection) -> Iterator[Sequence[Listening]]:
             if isinstance(address, UnixAddress):
                 bound.append(held.enter_context(_unix(address, server)))
             else:
-                bound.append(held.enter_context(_tcp(address, has_tls=server.tls is not None)))
+                bound.append(
+                    held.enter_context(listening_on(address, has_tls=server.tls is not None))
+                )
         yield bound
 
 
@@ -187,7 +189,13 @@ def _let_in(path: Path, server: ServerSection) -> None:
 
 
 @contextmanager
-def _tcp(address: TcpAddress, *, has_tls: bool) -> Iterator[Listening]:
+def listening_on(address: TcpAddress, *, has_tls: bool) -> Iterator[Listening]:
+    """Bind a port; it takes no connections yet.
+
+    Raises:
+        RefusedError: another program has it.
+        ConfigError: it cannot be had.
+    """
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, where = found[0]
