@@ -35,9 +35,7 @@ class WhyOptions:
     ] = None
     at: Annotated[
         str | None,
-        typer.Option(
-            metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 90m, or a date with offset."
-        ),
+        typer.Option(metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 90m, or a date."),
     ] = None
     long: Annotated[
         bool,
