@@ -8,6 +8,7 @@ tcp:HOST:PORT    also http://HOST:PORT; https://HOST:PORT for one with TLS
 import os
 import re
 import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ TOUCHED_EVERY_S = 10.0
 """How often a daemon touches the lock beside its socket while it lives."""
 
 SYSTEM_HOME = "/var/lib/shunter"
+_CREDENTIALS = struct.Struct("3i")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 _FORMS = "write unix:PATH, tcp:HOST:PORT, http://HOST:PORT or https://HOST:PORT"
@@ -233,6 +235,24 @@ def is_listening(address: UnixAddress) -> bool:
         except OSError:
             return False
     return True
+
+
+def listening_process(address: UnixAddress) -> int | None:
+    """Return the process that listens on a socket; 0: it is in another container; None: none.
+
+    Raises:
+        PermissionError: it is not for this user.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(address.path)
+        except PermissionError:
+            raise
+        except OSError:  # nobody listens, or no socket can be there
+            return None
+        said = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid: int = _CREDENTIALS.unpack(said)[0]
+    return pid
 
 
 def _takes_connections(address: UnixAddress) -> bool:

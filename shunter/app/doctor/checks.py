@@ -6,6 +6,7 @@ A backend with checks of its own adds them.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from shunter.addresses import (
@@ -36,6 +37,9 @@ EVENTS_LOOKED_AT = 10_000
 """So many of the last events of a running cluster: hours to days of it."""
 
 
+_OTHERS = "ask its owner, or take another server.listen"
+
+
 def sockets(looked: Looked) -> Iterator[Finding]:
     """Check each address of the config, else those where commands look for a daemon."""
     if looked.loaded is None:
@@ -49,7 +53,7 @@ def sockets(looked: Looked) -> Iterator[Finding]:
     found: list[Finding] = []
     for address in addresses:
         if isinstance(address, UnixAddress):
-            found += _socket(address)
+            found += _socket(address, looked)
     yield from found
     if not any(finding.subject == "daemon" for finding in found):  # else the ports are its own
         yield from filter(None, map(_port, addresses))
@@ -126,7 +130,7 @@ async def _resumed(url: str) -> tuple[int, str, str]:
         return head.seq, history.identity.cluster_id, reader.warning
 
 
-def _socket(address: UnixAddress) -> Iterator[Finding]:
+def _socket(address: UnixAddress, looked: Looked) -> Iterator[Finding]:
     try:
         is_there = Path(address.path).exists()
     except PermissionError:
@@ -141,10 +145,13 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
     if _is_refused(address):  # httpx would leave its own socket open
         yield Finding("socket", "good", stale)
         return
+    import httpx
+
     from shunter.client import Client
 
     try:
         with Client(str(address)) as client:
+            client.on_slow = partial(looked.note, f"the daemon on {address} has not answered yet")
             found = client.daemon()
             after = max(0, found["seq"] - EVENTS_LOOKED_AT)
             read = client.events(after=after, kind=KINDS, limit=EVENTS_LOOKED_AT)["events"]
@@ -152,7 +159,8 @@ def _socket(address: UnixAddress) -> Iterator[Finding]:
         yield Finding("socket", "good", stale)
         return
     except ShunterError as error:
-        yield Finding("socket", "bad", str(error), "ask its owner, or take another server.listen")
+        mend = "" if isinstance(error.__cause__, httpx.TimeoutException) else _OTHERS
+        yield Finding("socket", "bad", str(error), mend)
         return
     what = f"a daemon answers on {address}: term {found['term']}, policy {found['policy']}"
     yield Finding("daemon", "good", f"{what}, serving {found['serves']}")

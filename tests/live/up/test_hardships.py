@@ -243,6 +243,17 @@ def test_daemon_that_also_listens_on_tcp_is_asked_on_its_socket(newcomer: Person
     assert newcomer.said("down", "--url", place) == ended
 
 
+def test_daemon_that_is_stopped_is_said_to_be_silent(newcomer: Person) -> None:
+    daemon = newcomer.up("--gpus", "1")["pid"]
+    os.kill(daemon, signal.SIGSTOP)
+    with newcomer.begun("queue") as queue:
+        with resumed(daemon):
+            note = first_note(queue)
+            assert f"(process {daemon}) has not answered yet" in note
+        queue.communicate(timeout=PATIENCE_S)
+    assert queue.returncode == 0
+
+
 def test_daemon_of_an_older_version_is_said(newcomer: Person) -> None:
     meddled(newcomer, OLD)
     newcomer.up("--gpus", "1")

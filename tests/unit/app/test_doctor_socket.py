@@ -14,7 +14,7 @@ from shunter.app.doctor.findings import Looked
 def test_socket_of_a_daemon_that_is_gone_is_no_fault(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(f"{tmp_path}/s")
-    (finding,) = _socket(UnixAddress(f"{tmp_path}/s"))
+    (finding,) = _socket(UnixAddress(f"{tmp_path}/s"), Looked())
     assert (finding.state, "is gone" in finding.what) == ("good", True)
 
 
@@ -34,7 +34,7 @@ def test_socket_of_another_program_is_one(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        (finding,) = _socket(UnixAddress(f"{tmp_path}/s"))
+        (finding,) = _socket(UnixAddress(f"{tmp_path}/s"), Looked())
         thread.join(30)
     assert (finding.state, "no daemon of Shunter's" in finding.what) == ("bad", True)
 

@@ -66,8 +66,15 @@ def connect(url: str | None) -> "Client":
     # httpx brings a command line of its own, whose click and rich would be a third of our start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be had
     from shunter.client import Client
+    from shunter.client.transport import process_words
 
-    return Client(url)
+    def note() -> None:
+        where = f"{client.address}{process_words(client.address)}"
+        output.note(f"the daemon on {where} has not answered yet; Ctrl-C leaves it")
+
+    client = Client(url)
+    client.on_slow = note
+    return client
 
 
 def patiently(

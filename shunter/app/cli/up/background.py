@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from shunter.addresses import TcpAddress, UnixAddress, lock_of
+from shunter.addresses import TcpAddress, UnixAddress, listening_process, lock_of
 
 LOOK_S = 0.1
 """How often a daemon that starts or ends by itself is looked at."""
@@ -202,17 +202,8 @@ def pid_at(addresses: Sequence[UnixAddress | TcpAddress]) -> tuple[int, UnixAddr
         PermissionError: a socket is not for this user.
     """
     for address in addresses:
-        if isinstance(address, TcpAddress):
-            continue
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(address.path)
-            except PermissionError:
-                raise
-            except OSError:  # nobody listens, or no socket can be there
-                continue
-            told = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            return _CREDENTIALS.unpack(told)[0], address
+        if isinstance(address, UnixAddress) and (pid := listening_process(address)) is not None:
+            return pid, address
     return None
 
 
