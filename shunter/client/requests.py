@@ -372,6 +372,8 @@ def _largest(environment: Mapping[str, str]) -> str:
 def _path(path: str, parts: Sequence[str]) -> str:
     for part in parts:
         _check_utf8({"the id": part})
+        if not part:
+            raise UsageError("expected an id or a name, and it is empty")
     return V1 + path.format(*(quote(part, safe="") for part in parts))
 
 

@@ -7,6 +7,7 @@ Method: the commands as a person types them, with a home that is empty.
 import json
 import os
 import pwd
+import re
 import signal
 import stat
 import subprocess
@@ -152,6 +153,11 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
     awaited(lambda: newcomer.job("j1")["state"] == "running")
     down = newcomer.said("down")
     assert " has ended; 1 job runs on; 1 job waits in its log; " in down
+    messages = newcomer.home / "up" / "shunter.messages"
+    first, *_, last = messages.read_text(encoding="utf-8").splitlines()
+    dated = r"20[0-9]{2}-[0-9-]{5} [0-9:]{8}[+-][0-9:]{5} "
+    assert re.fullmatch(dated + "ready: .*", first)
+    assert re.fullmatch(dated + "stopped; 1 job runs on", last)
     for words in (["submit", "--", "true"], ["queue"]):
         lone = newcomer.shunter(*words)
         assert (lone.returncode, "`shunter up`" in lone.stderr) == (4, True)
@@ -164,6 +170,7 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
     found = newcomer.job("j1")
     assert (found["state"], len(found["attempts"])) == ("running", 1)
     assert newcomer.said("down", "--end-jobs").endswith(" has ended\n")
+    assert messages.read_text(encoding="utf-8").endswith(" stopped; no job runs\n")
     newcomer.up()
     assert [newcomer.job(job)["state"] for job in ("j1", "j2")] == ["cancelled", "cancelled"]
 
