@@ -163,8 +163,9 @@ def _error_of(
     what, causes = str(error) or type(error).__name__, tuple(_causes(error))
     if any(isinstance(cause, PermissionError) for cause in causes):
         return RefusedError(
-            f"{address} may not be opened by this user; see server.socket_mode, or start a daemon "
-            "of your own with `shunter up`"
+            f"{address} may not be opened by this user: its owner lets all in with "
+            '`socket_mode = "0666"` below [server] of its config and a restart; `shunter up` '
+            "starts a daemon of your own"
         )
     if isinstance(error, httpx.ConnectTimeout):
         return UnreachableError(

@@ -32,7 +32,7 @@ from shunter.app.cli.up.background import (
     serve_words,
     start,
 )
-from shunter.app.cli.up.unit import UNIT_FILE, unit_text
+from shunter.app.cli.up.unit import ROOT_UNIT_FILE, UNIT_FILE, unit_text
 from shunter.app.counting import counted
 from shunter.errors import (
     NotFoundError,
@@ -83,13 +83,14 @@ def up(
     Without CONFIG it is a cluster of this machine: its config, log, and what its jobs print are in
     ~/.shunter/HOST (root: /var/lib/shunter/HOST), or in SHUNTER_HOME.
     """
-    path = _config(config, gpus)
+    path = _config(config)
+    if systemd_unit:
+        _print_unit(path, gpus)
+        return
+    if _is_missing(path):
+        _write(path, gpus)
     loaded = load(path, None)
     _check(loaded, gpus)
-    if systemd_unit:
-        output.print_line(unit_text(serve_words(path)).rstrip())
-        output.note(f"for {UNIT_FILE}; its first lines say how to enable it")
-        return
     has_started, pid = _found_or_started(path, loaded)
     gpus_now = loaded.config.cluster.gpus if has_started else _gpus_of_daemon(loaded)
     if gpus not in (None, gpus_now):
@@ -100,12 +101,27 @@ def up(
     _print_up(path, loaded, pid, gpus_now, has_started=has_started, as_json=as_json)
 
 
-def _config(config: Path | None, gpus: int | None) -> Path:
-    """Return the absolute path of a config, written if it is ours and not there.
+def _print_unit(path: Path, gpus: int | None) -> None:
+    """Print a unit for a config; of one that is not there, say what writes it."""
+    is_root = os.geteuid() == 0
+    if not _is_missing(path):
+        _check(load(path, None), gpus)
+    output.print_line(unit_text(serve_words(path), is_root=is_root).rstrip())
+    where = ROOT_UNIT_FILE if is_root else UNIT_FILE
+    output.note(f"for {where}; its first lines say how to enable it")
+    if _is_missing(path):
+        output.note(
+            f"{path} is not there yet: `shunter up` writes it and starts a daemon, and `shunter "
+            "down` ends that one before systemd starts its own"
+        )
+
+
+def _config(config: Path | None) -> Path:
+    """Return the absolute path of a config; only ours may be missing.
 
     Raises:
         NotFoundError: one is named that is not there.
-        UsageError: it cannot be written.
+        UsageError: it is ours, and no daemon could use that place.
     """
     if config is not None:
         if _is_missing(config):
@@ -124,8 +140,6 @@ def _config(config: Path | None, gpus: int | None) -> Path:
         raise UsageError(f"{error}; {other}") from error
     if Path("shunter.toml").exists() and Path.cwd() != path.parent:
         output.note("the shunter.toml of this folder is not used: `shunter up shunter.toml` does")
-    if _is_missing(path):
-        _write(path, gpus)
     return path
 
 
