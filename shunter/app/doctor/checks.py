@@ -212,6 +212,7 @@ CHECKS: tuple[Check, ...] = (
     machine.python,
     machine.sqlite,
     machine.gpus,
+    machine.sizes,
     machine.memory,
     machine.held_shares,
     machine.users,

@@ -92,6 +92,23 @@ def gpus(looked: Looked) -> Iterator[Finding]:
         yield Finding("gpus", "good", f"{told}, read by {seen['by']}")
 
 
+def sizes(looked: Looked) -> Iterator[Finding]:
+    """Check that no server of this machine has more CPUs or memory in the config than it has."""
+    if looked.loaded is None or looked.loaded.config.backend.kind != "local":
+        return
+    cpus = len(os.sched_getaffinity(0))
+    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1_000_000
+    for name, server in looked.loaded.config.cluster.servers():
+        for what, configured, there in (
+            ("CPUs", server.cpus_milli // 1000, cpus),
+            ("MB of memory", server.memory_mb, memory_mb),
+        ):
+            if configured > there:
+                told = f"{name} has {configured:,} {what} in the config, this machine {there:,}"
+                mend = "correct cluster.nodes: jobs that fill it share what is there"
+                yield Finding("sizes", "poor", told, mend)
+
+
 def memory(looked: Looked) -> Iterator[Finding]:
     """Check whether the memory of jobs can be limited."""
     if _is_elsewhere(looked) or _are_sized(looked):

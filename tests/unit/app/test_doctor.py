@@ -11,7 +11,7 @@ import pytest
 from shunter.app.config.loading import make_config
 from shunter.app.doctor.checks import kept_log, sockets
 from shunter.app.doctor.findings import Looked
-from shunter.app.doctor.machine import disks, held_shares, shares, sqlite, users
+from shunter.app.doctor.machine import disks, held_shares, shares, sizes, sqlite, users
 
 pytestmark = pytest.mark.needs("root")
 
@@ -50,6 +50,18 @@ def test_what_holds_sized_jobs_to_their_shares_is_told_where_jobs_are_sized(home
     (finding,) = held_shares(looked(home, sizing="proportional"))
     assert (finding.subject, finding.what.startswith("CPUs by ")) == ("shares", True)
     assert list(held_shares(looked(home))) == []
+
+
+def test_server_with_more_than_the_machine_has_is_poor(home: Path) -> None:
+    assert list(sizes(looked(home))) == []
+    config = looked(home)
+    assert config.loaded is not None
+    nodes = [{"name": "here", "gpus": 1, "cpus": 20_000, "memory_gb": 1_000_000}]
+    document = config.loaded.config.model_dump(mode="json", exclude_unset=True)
+    found = list(sizes(Looked(make_config({**document, "cluster": {"nodes": nodes}}))))
+    assert [(one.state, "in the config, this machine" in one.what) for one in found] == [
+        ("poor", True)
+    ] * 2
 
 
 @pytest.mark.parametrize(

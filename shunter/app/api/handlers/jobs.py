@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 from starlette.responses import Response
 
-from shunter.app.api.documents.dates import with_dates
+from shunter.app.api.documents.dates import dated_why
 from shunter.app.api.documents.job_history import JobHistory, date_or_none, history_of
 from shunter.app.api.documents.queue import Evidence, Present, job_row, queue_document
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
@@ -164,13 +164,7 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
     ]
     document["launch_wait"] = services.site.launch_wait(job_id) if call.query.at is None else ""
     _say_what_only_the_daemon_knows(document)
-    for part in document["timeline"]:
-        for each in (part, *part.get("reasons", ())):
-            each["from"] = services.dated(each["from_us"])
-    for blocker in (document["evidence"] or {}).get("blockers", ()):
-        if blocker.get("since_us") is not None:
-            blocker["since"] = services.dated(blocker["since_us"])
-    return json_answer({"schema_version": 1, **with_dates(document, services.dated)})
+    return json_answer({"schema_version": 1, **dated_why(document, services.dated)})
 
 
 def _say_what_only_the_daemon_knows(document: dict[str, Any]) -> None:

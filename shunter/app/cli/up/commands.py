@@ -291,7 +291,7 @@ def _print_up(
     if messages.exists():
         rows.append(("messages", str(messages)))
     rows += [
-        ("submit", "shunter submit -- COMMAND; shunter logs -f j1"),
+        ("submit", "shunter submit -- COMMAND prints its id; shunter logs -f ID"),
         ("end it", "shunter down; jobs run on, --end-jobs ends them too"),
     ]
     process = f"process {pid}" if pid else "in another container"
