@@ -58,7 +58,7 @@ class Person:
     def begun(self, *words: str) -> "subprocess.Popen[str]":
         """Begin a command."""
         of_home = {"HOME": str(self.home), "SHUNTER_HOME": str(self.home / "up")}
-        variables = dict(environment(**of_home, **self.variables))
+        variables = dict(environment(**{**of_home, **self.variables}))
         if self.uid is not None:  # root's is a place of the whole machine
             packages = sysconfig.get_path("purelib")
             variables["PYTHONPATH"] = f"{variables['PYTHONPATH']}:{packages}"
@@ -288,6 +288,21 @@ def test_home_that_is_named_means_its_daemon_alone(newcomer: Person) -> None:
     assert newcomer.up(str(config))["pid"] == pid
     assert newcomer.job("j1")["state"] in ("waiting", "running")
     newcomer.said("down", "--end-jobs")
+
+
+def test_second_daemon_of_a_machine_is_warned_of_the_first(newcomer: Person) -> None:
+    first = newcomer.up("--gpus", "1")["pid"]
+    variables = newcomer.variables
+    newcomer.variables = {"SHUNTER_HOME": str(newcomer.home / "second")}
+    try:
+        second = newcomer.shunter("up", "--gpus", "1")
+        assert second.returncode == 0
+        warned = f"another daemon runs on this machine (process {first}, its socket in "
+        assert f"{warned}{newcomer.home}/up): if it has the same GPUs" in second.stderr
+        assert newcomer.shunter("up").stderr.count(warned) == 0
+        newcomer.said("down")
+    finally:
+        newcomer.variables = variables
 
 
 @pytest.mark.needs("root")

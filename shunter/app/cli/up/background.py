@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import select
 import signal
 import socket
@@ -31,6 +32,8 @@ NO_FILE = "expected a file for what the daemon says: move away what is there"
 
 _CREDENTIALS = struct.Struct("3i")
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+_ACCEPTS = 0x10000
+_BOUND = re.compile(r"(/.*)/\.[^/]+\.([0-9]{1,9})")
 _READY = b"READY=1"
 
 
@@ -205,6 +208,25 @@ def pid_at(addresses: Sequence[UnixAddress | TcpAddress]) -> tuple[int, UnixAddr
         if isinstance(address, UnixAddress) and (pid := listening_process(address)) is not None:
             return pid, address
     return None
+
+
+def others(pid: int) -> list[tuple[int, str]]:
+    """Return the other daemons that listen on this machine: process and folder of their socket.
+
+    Any user may read of all sockets by what name they were bound (`serving.sockets`): with the
+    process, since they are moved into place. Those of other containers are not among them.
+    """
+    found = []
+    for line in Path("/proc/net/unix").read_text("utf-8", "replace").splitlines()[1:]:
+        parts = line.split(maxsplit=7)
+        bound = _BOUND.fullmatch(parts[-1]) if len(parts) == 8 else None
+        if bound is None or not int(parts[3], 16) & _ACCEPTS or int(bound[2]) == pid:
+            continue
+        with suppress(OSError):
+            words = Path(f"/proc/{bound[2]}/cmdline").read_bytes().split(b"\0")
+            if b"serve" in words:
+                found.append((int(bound[2]), bound[1]))
+    return sorted(found)
 
 
 def end(pid: int, slow: Callable[[], None]) -> None:

@@ -29,6 +29,7 @@ from shunter.app.cli.up.background import (
     found_at,
     messages_of,
     one_at_a_time,
+    others,
     serve_words,
     start,
 )
@@ -311,6 +312,12 @@ def _print_up(
             f"warning: that daemon is of Shunter {version}, and this is {__version__}: `shunter "
             "down`, then `up`, takes this one; jobs run on"
         )
+    if has_started and loaded.config.backend.kind == "local" and loaded.config.cluster.gpus:
+        for other, folder in others(pid):
+            output.note(
+                f"warning: another daemon runs on this machine (process {other}, its socket in "
+                f"{folder}): if it has the same GPUs, jobs of both run on them at once"
+            )
     _say_who_is_asked(addresses, socket)
 
 
