@@ -183,7 +183,7 @@ def was_there_lately(address: UnixAddress | TcpAddress) -> bool:
 def find_address(
     given: str | None = None, environ: Mapping[str, str] | None = None, *, own_only: bool = False
 ) -> UnixAddress | TcpAddress:
-    """Return the address to talk to: as given, by SHUNTER_URL or SHUNTER_HOME, or a usual socket.
+    """Return the address to talk to: given, by SHUNTER_URL or SHUNTER_HOME, or usual.
 
     SHUNTER_HOME means its daemon alone: a typing error in it must end no other one. Without it a
     daemon of one's own comes before that of the whole machine, and one that answers now before one
@@ -238,7 +238,9 @@ def is_listening(address: UnixAddress) -> bool:
 
 
 def listening_process(address: UnixAddress) -> int | None:
-    """Return the process that listens on a socket; 0: it is in another container; None: none.
+    """Return the process that listens on a socket; None: none.
+
+    It is 0 where it is in another container.
 
     Raises:
         PermissionError: it is not for this user.

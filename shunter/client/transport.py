@@ -139,13 +139,13 @@ def named(address: UnixAddress | TcpAddress, *, changes: bool = False) -> Iterat
 
 
 def is_open(error: UnreachableError) -> bool:
-    """Say whether what was asked for may have been done: it was sent, and no answer came."""
+    """Say whether what was asked for was sent and not answered: it may be done."""
     sent = (httpx.ReadTimeout, httpx.WriteTimeout, httpx.ReadError, httpx.RemoteProtocolError)
     return any(isinstance(cause, sent) for cause in _causes(error))
 
 
 def process_words(address: UnixAddress | TcpAddress) -> str:
-    """Return which process listens on a socket, in brackets; nothing where that is not known."""
+    """Return which process listens on a socket, in brackets, if that is known."""
     pid = _process(address)
     return f" (process {pid})" if pid else ""
 
@@ -182,7 +182,7 @@ def _error_of(
         )
     if not isinstance(error, httpx.ConnectError):
         if _is_cut(error):
-            return UnavailableError(f"the daemon on {address} went away while it answered ({what})")
+            return UnavailableError(f"the daemon on {address} went away while it answered")
         return UnreachableError(f"what answers on {address} is no daemon of Shunter's ({what})")
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return UnreachableError(

@@ -120,7 +120,7 @@ def _refuse_other_attempts(looked: Looked, cluster: str) -> None:
 
 
 async def _resumed(url: str) -> tuple[int, str, str]:
-    """Read a log as a daemon that starts; return its last number, its cluster, and a warning."""
+    """Read a log as a daemon that starts; return last number, cluster and warning."""
     from shunter.app.live.cluster_identity import read_history
     from shunter.events.log import read_log
 

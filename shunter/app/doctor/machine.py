@@ -93,7 +93,7 @@ def gpus(looked: Looked) -> Iterator[Finding]:
 
 
 def sizes(looked: Looked) -> Iterator[Finding]:
-    """Check that no server of this machine has more CPUs or memory in the config than it has."""
+    """Check that servers of the config have no more than this machine."""
     if looked.loaded is None or looked.loaded.config.backend.kind != "local":
         return
     cpus = len(os.sched_getaffinity(0))
@@ -233,7 +233,7 @@ def _folders(looked: Looked) -> Iterator[tuple[str, Path]]:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return a folder, or the nearest above it that is there already and may be looked at."""
+    """Return a folder, or the nearest above it that is there and may be looked at."""
     return next(one for one in (folder, *folder.parents) if _is_seen(one))
 
 

@@ -278,7 +278,7 @@ def claim(root: str, cluster_id: str) -> None:
 
 
 def refuse_other_attempts(root: str, cluster_id: str) -> object:
-    """Return the cluster whose attempts a folder holds, if these are of this one or there are none.
+    """Return the cluster of a folder; refuse attempts of another one.
 
     Args:
         root: the folder.

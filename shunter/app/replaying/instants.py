@@ -68,7 +68,8 @@ def instant_us(text: str, origin: str | None) -> int:
         raise UsageError(
             f"{text[:_TOLD_MOST]!r} is no instant: write T+03:12:40, a time since the log began "
             "such as 11560s, 90m or 2d, an "
-            "event number, or a date such as 2026-11-19T18:00, of your time zone or with an offset such as +00:00"
+            "event number, or a date such as 2026-11-19T18:00, of your time zone or with an offset "
+            "such as +00:00"
         ) from error
     if origin is None:
         raise UsageError(f"this log names no origin, so {text!r} means nothing: write T+03:12:40")

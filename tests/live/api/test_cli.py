@@ -127,6 +127,7 @@ def test_secret_of_the_environment_is_kept_out_of_the_command(shared: Served) ->
         (("logs", "j99999"), 3, "j99999"),
         (("cancel", "j99999"), 3, "j99999"),
         (("nodes", "drain", "n99"), 3, "n99"),
+        (("submit", "--type", "a100", "--", "true"), 5, "of type a100); types are "),
         (("queue", "--state", "nonsense"), 2, "no such state: 'nonsense': expected waiting, "),
         (("queue", "-q", "nope"), 3, "there is no queue 'nope': expected "),
         (("logs", ""), 2, "expected an id or a name, and it is empty"),

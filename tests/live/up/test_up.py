@@ -153,6 +153,7 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
     awaited(lambda: newcomer.job("j1")["state"] == "running")
     down = newcomer.said("down")
     assert " has ended; 1 job runs on; 1 job waits in its log; " in down
+    assert (newcomer.home / "up" / "shunter.sock.lock").stat().st_mtime > 1e9
     messages = newcomer.home / "up" / "shunter.messages"
     first, *_, last = messages.read_text(encoding="utf-8").splitlines()
     dated = r"20[0-9]{2}-[0-9-]{5} [0-9:]{8}[+-][0-9:]{5} "
@@ -221,7 +222,7 @@ def test_daemon_that_cannot_start_says_why_and_is_not_waited_for(newcomer: Perso
     found = newcomer.shunter("up")
     assert found.returncode == 2
     assert "shunter.db is not a Shunter" in found.stderr
-    assert "no daemon was started: it ended with code 2" in found.stderr
+    assert "the daemon did not come up: it ended with code 2" in found.stderr
     assert not (newcomer.home / "up" / "shunter.sock").exists()
     lone = newcomer.shunter("submit", "--", "true")
     assert (lone.returncode, "tried again" in lone.stderr) == (4, False)

@@ -1,6 +1,7 @@
 """What doctor says of a machine that is to run everybody's jobs."""
 
 import os
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -89,6 +90,21 @@ def test_places_that_may_not_be_looked_at_are_faults_and_no_crash(home: Path) ->
     assert [one.state for one in found] == ["bad"] * len(found)
     assert "Permission denied" in found[0].what
     assert any("let nobody write there" in one.mend for one in found)
+
+
+def test_log_that_may_not_be_read_is_said_so(home: Path) -> None:
+    with sqlite3.connect(home / "log.db") as connection:
+        connection.execute("CREATE TABLE a (b)")
+    connection.close()
+    (home / "log.db").chmod(0)
+    home.chmod(0o777)
+    list(kept_log(looked(home)))  # it has imported what it needs
+    os.setresuid(65_534, 65_534, 0)
+    try:
+        (finding,) = kept_log(looked(home))
+    finally:
+        os.setresuid(0, 0, 0)
+    assert f"user nobody may not read {home}/log.db, which belongs to root" in finding.what
 
 
 def test_socket_in_a_folder_that_may_not_be_entered_is_a_fault(

@@ -10,7 +10,7 @@ def test_more_gpus_than_are_seen_are_warned_of(
     monkeypatch: pytest.MonkeyPatch, gpus: int | None, is_warned: bool
 ) -> None:
     unread = ("uuid", "name", "bus", "utilisation", "memory_mb", "memory_total_mb", "memory_by_pid")
-    told = {"faults": {}, **dict.fromkeys(unread)}
+    told: dict[str, object] = {"faults": {}, **dict.fromkeys(unread)}
     seen = {"by": "nvidia-smi", "code": 0, "gpus": [{**told, "index": index} for index in (0, 1)]}
     monkeypatch.setattr(first_config, "read_gpus", lambda: seen)
     _, notes = first_config.local_config(gpus)

@@ -13,7 +13,7 @@ _CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
 
 
 def dated_why(document: dict[str, Any], dated: Dated) -> dict[str, Any]:
-    """Return the answer of `why` with dates for instants, also where it has numbers alone."""
+    """Return the answer of `why` with dates for instants, and for numbers alone."""
     for part in document["timeline"]:
         for each in (part, *part.get("reasons", ())):
             each["from"] = dated(each["from_us"])

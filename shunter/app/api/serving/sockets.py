@@ -18,7 +18,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shunter.addresses import TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
+from shunter import clock
+from shunter.addresses import LATELY_S, TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
 from shunter.app.config.live import ServerSection
 from shunter.backends.node.records import make_folder
 from shunter.errors import ConfigError, RefusedError
@@ -103,7 +104,8 @@ def _locked(path: Path, was_up: threading.Event) -> Iterator[None]:
     was up leaves the time that it found.
     """
     lock = lock_of(str(path))
-    before_ns = Path(lock).stat().st_mtime_ns if Path(lock).exists() else 0
+    long_ago_ns = int((clock.wall_s() - 2 * LATELY_S) * 1e9)
+    before_ns = Path(lock).stat().st_mtime_ns if Path(lock).exists() else long_ago_ns
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -103,7 +103,7 @@ class _Dated(TextIOWrapper):
 
 
 def _date_messages() -> None:
-    """Date what is said where stderr is appended to a file, as that of `shunter up` is."""
+    """Date what is said where stderr is appended to a file, as by `shunter up`."""
     number = sys.stderr.fileno()
     is_file = stat.S_ISREG(os.fstat(number).st_mode)
     if is_file and fcntl.fcntl(number, fcntl.F_GETFL) & os.O_APPEND:

@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from shunter.addresses import TcpAddress, UnixAddress, listening_process, lock_of
+from shunter import clock
+from shunter.addresses import LATELY_S, TcpAddress, UnixAddress, listening_process, lock_of
 
 LOOK_S = 0.1
 """How often a daemon that starts or ends by itself is looked at."""
@@ -211,7 +212,7 @@ def pid_at(addresses: Sequence[UnixAddress | TcpAddress]) -> tuple[int, UnixAddr
 
 
 def others(pid: int) -> list[tuple[int, str]]:
-    """Return the other daemons that listen on this machine: process and folder of their socket.
+    """Return the other daemons that listen here: process, and folder of the socket.
 
     Any user may read of all sockets by what name they were bound (`serving.sockets`): with the
     process, since they are moved into place. Those of other containers are not among them.
@@ -254,4 +255,5 @@ def end(pid: int, slow: Callable[[], None]) -> None:
 def forget(address: UnixAddress) -> None:
     """Let clients no longer wait for a daemon, which was ended for good."""
     with suppress(OSError):  # another user's, or gone: they wait for two minutes
-        os.utime(lock_of(address.path), (0, 0))
+        long_ago_s = clock.wall_s() - 2 * LATELY_S
+        os.utime(lock_of(address.path), (long_ago_s, long_ago_s))

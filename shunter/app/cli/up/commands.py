@@ -236,7 +236,7 @@ def _found_or_started(path: Path, loaded: "LoadedConfig") -> tuple[bool, int]:
     where = f"all that it said is in {messages_of(path)}"
     if not made.messages:
         where = f"it said nothing, as on a full disk; look at that of {path.parent}"
-    output.note(f"no daemon was started: {told}; {where}")
+    output.note(f"the daemon did not come up: {told}; {where}")
     raise typer.Exit(made.exit_code if made.exit_code > 0 else 1)
 
 
