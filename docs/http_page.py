@@ -33,7 +33,7 @@ are `localhost`, `shunter`, and the names in `server.hosts`.
 
 **Answers** are JSON with a `schema_version`. What an answer tells is durable: it is in the log.
 Dates are ISO 8601 with offset. A point of the log (`at`) is an event (`20871` or `e20871`),
-`T+03:12:40` since the log began, or a date.
+`T+03:12:40` since the log began, or a date; one without offset is in the time zone of the daemon.
 
 **Errors** are one document, `application/problem+json` (RFC 9457): `{"type", "title", "status",
 "detail", "code", "exit_code", "faults"}`. A program tells them by `code`; `detail` says what is

@@ -8,6 +8,7 @@ tcp:HOST:PORT    also http://HOST:PORT; https://HOST:PORT for one with TLS
 import os
 import re
 import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ TOUCHED_EVERY_S = 10.0
 """How often a daemon touches the lock beside its socket while it lives."""
 
 SYSTEM_HOME = "/var/lib/shunter"
+_CREDENTIALS = struct.Struct("3i")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 _FORMS = "write unix:PATH, tcp:HOST:PORT, http://HOST:PORT or https://HOST:PORT"
@@ -116,6 +118,14 @@ def socket_of_up(environ: Mapping[str, str] | None = None, uid: int | None = Non
     return f"{home_of_up(variables, uid)}/shunter.sock"
 
 
+def usual_sockets(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return where commands look for a daemon that nothing names, in this order."""
+    variables = os.environ if environ is None else environ
+    if variables.get("SHUNTER_HOME", ""):
+        return (socket_of_up(variables),)
+    return tuple(dict.fromkeys((usual_socket(variables), socket_of_up(variables), SYSTEM_SOCKET)))
+
+
 def parse_address(text: str) -> UnixAddress | TcpAddress:
     """Return the address that a text names.
 
@@ -173,10 +183,11 @@ def was_there_lately(address: UnixAddress | TcpAddress) -> bool:
 def find_address(
     given: str | None = None, environ: Mapping[str, str] | None = None, *, own_only: bool = False
 ) -> UnixAddress | TcpAddress:
-    """Return the address to talk to: as given, by SHUNTER_URL, or a usual socket.
+    """Return the address to talk to: given, by SHUNTER_URL or SHUNTER_HOME, or usual.
 
-    A daemon of one's own comes before that of the whole machine, that of SHUNTER_HOME before all,
-    and one that answers now before one that did once and may be starting anew.
+    SHUNTER_HOME means its daemon alone: a typing error in it must end no other one. Without it a
+    daemon of one's own comes before that of the whole machine, and one that answers now before one
+    that did once and may be restarting.
 
     Args:
         given: what the command line says.
@@ -190,10 +201,9 @@ def find_address(
     text = given or variables.get("SHUNTER_URL", "")
     if text:
         return parse_address(text)
-    own = [usual_socket(variables), socket_of_up(variables)]
+    usual = usual_sockets(variables)
     if variables.get("SHUNTER_HOME", ""):
-        own.reverse()  # root's usual socket is that of the whole machine
-    usual = dict.fromkeys((*own, SYSTEM_SOCKET))
+        return parse_address(f"unix:{usual[0]}")
     used = [UnixAddress(path) for path in usual if has_been_used(path)]
     if own_only and used and used[0].path != SYSTEM_SOCKET:
         used = [address for address in used if address.path != SYSTEM_SOCKET]
@@ -225,6 +235,26 @@ def is_listening(address: UnixAddress) -> bool:
         except OSError:
             return False
     return True
+
+
+def listening_process(address: UnixAddress) -> int | None:
+    """Return the process that listens on a socket; None: none.
+
+    It is 0 where it is in another container.
+
+    Raises:
+        PermissionError: it is not for this user.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(address.path)
+        except PermissionError:
+            raise
+        except OSError:  # nobody listens, or no socket can be there
+            return None
+        said = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid: int = _CREDENTIALS.unpack(said)[0]
+    return pid
 
 
 def _takes_connections(address: UnixAddress) -> bool:

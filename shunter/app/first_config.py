@@ -66,6 +66,11 @@ def local_config(gpus: int | None, socket: str = "") -> tuple[str, list[str]]:
     if not found and gpus is None:
         why = why_unseen(seen["code"], seen.get("said", ""))
         notes.append(f"no GPU is seen ({why}); --gpus says how many there are")
+    if found and gpus is not None and gpus > len(found):
+        notes.append(
+            f"warning: --gpus {gpus}, and {seen['by']} sees {len(found)}: jobs are given GPUs that "
+            "are not there; correct `gpus` in the config, `shunter down`, and `up` again"
+        )
     lost = ", ".join(str(gpu.index) for gpu in found if gpu.is_lost)
     if lost and gpus is None:
         notes.append(f"GPU {lost} is lost: it is counted in `gpus`, and takes no jobs meanwhile")

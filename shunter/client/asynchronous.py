@@ -106,7 +106,7 @@ class AsyncClient(AsyncCalls):
         return AsyncJobHandle(self, job_id)
 
     async def _ask(self, ask: Ask) -> Answer:
-        with named(self.address):
+        with named(self.address, changes=ask.method != "GET"):
             response = await self._http.send(built(self._http, ask))
         return requests.value_of(ask, response.status_code, response.content)
 

@@ -6,6 +6,7 @@ An answer is the JSON document itself, under the names that docs/reference/http-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from http import HTTPStatus
 from math import isfinite
 from pathlib import Path
@@ -31,6 +32,9 @@ Answer = dict[str, Any]
 V1 = "/api/v1"
 WHOLE_MOST = 2**63 - 1
 """The largest whole number that a log holds."""
+
+_INSTANTS = ("at", "since")
+"""The parameters that may be dates."""
 
 _LARGEST_MOST = 5
 """So many of the largest variables are named where a submission is too large."""
@@ -134,12 +138,14 @@ def read(path: str, *parts: str, **params: object) -> Ask:
     Args:
         path: below /api/v1, with `{}` for each part.
         parts: ids and names; they cannot leave their place in the path.
-        params: the query.
+        params: the query; a date without offset is one of the time zone here.
     Raises:
         UsageError: a text holds bytes that are no UTF-8.
     """
     _check_utf8(params)
     said = {name: _text(value) for name, value in params.items() if value is not None}
+    for name in filter(said.__contains__, _INSTANTS):
+        said[name] = _with_offset(said[name])
     return Ask("GET", _path(path, parts), said)
 
 
@@ -366,7 +372,20 @@ def _largest(environment: Mapping[str, str]) -> str:
 def _path(path: str, parts: Sequence[str]) -> str:
     for part in parts:
         _check_utf8({"the id": part})
+        if not part:
+            raise UsageError("expected an id or a name, and it is empty")
     return V1 + path.format(*(quote(part, safe="") for part in parts))
+
+
+def _with_offset(text: str) -> str:
+    """Return a date with the offset of the time zone here; what is none, as it is."""
+    if text.strip().isdigit():  # the number of an event
+        return text
+    try:
+        when = datetime.fromisoformat(text.strip())
+        return text if when.tzinfo else when.astimezone().isoformat()
+    except (ValueError, OverflowError):
+        return text
 
 
 def _text(value: object) -> str:

@@ -1,15 +1,16 @@
 """The synchronous client."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
-from contextlib import closing
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import uuid4
 
 import httpx
 
-from shunter.client import requests
+from shunter.client import requests, transport
 from shunter.client.calls import described
 from shunter.client.daemon_calls import built
 from shunter.client.futures import JobHandle, WatchedCalls
@@ -32,6 +33,9 @@ class Client(WatchedCalls):
             job = client.submit(["python", "train.py"], gpus=2)
             job.result()
     """
+
+    on_slow: Callable[[], None] | None = None
+    """Called from another thread where a daemon has not answered after some seconds."""
 
     def _connect(self, settings: Settings) -> None:
         transport = httpx.HTTPTransport(**settings.of_transport())
@@ -124,9 +128,23 @@ class Client(WatchedCalls):
         return JobHandle(self, job_id)
 
     def _ask(self, ask: Ask) -> Answer:
-        with named(self.address):
+        with named(self.address, changes=ask.method != "GET"), self._slowness_noted(ask):
             response = self._http.send(built(self._http, ask))
         return requests.value_of(ask, response.status_code, response.content)
+
+    @contextmanager
+    def _slowness_noted(self, ask: Ask) -> Iterator[None]:
+        """Call `on_slow` if an answer takes long that need not."""
+        if self.on_slow is None or ask.is_slow or "wait_s" in ask.params:
+            yield
+            return
+        timer = threading.Timer(transport.SLOW_S, self.on_slow)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _follow(self, ask: Ask) -> Iterator[Followed]:
         lines = Lines()

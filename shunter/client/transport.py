@@ -9,7 +9,13 @@ from typing import NotRequired, TypedDict
 
 import httpx
 
-from shunter.addresses import TcpAddress, UnixAddress, find_address, has_been_used
+from shunter.addresses import (
+    TcpAddress,
+    UnixAddress,
+    find_address,
+    has_been_used,
+    listening_process,
+)
 from shunter.client.requests import token_from
 from shunter.errors import (
     RefusedError,
@@ -38,6 +44,9 @@ _KEEPALIVE = (
 
 _CUT = ("disconnected without", "peer closed connection")
 """How httpx says that a connection ended in the middle of an answer."""
+
+SLOW_S = 5.0
+"""After so long it is said that a daemon has not answered yet."""
 
 TIMEOUT = httpx.Timeout(READ_S, connect=CONNECT_S)
 
@@ -112,9 +121,12 @@ class Settings:
 
 
 @contextmanager
-def named(address: UnixAddress | TcpAddress) -> Iterator[None]:
+def named(address: UnixAddress | TcpAddress, *, changes: bool = False) -> Iterator[None]:
     """Turn failures of a connection into errors that say what they are.
 
+    Args:
+        address: where the connection leads.
+        changes: whether what is asked for changes something.
     Raises:
         UnavailableError: nobody answers now, or who did went away: ask again.
         UnreachableError: it took too long, or what answers is no daemon.
@@ -123,15 +135,37 @@ def named(address: UnixAddress | TcpAddress) -> Iterator[None]:
     try:
         yield
     except httpx.TransportError as error:
-        raise _error_of(address, error) from error
+        raise _error_of(address, error, changes=changes) from error
 
 
-def _error_of(address: UnixAddress | TcpAddress, error: httpx.TransportError) -> ShunterError:
+def is_open(error: UnreachableError) -> bool:
+    """Say whether what was asked for was sent and not answered: it may be done."""
+    sent = (httpx.ReadTimeout, httpx.WriteTimeout, httpx.ReadError, httpx.RemoteProtocolError)
+    return any(isinstance(cause, sent) for cause in _causes(error))
+
+
+def process_words(address: UnixAddress | TcpAddress) -> str:
+    """Return which process listens on a socket, in brackets, if that is known."""
+    pid = _process(address)
+    return f" (process {pid})" if pid else ""
+
+
+def _process(address: UnixAddress | TcpAddress) -> int:
+    try:
+        return (isinstance(address, UnixAddress) and listening_process(address)) or 0
+    except PermissionError:
+        return 0
+
+
+def _error_of(
+    address: UnixAddress | TcpAddress, error: httpx.TransportError, *, changes: bool
+) -> ShunterError:
     what, causes = str(error) or type(error).__name__, tuple(_causes(error))
     if any(isinstance(cause, PermissionError) for cause in causes):
         return RefusedError(
-            f"{address} may not be opened by this user; see server.socket_mode, or start a daemon "
-            "of your own with `shunter up`"
+            f"{address} may not be opened by this user: its owner lets all in with "
+            '`socket_mode = "0666"` below [server] of its config and a restart; `shunter up` '
+            "starts a daemon of your own"
         )
     if isinstance(error, httpx.ConnectTimeout):
         return UnreachableError(
@@ -139,13 +173,16 @@ def _error_of(address: UnixAddress | TcpAddress, error: httpx.TransportError) ->
             "between here and there is in the way"
         )
     if isinstance(error, httpx.TimeoutException):
+        done = "; it may have done what was asked all the same" if changes else ""
+        pid = _process(address)
+        remedy = f"; `kill -9 {pid}` ends it and no job, then `shunter up`" if pid else ""
         return UnreachableError(
-            f"the daemon on {address} did not answer in time ({what}); it may have done what was "
-            "asked all the same"
+            f"the daemon on {address} did not answer in time ({what}){done}: it is busy or "
+            f"stopped{remedy}"
         )
     if not isinstance(error, httpx.ConnectError):
         if _is_cut(error):
-            return UnavailableError(f"the daemon on {address} went away while it answered ({what})")
+            return UnavailableError(f"the daemon on {address} went away while it answered")
         return UnreachableError(f"what answers on {address} is no daemon of Shunter's ({what})")
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return UnreachableError(

@@ -103,10 +103,11 @@ def test_daemon_that_answers_comes_before_what_others_have_left(
 ) -> None:
     monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", str(tmp_path / "system.sock"))
     monkeypatch.setattr("os.getuid", lambda: 7)
-    environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SHUNTER_HOME": str(tmp_path / "up")}
+    environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    monkeypatch.setenv("HOME", str(tmp_path))
     left = used(tmp_path / "run" / "shunter.sock", LATELY_S + 60)
     assert find_address(None, environ) == left
-    restarting = used(tmp_path / "up" / "shunter.sock")
+    restarting = used(Path(socket_of_up(environ)))
     assert find_address(None, environ) == restarting
     answering = used(tmp_path / "system.sock", LATELY_S + 60)
     with socket.socket(socket.AF_UNIX) as daemon:
@@ -117,7 +118,7 @@ def test_daemon_that_answers_comes_before_what_others_have_left(
 
 
 @pytest.mark.parametrize("uid", [0, 7])
-def test_daemon_of_a_home_that_is_named_comes_before_all_others(
+def test_home_that_is_named_means_its_daemon_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int
 ) -> None:
     monkeypatch.setattr("shunter.addresses.SYSTEM_SOCKET", str(tmp_path / "system.sock"))
@@ -125,8 +126,9 @@ def test_daemon_of_a_home_that_is_named_comes_before_all_others(
     environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "SHUNTER_HOME": str(tmp_path / "up")}
     used(tmp_path / "run" / "shunter.sock")
     used(tmp_path / "system.sock")
-    named = used(tmp_path / "up" / "shunter.sock")
+    named = UnixAddress(str(tmp_path / "up" / "shunter.sock"))
     assert find_address(None, environ) == named
+    assert find_address(None, environ, own_only=True) == named
 
 
 def test_what_ends_a_daemon_leaves_that_of_the_machine_where_there_was_an_own_one(

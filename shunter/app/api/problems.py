@@ -144,7 +144,7 @@ def usage_error(error: ValidationError, where: str) -> UsageError:
     """Return what is wrong with a body or a query, a line for each field."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     faults = [
-        f"{'.'.join(str(part) for part in one['loc']) or where}: {one['msg']}"
+        f"{'.'.join(str(part) for part in one['loc']) or where}: {_said(one['msg'])}"
         for one in found
         if one["type"] != "too_short" or not any(_lies_in(other, one) for other in found)
     ]
@@ -153,6 +153,11 @@ def usage_error(error: ValidationError, where: str) -> UsageError:
     if len(shown) == 1:
         return UsageError(f"the {where} is wrong: {shown[0]}")
     return UsageError("\n".join([f"the {where} is wrong in {len(faults)} places", *shown]))
+
+
+def _said(message: str) -> str:
+    """Return a message of pydantic without the words that mean nothing to people."""
+    return message.removeprefix("Value error, ").replace("String should have ", "expected ")
 
 
 def _lies_in(inner: ErrorDetails, outer: ErrorDetails) -> bool:

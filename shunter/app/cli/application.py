@@ -153,6 +153,14 @@ class Commands(TyperGroup):
         except ShunterError as error:
             output.print_error(error)
             raise typer.Exit(error.exit_code) from error
+        except KeyError as error:
+            from shunter.app.cli.live.connecting import lacking
+
+            lacks = lacking(error)
+            if lacks is None:
+                raise
+            output.print_error(lacks)
+            raise typer.Exit(lacks.exit_code) from error
         except FileNotFoundError as error:
             if not _here_is_gone():
                 raise

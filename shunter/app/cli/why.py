@@ -35,9 +35,7 @@ class WhyOptions:
     ] = None
     at: Annotated[
         str | None,
-        typer.Option(
-            metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 90m, or a date with offset."
-        ),
+        typer.Option(metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 90m, or a date."),
     ] = None
     long: Annotated[
         bool,
@@ -103,7 +101,9 @@ def why(options: WhyOptions) -> None:
     if options.log is None:
         found = _by_daemon(options)
     else:
-        found = asyncio.run(_explained(options.log, options))
+        found, origin = asyncio.run(_explained(options.log, options))
+        if origin is not None and not options.as_json:
+            found = _with_dates(found, origin)
     if options.as_json:
         output.print_json(found)
     elif options.inevitable:
@@ -138,7 +138,22 @@ def _answered(options: WhyOptions) -> "Answer":
         return found
 
 
-async def _explained(address: str, options: WhyOptions) -> "Answer":
+def _with_dates(found: "Answer", origin: str) -> "Answer":
+    """Return an answer of a live log with dates, as its daemon writes them."""
+    from datetime import datetime, timedelta
+
+    from shunter.app.api.documents.dates import dated_why
+
+    began = datetime.fromisoformat(origin)
+
+    def dated(at_us: int) -> str:
+        return (began + timedelta(microseconds=at_us)).isoformat(timespec="milliseconds")
+
+    return dated_why(found, dated)
+
+
+async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | None]":
+    """Return why a job of a log is where it is; and the date it began, of a live one."""
     from shunter.app.forking.counterfactuals import starts_if
     from shunter.app.replaying.lookup import first_start, place_of
     from shunter.app.replaying.recorded_terms import origin_of
@@ -148,7 +163,8 @@ async def _explained(address: str, options: WhyOptions) -> "Answer":
     from shunter.events.values.ids import JobId
 
     async with reading(address) as reader:
-        origin = origin_of(await first_start(reader))
+        started = await first_start(reader)
+        origin = origin_of(started)
         seq, at_us = await place_of(reader, options.at, origin)
         found = await explain(reader, JobId(options.job), seq, at_us, rebuild)
         told = document(found)
@@ -156,7 +172,7 @@ async def _explained(address: str, options: WhyOptions) -> "Answer":
             told["counterfactuals"] = await starts_if(reader, found, rebuild)
         if options.inevitable:
             told["inevitable"] = await _inevitable(reader, found, options)
-        return told
+        return told, origin if started is not None and not started.simulated else None
 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":

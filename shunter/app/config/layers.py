@@ -226,7 +226,8 @@ def _read_file(path: FilePath) -> Layers:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from error
+        hint = "; a text stands in quotes" if "Invalid value" in str(error) else ""
+        raise ConfigError(f"{path}: not TOML: {error}{hint}") from error
     places = {key: f"{path}:{line}" for key, line in lines_of_keys(text).items()}
     layers = Layers(str(path), tree, Origins({(): str(path), **places}))
     _settle_paths(tree, path.parent)

@@ -27,6 +27,7 @@ class Looked:
     """What is looked at: this machine, with the config it is to run, if there is one."""
 
     loaded: "LoadedConfig | None" = None
+    note: Callable[[str], None] = lambda text: None
 
 
 Check = Callable[[Looked], Iterator[Finding]]

@@ -23,6 +23,7 @@ SQLITE = (3, 38, 0)
 """The first with JSON functions built in, which the view `events` uses."""
 
 DISK_LEAST_MB = 1_000
+_LOG_LEAST_BYTES = 65_536
 _MB = 1 << 20
 
 
@@ -50,6 +51,8 @@ def sqlite(looked: Looked) -> Iterator[Finding]:
         mode = _journal_mode(folder)
     except (OSError, sqlite3.Error) as error:
         mend = "let the daemon's user write there, or set log.url to another folder"
+        if shutil.disk_usage(_nearest(folder)).free < _LOG_LEAST_BYTES:
+            mend = f"make room: the disk of {folder} is full"
         yield Finding("sqlite", "bad", f"no log can be kept in {folder}: {error}", mend)
         return
     if mode == "wal":
@@ -87,6 +90,23 @@ def gpus(looked: Looked) -> Iterator[Finding]:
         )
     elif not lost:
         yield Finding("gpus", "good", f"{told}, read by {seen['by']}")
+
+
+def sizes(looked: Looked) -> Iterator[Finding]:
+    """Check that servers of the config have no more than this machine."""
+    if looked.loaded is None or looked.loaded.config.backend.kind != "local":
+        return
+    cpus = len(os.sched_getaffinity(0))
+    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1_000_000
+    for name, server in looked.loaded.config.cluster.servers():
+        for what, configured, there in (
+            ("CPUs", server.cpus_milli // 1000, cpus),
+            ("MB of memory", server.memory_mb, memory_mb),
+        ):
+            if configured > there:
+                told = f"{name} has {configured:,} {what} in the config, this machine {there:,}"
+                mend = "correct cluster.nodes: jobs that fill it share what is there"
+                yield Finding("sizes", "poor", told, mend)
 
 
 def memory(looked: Looked) -> Iterator[Finding]:
@@ -139,16 +159,16 @@ def disks(looked: Looked) -> Iterator[Finding]:
     """Check that there is room for logs and output, and that folders can be written."""
     places = {_nearest(folder): name for name, folder in _folders(looked)}
     for there, name in places.items():
-        if not os.access(there, os.W_OK):
+        if not os.access(there, os.W_OK | os.X_OK):
             mend = f"let {user_name(os.geteuid())} write there, or change {name}"
             yield Finding("disk", "bad", f"{there} cannot be written", mend)
             continue
         free_mb = shutil.disk_usage(there).free // _MB
         if free_mb < DISK_LEAST_MB:
             mend = "make room: a scheduler whose disk is full stops"
-            yield Finding("disk", "poor", f"{free_mb:,} MB free in {there}", mend)
+            yield Finding("disk", "poor", f"{free_mb:,} MiB free in {there}", mend)
         else:
-            yield Finding("disk", "good", f"{free_mb:,} MB free in {there}")
+            yield Finding("disk", "good", f"{free_mb:,} MiB free in {there}")
 
 
 def boot(looked: Looked) -> Iterator[Finding]:
@@ -213,5 +233,12 @@ def _folders(looked: Looked) -> Iterator[tuple[str, Path]]:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return a folder, or the nearest above it that is there already."""
-    return next(one for one in (folder, *folder.parents) if one.exists())
+    """Return a folder, or the nearest above it that is there and may be looked at."""
+    return next(one for one in (folder, *folder.parents) if _is_seen(one))
+
+
+def _is_seen(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except PermissionError:
+        return False

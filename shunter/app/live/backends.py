@@ -273,18 +273,30 @@ def claim(root: str, cluster_id: str) -> None:
         ConfigError: it holds attempts of another cluster.
         OSError: it cannot be written.
     """
-    path = f"{root}/cluster"
-    owner = (get(path) or {}).get("cluster_id")
+    if refuse_other_attempts(root, cluster_id) != cluster_id:
+        put(f"{root}/cluster", {"cluster_id": cluster_id})
+
+
+def refuse_other_attempts(root: str, cluster_id: str) -> object:
+    """Return the cluster of a folder; refuse attempts of another one.
+
+    Args:
+        root: the folder.
+        cluster_id: of the log; empty: that begins a cluster now.
+    Raises:
+        ConfigError: they are of another cluster.
+    """
+    owner = (get(f"{root}/cluster") or {}).get("cluster_id")
     jobs = Path(root, "jobs")
-    if owner == cluster_id:
-        return
     # A scheduler that died before its first commit has left its name here, and nothing else.
-    if jobs.is_dir() and sorted(jobs.iterdir()):
+    if owner != cluster_id and jobs.is_dir() and sorted(jobs.iterdir()):
+        log = f"the log is that of {cluster_id}" if cluster_id else "there is no log of it"
         raise ConfigError(
-            f"{root} holds attempts of cluster {owner}, and the log is that of {cluster_id}: give "
-            "each log a folder of its own, as backend.local.root or backend.ssh.root"
+            f"{root} holds attempts of cluster {owner}, and {log}: put its log back, move the "
+            "folder away too to begin again, or give each log a folder of its own, as "
+            "backend.local.root or backend.ssh.root"
         )
-    put(path, {"cluster_id": cluster_id})
+    return owner
 
 
 def local_settings(section: LocalSection, cluster: ClusterSection, term: int) -> LocalSettings:

@@ -9,7 +9,7 @@ Whatever dies in between, the next start does the same again.
 
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 
 from shunter import __version__, clock
 from shunter.app.code_digests import sources_of
@@ -17,7 +17,7 @@ from shunter.app.config.loading import LoadedConfig
 from shunter.app.config.resolved import PolicyRuntime, policy_runtime, record_of
 from shunter.app.gpu_maps import ServerMap
 from shunter.app.gpu_maps.discovery import ToldBySlurm, discover_maps
-from shunter.app.live.backends import LiveBackend, live_backend, root_of
+from shunter.app.live.backends import LiveBackend, live_backend, refuse_other_attempts, root_of
 from shunter.app.live.clock import STEP_US, wall_now
 from shunter.app.live.cluster_identity import History, Identity, TermClock, read_history
 from shunter.app.live.command_broker import mark
@@ -43,6 +43,7 @@ from shunter.events.facts.jobs import JobHeld
 from shunter.events.facts.run import ClockStepped, EventsLost, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, WithoutLost, open_log, read_log
+from shunter.events.log.opening import files_of
 from shunter.events.past_jobs import number_of
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName, QueueName
@@ -74,6 +75,10 @@ async def open_site(
     """
     config = loaded.config
     url, mode = _log_of(loaded)
+    with suppress(OSError):  # the log or the backend says what cannot be looked at
+        if not any(file.exists() and file.stat().st_size for file in files_of(url)):
+            # Before a log is made, which the next start would take for that of a new cluster.
+            refuse_other_attempts(root_of(config.backend), "")
     async with open_log(url, durable=True, frame_events=None, resume=resume, mode=mode) as log:
         async with read_log(log) as reader:
             history = await read_history(reader)

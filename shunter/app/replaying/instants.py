@@ -48,6 +48,8 @@ def span_up(duration_us: int) -> str:
 def instant_us(text: str, origin: str | None) -> int:
     """Return the instant a person wrote: `T+03:12:40`, `11560s`, `90m`, or a date.
 
+    A date without offset is one of the time zone here, as dates are shown.
+
     Raises:
         UsageError: it is none of these, or a date where the log names no origin.
     """
@@ -60,11 +62,14 @@ def instant_us(text: str, origin: str | None) -> int:
         return round(float(since[1]) * _UNIT_S[since[2]] * SECOND_US)
     try:
         when = datetime.fromisoformat(text)
-    except ValueError as error:
+        if origin is not None and when.tzinfo is None and datetime.fromisoformat(origin).tzinfo:
+            when = when.astimezone()
+    except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{text[:_TOLD_MOST]!r} is no instant: write T+03:12:40, a time since the log began "
             "such as 11560s, 90m or 2d, an "
-            "event number, or a date such as 2026-11-19T18:00:00+00:00"
+            "event number, or a date such as 2026-11-19T18:00, of your time zone or with an offset "
+            "such as +00:00"
         ) from error
     if origin is None:
         raise UsageError(f"this log names no origin, so {text!r} means nothing: write T+03:12:40")

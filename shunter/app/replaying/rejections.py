@@ -65,6 +65,10 @@ def refuse_impossible(spec: JobSpec, state: State, admission: Admission) -> None
     refusal = admission.refusal(state.demand_of(spec), spec.user, queue)
     if refusal is not None:
         why = rejection_in_words(refusal, spec, state.cluster)
+        if spec.gpu_types and not refusal.most and refusal.needed:
+            servers = state.cluster.servers.values()
+            types = sorted({server.configuration.gpu_type for server in servers})
+            why += f"; types are {', '.join(types)}"
         raise RefusedError(f"it can never run here: {refusal.reason}: {why}")
 
 

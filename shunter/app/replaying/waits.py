@@ -9,12 +9,15 @@ from shunter.core.fold.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.proposals.waits import proposal_wait_of
-from shunter.core.state import GRANTED, RUNNING, WAITING, Job, State
+from shunter.core.state import GRANTED, RUNNING, WAITING, Job, JobPhase, State
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec, SuspendMode
 from shunter.events.values.reasons import Reason, Wait
 
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
+JOB_STATES = (*(phase.value for phase in JobPhase), HELD, SUSPENDED, STOPPED)
+"""All that `job_state` may return."""
+
 _FIRST = Wait(Reason.waiting_for_round)
 _HELD = Wait(Reason.held)
 _FOR_RELEASE = Wait(Reason.waiting_for_release)

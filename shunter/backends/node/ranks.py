@@ -188,7 +188,12 @@ def _become_rank(
     os.environ.update(SHUNTER_CHANNEL=f"{folder}/channel")
     if order.get("slicing"):
         os.environ.update(SHUNTER_TURN=f"{folder}/turn")
-    os.chdir(rank["directory"])
+    try:
+        os.chdir(rank["directory"])
+    except OSError as error:
+        raise ValueError(
+            f"its directory {rank['directory']} cannot be entered: {error.strerror}"
+        ) from error
 
 
 def _bind(cpus: list[int]) -> None:

@@ -54,7 +54,8 @@ def refuse_lost(log: str, anchor: Head, head: Head) -> None:
         f", or go on without them, which is recorded: `shunter serve CONFIG --accept-loss "
         f"{head.seq + 1}`, once"
         if head.seq
-        else f", or move the anchor {log}.anchor away to begin again"
+        else f", or move the anchor {log}.anchor away, and the folder of attempts too, to begin "
+        "again"
     )
     if anchor.seq > head.seq:
         raise LogDamagedError(

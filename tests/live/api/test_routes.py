@@ -131,6 +131,8 @@ def test_why_tells_the_same_as_the_log_read_by_itself(shared: Served, job: str) 
     }
     assert asked["phase"] == "finished"
     assert "T+" not in asked["headline"]
+    text = shared.run("why", job, "--log", "log.db").stdout
+    assert ("T+" in text, asked["headline"] in text) == (False, True)
 
 
 def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:

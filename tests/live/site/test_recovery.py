@@ -11,6 +11,8 @@ from anyio import to_thread
 
 from shunter.app.api.documents.job_history import history_of
 from shunter.app.config.resolved import policy_runtime
+from shunter.app.doctor.checks import kept_log
+from shunter.app.doctor.findings import Looked
 from shunter.app.live import Site, Submission, open_site, startup
 from shunter.app.live.clock import wall_now
 from shunter.app.live.cluster_identity import History, Identity
@@ -166,6 +168,22 @@ async def test_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"holds attempts of cluster .* backend.local.root"):
         async with open_site(other):
             pass
+
+
+@pytest.mark.asyncio
+async def test_folder_whose_log_is_gone_is_refused_and_no_log_is_made(tmp_path: Path) -> None:
+    loaded = config(tmp_path)
+    async with machine(tmp_path) as site:
+        await outcome(site, await site.submit(program("pass"), NOBODY))
+    for name in ("log.db", "log.db.anchor"):
+        (tmp_path / name).rename(tmp_path / f"old-{name}")
+    (told,) = await anyio.to_thread.run_sync(lambda: list(kept_log(Looked(loaded))))
+    assert (told.state, "move the folder away too to begin again" in told.what) == ("bad", True)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="move the folder away too to begin again"):
+            async with open_site(loaded):
+                pass
+    assert not (tmp_path / "log.db").exists()
 
 
 @pytest.mark.asyncio

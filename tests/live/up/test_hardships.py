@@ -102,7 +102,8 @@ def test_down_ends_a_daemon_that_is_starting(newcomer: Person) -> None:
         with resumed(daemon):
             assert "is starting or ending there" in first_note(down)
         out, _ = down.communicate(timeout=PATIENCE_S)
-    assert (down.returncode, out) == (0, "the daemon has ended\n")
+    ended = f"the daemon on unix:{newcomer.home}/up/shunter.sock (process {daemon}) has ended\n"
+    assert (down.returncode, out) == (0, ended)
 
 
 def test_up_says_that_it_waits_for_another(newcomer: Person) -> None:
@@ -128,7 +129,7 @@ def test_up_believes_nobody_but_its_daemon_that_it_is_up(newcomer: Person) -> No
         os.kill(daemon, signal.SIGKILL)
         _, err = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 1
-    assert "no daemon was started: a signal ended it; it said nothing" in err
+    assert "the daemon did not come up: a signal ended it; it said nothing" in err
     newcomer.variables = {}
 
 
@@ -199,7 +200,8 @@ def test_down_says_nothing_of_who_follows_a_job(newcomer: Person) -> None:
         newcomer.said("down")
         following.kill()
     messages = (newcomer.home / "up" / "shunter.messages").read_text()
-    assert messages.splitlines()[1:] == ["stopped; jobs run on"]
+    (stopped,) = messages.splitlines()[1:]
+    assert stopped.endswith(" stopped; 1 job runs on")
 
 
 @pytest.mark.parametrize("name", [b"tab\x7f", b"latin-\xe9"])
@@ -236,8 +238,21 @@ def test_daemon_that_also_listens_on_tcp_is_asked_on_its_socket(newcomer: Person
     place = f"unix:{newcomer.home}/s"
     both = f'token_file = "tokens"\nlisten = ["tcp:127.0.0.1:0", "{place}"]'
     config.write_text(text.replace('listen = "unix:"', both), encoding="utf-8")
-    assert [newcomer.up(str(config))["has_started"] for _ in range(2)] == [True, False]
-    assert newcomer.said("down", "--url", place) == "the daemon has ended\n"
+    first, again = (newcomer.up(str(config)) for _ in range(2))
+    assert (first["has_started"], again["has_started"]) == (True, False)
+    ended = f"the daemon on {place} (process {first['pid']}) has ended\n"
+    assert newcomer.said("down", "--url", place) == ended
+
+
+def test_daemon_that_is_stopped_is_said_to_be_silent(newcomer: Person) -> None:
+    daemon = newcomer.up("--gpus", "1")["pid"]
+    os.kill(daemon, signal.SIGSTOP)
+    with newcomer.begun("queue") as queue:
+        with resumed(daemon):
+            note = first_note(queue)
+            assert f"(process {daemon}) has not answered yet" in note
+        queue.communicate(timeout=PATIENCE_S)
+    assert queue.returncode == 0
 
 
 def test_daemon_of_an_older_version_is_said(newcomer: Person) -> None:
@@ -255,7 +270,7 @@ def test_up_works_with_its_output_closed(newcomer: Person) -> None:
         [*words, "up", "--gpus", "1"], env=variables, cwd="/", timeout=PATIENCE_S, check=False
     )
     assert found.returncode == 0
-    assert newcomer.said("down") == "the daemon has ended\n"
+    assert newcomer.said("down").endswith(" has ended\n")
 
 
 @pytest.mark.needs("root")

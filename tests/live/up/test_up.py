@@ -7,6 +7,7 @@ Method: the commands as a person types them, with a home that is empty.
 import json
 import os
 import pwd
+import re
 import signal
 import stat
 import subprocess
@@ -57,7 +58,7 @@ class Person:
     def begun(self, *words: str) -> "subprocess.Popen[str]":
         """Begin a command."""
         of_home = {"HOME": str(self.home), "SHUNTER_HOME": str(self.home / "up")}
-        variables = dict(environment(**of_home, **self.variables))
+        variables = dict(environment(**{**of_home, **self.variables}))
         if self.uid is not None:  # root's is a place of the whole machine
             packages = sysconfig.get_path("purelib")
             variables["PYTHONPATH"] = f"{variables['PYTHONPATH']}:{packages}"
@@ -151,7 +152,13 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
     newcomer.said("submit", "--", "sleep", "1000")
     awaited(lambda: newcomer.job("j1")["state"] == "running")
     down = newcomer.said("down")
-    assert down.startswith("the daemon has ended; 1 job runs on; 1 job waits in its log; ")
+    assert " has ended; 1 job runs on; 1 job waits in its log; " in down
+    assert (newcomer.home / "up" / "shunter.sock.lock").stat().st_mtime > 1e9
+    messages = newcomer.home / "up" / "shunter.messages"
+    first, *_, last = messages.read_text(encoding="utf-8").splitlines()
+    dated = r"20[0-9]{2}-[0-9-]{5} [0-9:]{8}[+-][0-9:]{5} "
+    assert re.fullmatch(dated + "ready: .*", first)
+    assert re.fullmatch(dated + "stopped; 1 job runs on", last)
     for words in (["submit", "--", "true"], ["queue"]):
         lone = newcomer.shunter(*words)
         assert (lone.returncode, "`shunter up`" in lone.stderr) == (4, True)
@@ -163,7 +170,8 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
     newcomer.up()
     found = newcomer.job("j1")
     assert (found["state"], len(found["attempts"])) == ("running", 1)
-    assert newcomer.said("down", "--end-jobs") == "the daemon has ended\n"
+    assert newcomer.said("down", "--end-jobs").endswith(" has ended\n")
+    assert messages.read_text(encoding="utf-8").endswith(" stopped; no job runs\n")
     newcomer.up()
     assert [newcomer.job(job)["state"] for job in ("j1", "j2")] == ["cancelled", "cancelled"]
 
@@ -214,7 +222,7 @@ def test_daemon_that_cannot_start_says_why_and_is_not_waited_for(newcomer: Perso
     found = newcomer.shunter("up")
     assert found.returncode == 2
     assert "shunter.db is not a Shunter" in found.stderr
-    assert "no daemon was started: it ended with code 2" in found.stderr
+    assert "the daemon did not come up: it ended with code 2" in found.stderr
     assert not (newcomer.home / "up" / "shunter.sock").exists()
     lone = newcomer.shunter("submit", "--", "true")
     assert (lone.returncode, "tried again" in lone.stderr) == (4, False)
@@ -258,7 +266,44 @@ def test_config_of_its_own_is_served_from_any_folder(newcomer: Person) -> None:
     newcomer.said("submit", "--wait", "--", "true")
     missing = newcomer.shunter("up", str(newcomer.home / "none.toml"))
     assert (missing.returncode, "`shunter init` writes one" in missing.stderr) == (3, True)
-    assert newcomer.said("down") == "the daemon has ended\n"
+    ended = f"the daemon on {socket} (process {told['pid']}) has ended\n"
+    assert newcomer.said("down") == ended
+
+
+def test_home_that_is_named_means_its_daemon_alone(newcomer: Person) -> None:
+    """Goal: no command reaches another daemon of the same person."""
+    config = newcomer.home / "site.toml"
+    newcomer.said("init", "--local", "--gpus", "1", "--out", str(config))
+    usual = f"unix:{newcomer.home}/run/shunter.sock"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace('"unix:"', f'"{usual}"'), encoding="utf-8")
+    newcomer.variables = {"XDG_RUNTIME_DIR": str(newcomer.home / "run"), "SHUNTER_URL": usual}
+    pid = newcomer.up(str(config))["pid"]
+    newcomer.said("submit", "--", "sleep", "1000")
+    newcomer.variables = {"XDG_RUNTIME_DIR": str(newcomer.home / "run")}
+    socket = f"unix:{newcomer.home}/up/shunter.sock"
+    for words in (["down", "--end-jobs"], ["queue"], ["submit", "--", "true"]):
+        refused = newcomer.shunter(*words)
+        assert (refused.returncode, socket in refused.stderr) == (4, True)
+    newcomer.variables = {"SHUNTER_URL": usual}
+    assert newcomer.up(str(config))["pid"] == pid
+    assert newcomer.job("j1")["state"] in ("waiting", "running")
+    newcomer.said("down", "--end-jobs")
+
+
+def test_second_daemon_of_a_machine_is_warned_of_the_first(newcomer: Person) -> None:
+    first = newcomer.up("--gpus", "1")["pid"]
+    variables = newcomer.variables
+    newcomer.variables = {"SHUNTER_HOME": str(newcomer.home / "second")}
+    try:
+        second = newcomer.shunter("up", "--gpus", "1")
+        assert second.returncode == 0
+        warned = f"another daemon runs on this machine (process {first}, its socket in "
+        assert f"{warned}{newcomer.home}/up): if it has the same GPUs" in second.stderr
+        assert newcomer.shunter("up").stderr.count(warned) == 0
+        newcomer.said("down")
+    finally:
+        newcomer.variables = variables
 
 
 @pytest.mark.needs("root")
@@ -279,7 +324,7 @@ def test_two_users_neither_see_nor_disturb_each_other() -> None:
         assert (foreign.returncode, "may not be opened by this user" in foreign.stderr) == (5, True)
         ben.said("down", "--end-jobs")
         assert ana.job("j1")["state"] == "running"
-        assert ana.said("down", "--end-jobs") == "the daemon has ended\n"
+        assert ana.said("down", "--end-jobs").endswith(" has ended\n")
     finally:
         for each in people:
             next(each, None)

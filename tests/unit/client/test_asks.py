@@ -1,3 +1,5 @@
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,31 @@ def test_id_cannot_leave_its_place_in_the_path() -> None:
 
 def test_parameters_that_say_nothing_are_left_out() -> None:
     assert read("/jobs", user=None, limit=0, follow=True).params == {"limit": "0", "follow": "true"}
+
+
+@pytest.fixture
+def _in_kolkata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_in_kolkata")
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("2026-11-28 18:00", "2026-11-28T18:00:00+05:30"),
+        ("2026-11-28T18:00:00+00:00", "2026-11-28T18:00:00+00:00"),
+        ("20261128", "20261128"),
+        ("T+03:12:40", "T+03:12:40"),
+        ("0001-01-01", "0001-01-01"),
+    ],
+)
+@pytest.mark.parametrize("name", ["at", "since"])
+def test_date_without_offset_is_of_the_time_zone_here(name: str, text: str, asked: str) -> None:
+    assert read("/jobs/{}/logs", "j1", **{name: text}).params == {name: asked}
 
 
 def test_submission_says_what_it_was_told_and_its_key() -> None:

@@ -1,16 +1,20 @@
 """What a connection that fails is told as: "no daemon answers" only where none does."""
 
 import gc
+import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from shunter.addresses import find_address, lock_of
+from shunter.app.cli import app
 from shunter.client import Client
 from shunter.client.transport import named
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
@@ -106,6 +110,59 @@ def test_time_that_ran_out_is_no_absence(failed: httpx.TransportError, words: st
         raise failed
     assert type(caught.value) is UnreachableError
     assert NONE not in str(caught.value)
+
+
+@contextmanager
+def silent(path: Path) -> Iterator[None]:
+    """Take connections and answer none, as a daemon that was stopped."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        yield
+
+
+def test_silent_daemon_is_named_with_how_to_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(0.1))
+    with silent(tmp_path / "s"):
+        error = failure(f"unix:{tmp_path}/s")
+        assert f"`kill -9 {os.getpid()}` ends it and no job, then `shunter up`" in str(error)
+        assert "may have done" not in str(error)
+        with Client(f"unix:{tmp_path}/s") as client, pytest.raises(UnreachableError) as caught:
+            client.cancel("j1")
+    assert "it may have done what was asked" in str(caught.value)
+
+
+def test_it_is_said_while_a_daemon_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shunter.client.transport.SLOW_S", 0.0)
+    said = threading.Event()
+    with silent(tmp_path / "s"), Client(f"unix:{tmp_path}/s") as client:
+        client.on_slow = said.set
+        asking = threading.Thread(target=_fail, args=(client,), daemon=True)
+        monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(30.0))
+        asking.start()
+        assert said.wait(30)
+    asking.join(60)
+
+
+def _fail(client: Client) -> None:
+    with suppress(ShunterError, RuntimeError):
+        client.daemon()
+
+
+def test_submission_that_may_have_happened_says_how_it_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shunter.client.daemon_calls.TIMEOUT", httpx.Timeout(0.1))
+    words = ["submit", "--url", f"unix:{tmp_path}/s", "--export", "none"]
+    with silent(tmp_path / "s"):
+        found = CliRunner().invoke(app, [*words, "--", "true"])
+        named_key = CliRunner().invoke(app, [*words, "--dedupe-key", "k", "--", "true"])
+    assert re.search(r"submit again with --dedupe-key [0-9a-f]{32}", found.stderr)
+    assert "submit again" not in named_key.stderr
 
 
 def test_host_that_nobody_knows_is_named() -> None:

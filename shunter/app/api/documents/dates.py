@@ -12,6 +12,18 @@ from shunter.app.replaying.instants import instant_us
 _CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
 
 
+def dated_why(document: dict[str, Any], dated: Dated) -> dict[str, Any]:
+    """Return the answer of `why` with dates for instants, and for numbers alone."""
+    for part in document["timeline"]:
+        for each in (part, *part.get("reasons", ())):
+            each["from"] = dated(each["from_us"])
+    for blocker in (document["evidence"] or {}).get("blockers", ()):
+        if blocker.get("since_us") is not None:
+            blocker["since"] = dated(blocker["since_us"])
+    answer: dict[str, Any] = with_dates(document, dated)
+    return answer
+
+
 def with_dates(value: object, dated: Dated) -> Any:
     """Return a JSON-able value in which instants are dates, in UTC."""
     if isinstance(value, dict):

@@ -6,17 +6,18 @@ from typing import Any
 import anyio
 from starlette.responses import Response
 
-from shunter.app.api.documents.dates import with_dates
+from shunter.app.api.documents.dates import dated_why
 from shunter.app.api.documents.job_history import JobHistory, date_or_none, history_of
 from shunter.app.api.documents.queue import Evidence, Present, job_row, queue_document
 from shunter.app.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.app.api.routing import Call, NoBody, json_answer
 from shunter.app.api.services import Services
+from shunter.app.config.model import DEFAULT_QUEUE
 from shunter.app.live.requests import no_such_job
 from shunter.app.replaying.lookup import place_of
-from shunter.app.replaying.waits import job_state
-from shunter.core.state import Job
-from shunter.errors import NotFoundError
+from shunter.app.replaying.waits import JOB_STATES, job_state
+from shunter.core.state import Job, State
+from shunter.errors import NotFoundError, UsageError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
@@ -39,6 +40,7 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
     ranks = {job_id: rank for rank, job_id in enumerate(await services.site.waiting_order(), 1)}
     state = services.site.state
     user = call.caller.user if query.user == ME else query.user
+    _check_filters(query, state)
     if query.group is not None:
         await services.groups.members(user or call.caller.user, query.group)  # it exists
 
@@ -63,6 +65,15 @@ async def queue(call: Call[QueueQuery, NoBody]) -> Response:
     )
     await services.durable(document["seq"])
     return json_answer(document)
+
+
+def _check_filters(query: QueueQuery, state: State) -> None:
+    """Raise if no job can be in a state or queue that is asked for."""
+    if query.state is not None and query.state not in JOB_STATES:
+        raise UsageError(f"no such state: {query.state!r}: expected {', '.join(JOB_STATES)}")
+    queues = sorted({*state.queues, DEFAULT_QUEUE})
+    if query.queue is not None and query.queue not in queues:
+        raise NotFoundError(f"there is no queue {query.queue!r}: expected {', '.join(queues)}")
 
 
 async def history(call: Call[HistoryQuery, NoBody]) -> Response:
@@ -153,13 +164,7 @@ async def why(call: Call[AtQuery, NoBody]) -> Response:
     ]
     document["launch_wait"] = services.site.launch_wait(job_id) if call.query.at is None else ""
     _say_what_only_the_daemon_knows(document)
-    for part in document["timeline"]:
-        for each in (part, *part.get("reasons", ())):
-            each["from"] = services.dated(each["from_us"])
-    for blocker in (document["evidence"] or {}).get("blockers", ()):
-        if blocker.get("since_us") is not None:
-            blocker["since"] = services.dated(blocker["since_us"])
-    return json_answer({"schema_version": 1, **with_dates(document, services.dated)})
+    return json_answer({"schema_version": 1, **dated_why(document, services.dated)})
 
 
 def _say_what_only_the_daemon_knows(document: dict[str, Any]) -> None:

@@ -18,7 +18,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shunter.addresses import TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
+from shunter import clock
+from shunter.addresses import LATELY_S, TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
 from shunter.app.config.live import ServerSection
 from shunter.backends.node.records import make_folder
 from shunter.errors import ConfigError, RefusedError
@@ -53,7 +54,9 @@ def listening(server: ServerSection) -> Iterator[Sequence[Listening]]:
             if isinstance(address, UnixAddress):
                 bound.append(held.enter_context(_unix(address, server)))
             else:
-                bound.append(held.enter_context(_tcp(address, has_tls=server.tls is not None)))
+                bound.append(
+                    held.enter_context(listening_on(address, has_tls=server.tls is not None))
+                )
         yield bound
 
 
@@ -101,7 +104,8 @@ def _locked(path: Path, was_up: threading.Event) -> Iterator[None]:
     was up leaves the time that it found.
     """
     lock = lock_of(str(path))
-    before_ns = Path(lock).stat().st_mtime_ns if Path(lock).exists() else 0
+    long_ago_ns = int((clock.wall_s() - 2 * LATELY_S) * 1e9)
+    before_ns = Path(lock).stat().st_mtime_ns if Path(lock).exists() else long_ago_ns
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -187,7 +191,13 @@ def _let_in(path: Path, server: ServerSection) -> None:
 
 
 @contextmanager
-def _tcp(address: TcpAddress, *, has_tls: bool) -> Iterator[Listening]:
+def listening_on(address: TcpAddress, *, has_tls: bool) -> Iterator[Listening]:
+    """Bind a port; it takes no connections yet.
+
+    Raises:
+        RefusedError: another program has it.
+        ConfigError: it cannot be had.
+    """
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, where = found[0]

@@ -3,13 +3,15 @@
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from shunter import __version__
 from shunter.addresses import LATELY_S, TcpAddress, UnixAddress, was_there_lately
 from shunter.app.cli import output
-from shunter.errors import ShunterError, UnavailableError, UsageError
+from shunter.errors import ShunterError, UnavailableError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.client import Client
@@ -21,6 +23,9 @@ COMPLETED_MOST = 20
 """So many jobs that have ended are proposed for an id that is being typed."""
 
 T = TypeVar("T")
+
+_asked: list[str] = []
+"""The daemon that was connected to last, if one was."""
 
 Url = Annotated[
     str | None,
@@ -66,8 +71,36 @@ def connect(url: str | None) -> "Client":
     # httpx brings a command line of its own, whose click and rich would be a third of our start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be had
     from shunter.client import Client
+    from shunter.client.transport import process_words
 
-    return Client(url)
+    def note() -> None:
+        where = f"{client.address}{process_words(client.address)}"
+        output.note(f"the daemon on {where} has not answered yet; Ctrl-C leaves it")
+
+    client = Client(url)
+    _asked[:] = [str(client.address)]
+    client.on_slow = note
+    return client
+
+
+def lacking(error: KeyError) -> UnreachableError | None:
+    """Return what a missing field of an answer means: a daemon of another version.
+
+    None: the key is of something else, and missing by a fault of this program.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+    if not _asked or not place.startswith(("shunter.app.cli.", "shunter.client.")):
+        return None
+    version = "another version"
+    with suppress(ShunterError, KeyError), connect(_asked[0]) as client:
+        version = f"Shunter {client.daemon()['version']}"
+    return UnreachableError(
+        f"the answer of the daemon on {_asked[0]} lacks the field {error}: that is of {version}, "
+        f"and this is {__version__}: `shunter down`, then `shunter up`, takes this one; jobs run on"
+    )
 
 
 def patiently(

@@ -22,7 +22,7 @@ def doctor(
     from shunter.app.doctor.checks import examined
     from shunter.app.doctor.findings import Looked
 
-    found = examined(Looked(None if config is None else load(config, settings)))
+    found = examined(Looked(None if config is None else load(config, settings), output.note))
     if as_json:
         rows = [
             {"subject": one.subject, "state": one.state, "what": one.what, "mend": one.mend}

@@ -35,8 +35,8 @@ Gpu = Annotated[
 _GPU = re.compile(r"(.+)\[([0-9]{1,6})\]")
 COLUMNS = (
     *("NODE", "STATE", "TYPE", output.Column("GPUS", is_number=True)),
-    *(output.Column("FREE", is_number=True), output.Column("CPUS", is_number=True)),
-    *(output.Column("MEMORY MB", is_number=True), "JOBS"),
+    *(output.Column("FREE", is_number=True), output.Column("FREE/CPUS", is_number=True)),
+    *(output.Column("FREE/MEMORY MB", is_number=True), "JOBS"),
 )
 JOBS_NAMED = 6
 

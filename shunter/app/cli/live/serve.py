@@ -1,11 +1,18 @@
 """`shunter serve`: run a live cluster until it is told to stop."""
 
+import fcntl
+import os
+import stat
+import sys
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shunter import clock
 from shunter.app.cli import output
 from shunter.app.cli.options import ConfigFile, Settings, load
+from shunter.app.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +54,7 @@ def serve(
     from shunter.app.gc_control import collect_as_usual, collector_off
     from shunter.app.policy_process.ahead import fork_ahead
 
+    _date_messages()
     with collector_off():
         loaded = load(config, settings)
         _check(loaded)
@@ -61,8 +69,45 @@ def serve(
     collect_as_usual()
     resume = True if accept_loss is None else WithoutLost(accept_loss)
     aside = [JobId(job) for job in set_aside or ()]
-    anyio.run(run_daemon, loaded, _say_ready, output.note, aside, resume)
-    output.note("stopped; jobs run on")
+    sites: list[Site] = []
+
+    def ready(site: "Site", sockets: "Sequence[Listening]") -> None:
+        sites.append(site)
+        _say_ready(site, sockets)
+
+    anyio.run(run_daemon, loaded, ready, output.note, aside, resume)
+    output.note(f"stopped; {_left(sites[-1]) if sites else 'no job was started'}")
+
+
+def _left(site: "Site") -> str:
+    """Return how many jobs run on without a daemon."""
+    from shunter.core.state import WAITING
+
+    count = sum(job.phase is not WAITING for job in site.state.jobs.values())
+    if not count:
+        return "no job runs"
+    return f"{counted(count, 'job')} {'runs' if count == 1 else 'run'} on"
+
+
+class _Dated(TextIOWrapper):
+    """Puts the date and time before each line."""
+
+    _is_at_start = True
+
+    def write(self, text: str, /) -> int:
+        now = clock.wall_now().astimezone().isoformat(sep=" ", timespec="seconds")
+        for line in text.splitlines(keepends=True):
+            super().write(f"{now} {line}" if self._is_at_start else line)
+            self._is_at_start = line.endswith("\n")
+        return len(text)
+
+
+def _date_messages() -> None:
+    """Date what is said where stderr is appended to a file, as by `shunter up`."""
+    number = sys.stderr.fileno()
+    is_file = stat.S_ISREG(os.fstat(number).st_mode)
+    if is_file and fcntl.fcntl(number, fcntl.F_GETFL) & os.O_APPEND:
+        sys.stderr = _Dated(sys.stderr.buffer, "utf-8", "backslashreplace", line_buffering=True)
 
 
 def _check(loaded: "LoadedConfig") -> None:
@@ -107,8 +152,6 @@ def _say_ready(site: "Site", sockets: "Sequence[Listening]") -> None:
 
 
 def _make_token(loaded: "LoadedConfig") -> None:
-    import os
-
     from shunter.app.api.access.callers import user_name
     from shunter.app.api.access.tokens import make_tokens
     from shunter.errors import UsageError

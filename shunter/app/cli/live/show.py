@@ -36,6 +36,7 @@ ENDED = (
 )
 
 NAMED_MOST = 8
+HISTORY_MOST = 1000
 """Variables that are shown by name; `--json` has them all."""
 
 
@@ -60,7 +61,8 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None) -> None:
 
 def history(
     limit: Annotated[
-        int, typer.Option("-n", "--limit", min=1, max=1000, help="How many, the last first.")
+        int,
+        typer.Option("-n", "--limit", min=1, max=HISTORY_MOST, help="How many, the last first."),
     ] = 50,
     all_users: Annotated[
         bool, typer.Option("-a", "--all-users", help="Everybody's jobs, not only yours.")
@@ -77,7 +79,8 @@ def history(
     print_rows(ENDED, [_ended(row) for row in found["jobs"]])
     total = counted(found["total"], "job")
     have = "has" if found["total"] == 1 else "have"
-    output.note(f"{len(found['jobs']):,} of {total} that {have} ended")
+    more = "" if len(found["jobs"]) >= min(found["total"], HISTORY_MOST) else "; -n shows more"
+    output.note(f"{len(found['jobs']):,} of {total} that {have} ended{more}")
 
 
 def _last_line(client: "Client", found: "Answer") -> str:

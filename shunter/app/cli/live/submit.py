@@ -34,7 +34,7 @@ from shunter.app.cli.live.tables import one_line
 from shunter.app.cli.option_tables import takes_options
 from shunter.app.counting import counted
 from shunter.app.variables import is_passed_on
-from shunter.errors import ShunterError, UsageError
+from shunter.errors import ShunterError, UnavailableError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.client import Client
@@ -95,7 +95,15 @@ def submit(options: SubmitOptions) -> None:
     said.setdefault("key", uuid4().hex)
     patience_s = None if options.patience is None else seconds(options.patience)
     with connect(options.url) as client:
-        made = patiently(lambda: client.submit_many(command, **said), client.address, patience_s)
+        try:
+            made = patiently(
+                lambda: client.submit_many(command, **said), client.address, patience_s
+            )
+        except UnreachableError as error:
+            if options.dedupe_key is None and not options.dry_run and _is_open(error):
+                remedy = f"submit again with --dedupe-key {said['key']}: never twice then"
+                raise type(error)(f"{error}; {remedy}") from error
+            raise
         if made["is_dry_run"]:
             _dry_run(client, made, command, said, as_json=options.as_json)
             return
@@ -105,6 +113,13 @@ def submit(options: SubmitOptions) -> None:
         if options.wait:
             quiet = options.parsable or options.as_json
             raise typer.Exit(wait_for(client, made, options.url, quiet=quiet))
+
+
+def _is_open(error: UnreachableError) -> bool:
+    """Say whether a job may have been submitted though an error came."""
+    from shunter.client.transport import is_open
+
+    return is_open(error) or isinstance(error.__cause__, UnavailableError)  # given up
 
 
 def described(options: SubmitOptions) -> tuple[list[str], "JobOptions"]:

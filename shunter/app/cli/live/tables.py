@@ -113,8 +113,9 @@ def end_of(document: "Answer", last: str = "") -> str:
     if code is None and document["state"] == "finished":
         code = 0
     said = ", ".join(ended_by(cause, code)) or "no exit code is known"
-    told = f"{document['id']} {document['state']}: {said}"
-    return f"{told}; last line: {last}" if last else told
+    state = "" if document["state"] in cause else f" {document['state']}"
+    told = f"{document['id']}{state}: {said}"
+    return f"{told}; last line: {one_line(last)}" if last else told
 
 
 def local_time(date: str | None) -> str:

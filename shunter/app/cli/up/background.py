@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import select
 import signal
 import socket
@@ -16,7 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from shunter.addresses import TcpAddress, UnixAddress, lock_of
+from shunter import clock
+from shunter.addresses import LATELY_S, TcpAddress, UnixAddress, listening_process, lock_of
 
 LOOK_S = 0.1
 """How often a daemon that starts or ends by itself is looked at."""
@@ -31,6 +33,8 @@ NO_FILE = "expected a file for what the daemon says: move away what is there"
 
 _CREDENTIALS = struct.Struct("3i")
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+_ACCEPTS = 0x10000
+_BOUND = re.compile(r"(/.*)/\.[^/]+\.([0-9]{1,9})")
 _READY = b"READY=1"
 
 
@@ -202,18 +206,28 @@ def pid_at(addresses: Sequence[UnixAddress | TcpAddress]) -> tuple[int, UnixAddr
         PermissionError: a socket is not for this user.
     """
     for address in addresses:
-        if isinstance(address, TcpAddress):
-            continue
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(address.path)
-            except PermissionError:
-                raise
-            except OSError:  # nobody listens, or no socket can be there
-                continue
-            told = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            return _CREDENTIALS.unpack(told)[0], address
+        if isinstance(address, UnixAddress) and (pid := listening_process(address)) is not None:
+            return pid, address
     return None
+
+
+def others(pid: int) -> list[tuple[int, str]]:
+    """Return the other daemons that listen here: process, and folder of the socket.
+
+    Any user may read of all sockets by what name they were bound (`serving.sockets`): with the
+    process, since they are moved into place. Those of other containers are not among them.
+    """
+    found = []
+    for line in Path("/proc/net/unix").read_text("utf-8", "replace").splitlines()[1:]:
+        parts = line.split(maxsplit=7)
+        bound = _BOUND.fullmatch(parts[-1]) if len(parts) == 8 else None
+        if bound is None or not int(parts[3], 16) & _ACCEPTS or int(bound[2]) == pid:
+            continue
+        with suppress(OSError):
+            words = Path(f"/proc/{bound[2]}/cmdline").read_bytes().split(b"\0")
+            if b"serve" in words:
+                found.append((int(bound[2]), bound[1]))
+    return sorted(found)
 
 
 def end(pid: int, slow: Callable[[], None]) -> None:
@@ -241,4 +255,5 @@ def end(pid: int, slow: Callable[[], None]) -> None:
 def forget(address: UnixAddress) -> None:
     """Let clients no longer wait for a daemon, which was ended for good."""
     with suppress(OSError):  # another user's, or gone: they wait for two minutes
-        os.utime(lock_of(address.path), (0, 0))
+        long_ago_s = clock.wall_s() - 2 * LATELY_S
+        os.utime(lock_of(address.path), (long_ago_s, long_ago_s))

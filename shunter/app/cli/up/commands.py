@@ -29,10 +29,11 @@ from shunter.app.cli.up.background import (
     found_at,
     messages_of,
     one_at_a_time,
+    others,
     serve_words,
     start,
 )
-from shunter.app.cli.up.unit import UNIT_FILE, unit_text
+from shunter.app.cli.up.unit import ROOT_UNIT_FILE, UNIT_FILE, unit_text
 from shunter.app.counting import counted
 from shunter.errors import (
     NotFoundError,
@@ -83,13 +84,14 @@ def up(
     Without CONFIG it is a cluster of this machine: its config, log, and what its jobs print are in
     ~/.shunter/HOST (root: /var/lib/shunter/HOST), or in SHUNTER_HOME.
     """
-    path = _config(config, gpus)
+    path = _config(config)
+    if systemd_unit:
+        _print_unit(path, gpus)
+        return
+    if _is_missing(path):
+        _write(path, gpus)
     loaded = load(path, None)
     _check(loaded, gpus)
-    if systemd_unit:
-        output.print_line(unit_text(serve_words(path)).rstrip())
-        output.note(f"for {UNIT_FILE}; its first lines say how to enable it")
-        return
     has_started, pid = _found_or_started(path, loaded)
     gpus_now = loaded.config.cluster.gpus if has_started else _gpus_of_daemon(loaded)
     if gpus not in (None, gpus_now):
@@ -100,12 +102,27 @@ def up(
     _print_up(path, loaded, pid, gpus_now, has_started=has_started, as_json=as_json)
 
 
-def _config(config: Path | None, gpus: int | None) -> Path:
-    """Return the absolute path of a config, written if it is ours and not there.
+def _print_unit(path: Path, gpus: int | None) -> None:
+    """Print a unit for a config; of one that is not there, say what writes it."""
+    is_root = os.geteuid() == 0
+    if not _is_missing(path):
+        _check(load(path, None), gpus)
+    output.print_line(unit_text(serve_words(path), is_root=is_root).rstrip())
+    where = ROOT_UNIT_FILE if is_root else UNIT_FILE
+    output.note(f"for {where}; its first lines say how to enable it")
+    if _is_missing(path):
+        output.note(
+            f"{path} is not there yet: `shunter up` writes it and starts a daemon, and `shunter "
+            "down` ends that one before systemd starts its own"
+        )
+
+
+def _config(config: Path | None) -> Path:
+    """Return the absolute path of a config; only ours may be missing.
 
     Raises:
         NotFoundError: one is named that is not there.
-        UsageError: it cannot be written.
+        UsageError: it is ours, and no daemon could use that place.
     """
     if config is not None:
         if _is_missing(config):
@@ -124,8 +141,6 @@ def _config(config: Path | None, gpus: int | None) -> Path:
         raise UsageError(f"{error}; {other}") from error
     if Path("shunter.toml").exists() and Path.cwd() != path.parent:
         output.note("the shunter.toml of this folder is not used: `shunter up shunter.toml` does")
-    if _is_missing(path):
-        _write(path, gpus)
     return path
 
 
@@ -221,7 +236,7 @@ def _found_or_started(path: Path, loaded: "LoadedConfig") -> tuple[bool, int]:
     where = f"all that it said is in {messages_of(path)}"
     if not made.messages:
         where = f"it said nothing, as on a full disk; look at that of {path.parent}"
-    output.note(f"no daemon was started: {told}; {where}")
+    output.note(f"the daemon did not come up: {told}; {where}")
     raise typer.Exit(made.exit_code if made.exit_code > 0 else 1)
 
 
@@ -277,7 +292,7 @@ def _print_up(
     if messages.exists():
         rows.append(("messages", str(messages)))
     rows += [
-        ("submit", "shunter submit -- COMMAND; shunter logs -f j1"),
+        ("submit", "shunter submit -- COMMAND prints its id; shunter logs -f ID"),
         ("end it", "shunter down; jobs run on, --end-jobs ends them too"),
     ]
     process = f"process {pid}" if pid else "in another container"
@@ -297,6 +312,12 @@ def _print_up(
             f"warning: that daemon is of Shunter {version}, and this is {__version__}: `shunter "
             "down`, then `up`, takes this one; jobs run on"
         )
+    if has_started and loaded.config.backend.kind == "local" and loaded.config.cluster.gpus:
+        for other, folder in others(pid):
+            output.note(
+                f"warning: another daemon runs on this machine (process {other}, its socket in "
+                f"{folder}): if it has the same GPUs, jobs of both run on them at once"
+            )
     _say_who_is_asked(addresses, socket)
 
 
@@ -353,7 +374,7 @@ def down(
     except PermissionError as error:
         raise RefusedError(f"process {pid} is another user's: it must end its daemon") from error
     forget(found[1])
-    output.print_line(_ended(len(left) - waiting, waiting))
+    output.print_line(_ended(f"{address} (process {pid})", len(left) - waiting, waiting))
 
 
 def _address(url: str | None) -> UnixAddress | None:
@@ -388,9 +409,9 @@ def _end_jobs(client: "Client") -> None:
         time.sleep(LOOK_S)
 
 
-def _ended(running: int, waiting: int) -> str:
-    """Return what becomes of jobs after the end of their daemon."""
-    said = ["the daemon has ended"]
+def _ended(which: str, running: int, waiting: int) -> str:
+    """Return which daemon has ended, and what becomes of its jobs."""
+    said = [f"the daemon on {which} has ended"]
     if running:
         said.append(f"{counted(running, 'job')} {'runs' if running == 1 else 'run'} on")
     if waiting:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 
 import pytest
 
@@ -90,6 +91,17 @@ def test_nothing_is_known_of_an_instant_after_the_last_event_unless_it_has_come(
 def test_dates_count_from_the_origin() -> None:
     origin = "2017-10-03T00:00:00+00:00"
     assert instant_us("2017-10-03T02:00:01+02:00", origin) == 1_000_000
+
+
+def test_date_without_offset_is_of_the_time_zone_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert instant_us("2017-10-03 05:30:01", "2017-10-03T00:00:00+00:00") == 1_000_000
+        assert instant_us("2017-10-03 00:00:01", "2017-10-03T00:00:00") == 1_000_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("text", ["soon", "T+1:2", "2017-13-40"])

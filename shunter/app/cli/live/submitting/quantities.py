@@ -30,8 +30,10 @@ def seconds(text: str) -> float:
         return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
     parts = _PARTS.findall(said)
     if not parts or "".join(number + unit for number, unit in parts) != said:
+        # Slurm takes 2:00 for minutes and seconds, and people take it for hours as well.
         raise UsageError(
-            f"{text!r} is no duration: write 90s, 5m, 1h30m, 2d, or days-hours:minutes:seconds"
+            f"{text!r} is no duration: write 90s, 5m, 1h30m, 2d, hours:minutes:seconds, or "
+            "days-hours:minutes:seconds"
         )
     return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
 

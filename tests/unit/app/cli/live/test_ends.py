@@ -11,7 +11,7 @@ from shunter.app.cli.application import app
 from shunter.app.cli.live.queue import _print
 from shunter.app.cli.live.show import _attempt, _failed_launch, _sample, _service
 from shunter.app.cli.live.submitting.script import read_script
-from shunter.app.cli.live.tables import ended_by, local_time
+from shunter.app.cli.live.tables import end_of, ended_by, local_time
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,23 @@ from shunter.app.cli.live.tables import ended_by, local_time
 )
 def test_end_says_cause_and_code_once(cause: str, code: int | None, told: list[str]) -> None:
     assert ended_by(cause, code) == told
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "code", "told"),
+    [
+        ("cancelled", "cancelled", None, "j1: cancelled"),
+        ("timeout", "timeout", 143, "j1: timeout, exit code 143"),
+        ("lost", "supervisor lost", None, "j1: supervisor lost"),
+        ("failed", "exit", 2, "j1 failed: exit code 2"),
+    ],
+)
+def test_end_says_its_state_once_and_moves_no_cursor(
+    state: str, cause: str, code: int | None, told: str
+) -> None:
+    document = {"id": "j1", "state": state, "cause": cause, "exit_code": code}
+    assert end_of(document, "") == told
+    assert end_of(document, "\x1b[2J") == f"{told}; last line: ?[2J"
 
 
 def test_profile_says_of_which_attempt_it_is_and_when_it_was_measured() -> None:
