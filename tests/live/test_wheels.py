@@ -101,6 +101,9 @@ LACKING = {
 }
 """Commands that end with an error which names the extra."""
 
+MADE = ("setup", ".venv/.run", ".venv/.package")
+"""The environment that is there: make must not install another checkout into it."""
+
 
 class Installed(NamedTuple):
     """An environment with all three distributions, a folder far from it, and all wheels."""
@@ -232,7 +235,7 @@ def test_page_on_installing_runs_as_it_stands(installed: Installed, tmp_path: Pa
     environment = {
         "HOME": str(installed.folder / "home"),
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "MAKEFLAGS": "--old-file=setup",  # the environment is there
+        "MAKEFLAGS": " ".join(f"--old-file={name}" for name in MADE),
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(installed.wheels),
         "PIP_NO_COMPILE": "1",
