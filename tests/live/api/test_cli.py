@@ -216,6 +216,42 @@ def test_jobs_are_steered_by_command(served: Served) -> None:
     assert (row["id"], row["state"], row["attempts"]) == (job_id, "cancelled", 2)
 
 
+def full(served: Served) -> list[str]:
+    """Return 12 jobs on four GPUs, of which four run, and one that waits for the last of these."""
+    command = ("sh", "-c", f"echo x >> {served.root}/commands; exec sleep 1000")
+    served.run("submit", "--gpus", "1", "--array", "1-12", "--", *command)
+    after = submitted(served, "--gpus", "1", "--after", "j12:any", "--", *command)
+    with served.client() as client:
+        awaited(lambda: all(client.job(f"j{one}")["state"] == "running" for one in range(1, 5)))
+    return [*(f"j{one}" for one in range(1, 13)), after]
+
+
+@pytest.mark.parametrize("order", ["cancel", "suspend"])
+def test_jobs_that_get_an_order_together_start_on_no_gpus_of_each_other(
+    served: Served, order: str
+) -> None:
+    """The jobs on GPUs are named first, and leave them; those that wait never get any."""
+    jobs = full(served)
+    said = served.run(order, *jobs).stdout.splitlines()
+    assert [line.split()[0] for line in said] == jobs
+    gone = "cancelled" if order == "cancel" else "held"
+    with served.client() as client:
+        awaited(lambda: client.job(jobs[0])["state"] in (gone, "suspended"))
+        awaited(lambda: not [one for one in client.queue()["jobs"] if one["state"] == "running"])
+        begun = {event["job_id"] for event in client.events(kind="AttemptStarted")["events"]}
+    assert begun == set(jobs[:4])
+    assert (served.root / "commands").read_text("utf-8") == "x\n" * 4
+
+
+def test_order_for_several_jobs_says_which_could_not_get_it(served: Served) -> None:
+    job_id = submitted(served, "--", "sleep", "1000")
+    found = served.run("cancel", "j7", job_id)
+    assert (found.returncode, found.stdout) == (3, f"{job_id} asked to end\n")
+    assert "there is no job j7" in found.stderr
+    with served.client() as client:
+        awaited(lambda: client.job(job_id)["state"] == "cancelled")
+
+
 def test_show_of_an_ended_job_has_the_last_line_it_printed(served: Served) -> None:
     failed = submitted(served, "--", "sh", "-c", "echo fine; echo; echo 'no such file' >&2; exit 3")
     finished = submitted(served, "--", "sh", "-c", "echo warning >&2; echo fine; echo loss 0.25")

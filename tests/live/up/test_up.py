@@ -168,6 +168,20 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
     assert [newcomer.job(job)["state"] for job in ("j1", "j2")] == ["cancelled", "cancelled"]
 
 
+def test_jobs_that_are_to_end_with_their_daemon_start_no_command_any_more(
+    newcomer: Person,
+) -> None:
+    newcomer.up("--gpus", "1")
+    newcomer.said("submit", "--gpus", "1", "--array", "1-8", "--", "sleep", "1000")
+    newcomer.said("submit", "--gpus", "1", "--after", "j8:any", "--", "sleep", "1000")
+    awaited(lambda: newcomer.job("j1")["state"] == "running")
+    newcomer.said("down", "--end-jobs")
+    newcomer.up()
+    found = [newcomer.job(f"j{number}") for number in range(1, 10)]
+    assert [one["state"] for one in found] == ["cancelled"] * 9
+    assert [len(one["attempts"]) for one in found] == [1, *[0] * 8]
+
+
 def test_ten_kills_lose_no_submission_and_end_no_job(newcomer: Person) -> None:
     newcomer.up("--gpus", "1")
     newcomer.said("submit", "--", "sh", "-c", "echo $$; exec sleep 1000")

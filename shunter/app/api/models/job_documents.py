@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from shunter.app.api.models.model import Document, Instant, Model
+from shunter.app.api.problems import ProblemDocument
 
 
 class ReasonPart(Model):
@@ -191,6 +192,21 @@ class SubmittedDocument(Document):
     plan: DryRunPart | None = Field(
         default=None, description="with dry_run: null where the policy could not be asked in time"
     )
+
+
+class RefusedPart(Model):
+    """A job to which nothing happens, and why."""
+
+    job: str
+    problem: ProblemDocument
+
+
+class JobsToldDocument(Document):
+    """What somebody asked for of some jobs is in the log for all that it was not refused for."""
+
+    jobs: tuple[str, ...] = Field(description="the jobs that were told")
+    refused: tuple[RefusedPart, ...] = Field(description="the others")
+    seq: int
 
 
 class ToldDocument(Document):
