@@ -13,9 +13,11 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +197,33 @@ def test_ten_kills_lose_no_submission_and_end_no_job(newcomer: Person) -> None:
     assert len(newcomer.job("j1")["attempts"]) == 1
     waiting = json.loads(newcomer.said("queue", "--json"))["jobs"]
     assert {job["id"] for job in waiting} == {f"j{number}" for number in range(1, 12)}
+
+
+def test_time_between_the_end_of_a_job_and_the_next_daemon_is_not_counted(
+    newcomer: Person,
+) -> None:
+    daemon = newcomer.up("--gpus", "2")["pid"]
+    go_on = newcomer.home / "go-on"
+    command = f"until test -e {go_on}; do sleep 0.05; done"
+    newcomer.said("submit", "--gpus", "2", "--", "sh", "-c", command)
+    awaited(lambda: newcomer.job("j1")["state"] == "running")
+    os.kill(daemon, signal.SIGKILL)
+    go_on.touch()
+    (attempts,) = newcomer.home.glob("**/shunter-attempts")
+    (status,) = awaited(lambda: [*attempts.glob("**/j1/1/status")])
+    awaited(lambda: time.time() > status.stat().st_mtime + 3)
+    newcomer.up()
+    job = awaited(lambda: (found := newcomer.job("j1"))["is_over"] and found)
+    (one,) = job["attempts"]
+    began, ended, released = [
+        datetime.fromisoformat(one[name]).timestamp()
+        for name in ("started_at", "ended_at", "released_at")
+    ]
+    assert released > ended + 2
+    assert job["service_gpu_s"] == pytest.approx(2 * (ended - began), abs=0.1)
+    why = json.loads(newcomer.said("why", "j1", "--json"))
+    (run,) = [part for part in why["timeline"] if part["what"] == "run"]
+    assert (run["to_us"] - run["from_us"]) / 1e6 == why["totals"]["held_s"] < ended - began + 2
 
 
 def test_submission_waits_for_a_daemon_that_was_killed_a_moment_ago(newcomer: Person) -> None:

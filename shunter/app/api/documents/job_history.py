@@ -51,7 +51,8 @@ from shunter.events.values.ids import JobId
 class Attempt:
     """One launch; instants in microseconds, None: has not happened.
 
-    `turns` are those that it had on GPUs which it shares; None: its GPUs are its own.
+    `turns` are those that it had on GPUs which it shares; None: its GPUs are its own. `gone_us` is
+    when its processes ended by themselves, which a scheduler that was away saw only later.
     """
 
     number: int
@@ -71,6 +72,7 @@ class Attempt:
     ended_by: str = ""
     exit_code: int | None = None
     memory_kills: int = 0
+    gone_us: int | None = None
     released_us: int | None = None
     lost_us: int = 0
     discarded: CheckpointDiscarded | None = None
@@ -84,9 +86,10 @@ class Attempt:
         """What it had, in GPU-microseconds, once it is over: its turns if it took any."""
         if self.started_us is None or self.released_us is None:
             return 0
+        over_us = self.released_us if self.gone_us is None else self.gone_us
         if self.turns is not None:
-            return self.turns.service_gpu_us(self.released_us)
-        return self.gpus * (self.released_us - self.started_us)
+            return self.turns.service_gpu_us(over_us)
+        return self.gpus * max(0, over_us - self.started_us)
 
     def document(self, dated: Dated) -> dict[str, object]:
         """Return it with dates."""
@@ -153,8 +156,9 @@ class JobHistory:
     def service_gpu_us(self) -> int | None:
         """What its attempts had, in GPU-microseconds; None: none of them has started.
 
-        Each from its start to the release of its GPUs: when it was launched, from when on the
-        scheduler counts, its own events do not say. One that took turns had those.
+        Each from its start to the end of its processes, or else to the release of its GPUs: when
+        it was launched, from when on the scheduler counts, its own events do not say. One that took
+        turns had those.
         """
         if self.started_us is None:
             return None
@@ -311,6 +315,7 @@ def _execute(one: Attempt, event: Event) -> None:
         one.ended_us = at_us if event.ended_us is None else event.ended_us
         if one.started_us is not None and one.started_us > one.ended_us:
             one.started_us = one.granted_us  # both were seen late; it began after this
+        one.gone_us = event.ended_us
         one.ended_by, one.exit_code = "exit", event.exit_code
         one.memory_kills = event.memory_kills
     elif isinstance(event, AttemptLost):

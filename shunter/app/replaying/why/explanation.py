@@ -281,8 +281,10 @@ class Explanation:
     @property
     def held_us(self) -> int:
         """How long it has held GPUs, up to its end: that may have been seen later."""
-        late_us = 0 if self.story.end is None else self.story.end.event.at_us - self.over_us
-        return sum(self._upto(run.to_us) - run.from_us for run in self.runs) - late_us
+        held = [(run.from_us, self._upto(run.to_us)) for run in self.runs]
+        if self.story.end is not None:
+            held = [(from_us, min(to_us, self.over_us)) for from_us, to_us in held]
+        return sum(to_us - from_us for from_us, to_us in held)
 
     def shares(self) -> list[tuple[Reason, int]]:
         """Return how long each reason held in all waits together, the longest first."""

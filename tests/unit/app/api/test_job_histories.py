@@ -103,6 +103,20 @@ def test_job_that_has_ended_tells_its_service_from_starts_to_releases() -> None:
     assert life(JobRejected(1, JOB, Reason.infeasible)).service_gpu_us is None
 
 
+def test_time_after_the_end_of_processes_that_was_seen_late_is_no_service() -> None:
+    """The scheduler was away from 4 to 100; nobody used the GPUs since 6."""
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(2, JOB, 1),
+        AttemptEnded(100, JOB, 1, 0, ended_us=6),
+        GpusReleased(100, JOB, 1),
+        JobFinished(100, JOB, ended_us=6),
+    )
+    assert found.service_gpu_us == 2 * (6 - 2)
+    (one,) = [each.document(str) for each in found.attempts]
+    assert (one["ended_at"], one["released_at"]) == ("6", "100")
+
+
 def test_attempt_tells_that_what_it_saved_was_discarded() -> None:
     found = life(
         AllocationChanged(1, JOB, on("a"), RULE),
