@@ -33,6 +33,28 @@ def test_wait_exits_with_the_code_of_the_job(shared: Served, program: str, code:
     assert shared.run("submit", "--wait", "--", "sh", "-c", program).returncode == code
 
 
+def test_job_that_a_signal_killed_is_told_apart_from_one_that_exits_alike(shared: Served) -> None:
+    said = {}
+    for program in ("kill -9 $$", "kill -SEGV $$", "exit 137"):
+        name = program.split()[1]
+        waited = shared.run("submit", "--wait", "--name", name, "--", "sh", "-c", program)
+        job_id = waited.stdout.split()[1]
+        shown = shared.run("show", job_id).stdout
+        why = shared.run("why", job_id).stdout
+        past = next(
+            row for row in shared.run("history").stdout.splitlines() if row.startswith(f"{job_id} ")
+        )
+        said[name] = [
+            next((word for word in ("SIGKILL", "SIGSEGV") if f"({word})" in text), "")
+            for text in (waited.stderr, shown, why, past)
+        ]
+    assert said == {"-9": ["SIGKILL"] * 4, "-SEGV": ["SIGSEGV"] * 4, "137": [""] * 4}
+    assert (
+        "failed: killed by signal 9 (SIGKILL)"
+        in shared.run("submit", "--wait", "--", "sh", "-c", "kill -9 $$").stderr
+    )
+
+
 def test_script_says_its_options_and_the_command_line_wins(shared: Served) -> None:
     script = shared.root / "train.sh"
     script.write_text(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from shunter.app.api.documents.queue import Dated
+from shunter.app.counting import signal_in_words
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.app.replaying.why.running.attempt_turns import AttemptTurns
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped
@@ -43,7 +44,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Sharing
-from shunter.events.values.causes import GIVEN_UP
+from shunter.events.values.causes import EXITED, GIVEN_UP
 from shunter.events.values.ids import JobId
 
 
@@ -72,6 +73,7 @@ class Attempt:
     ended_by: str = ""
     exit_code: int | None = None
     memory_kills: int = 0
+    killed_by: str = ""
     gone_us: int | None = None
     released_us: int | None = None
     lost_us: int = 0
@@ -109,6 +111,7 @@ class Attempt:
             "ended_at": date_or_none(self.ended_us, dated),
             "ended_by": self.ended_by,
             "exit_code": self.exit_code,
+            "killed_by": self.killed_by,
             "memory_kills": self.memory_kills,
             "released_at": date_or_none(self.released_us, dated),
             "lost_s": self.lost_us / 1e6,
@@ -140,6 +143,12 @@ class JobHistory:
         """The priority that it has, or had at its end."""
         asked, changed = self.submitted.spec.priority, self.changed_priority
         return asked if changed is None else changed
+
+    @property
+    def killed_by(self) -> str:
+        """The signal that its last processes were killed by, if it failed with that."""
+        has_failed = self.outcome is Outcome.failed and self.cause == EXITED
+        return self.attempts[-1].killed_by if has_failed and self.attempts else ""
 
     @property
     def started_us(self) -> int | None:
@@ -204,6 +213,7 @@ class JobHistory:
             "state": self.outcome.value,
             "cause": self.cause,
             "exit_code": self.exit_code,
+            "killed_by": self.killed_by,
             "submitted_at": dated(self.submitted.at_us),
             "started_at": date_or_none(self.started_us, dated),
             "ended_at": dated(self.ended_us),
@@ -316,6 +326,7 @@ def _execute(one: Attempt, event: Event) -> None:
         if one.started_us is not None and one.started_us > one.ended_us:
             one.started_us = one.granted_us  # both were seen late; it began after this
         one.gone_us = event.ended_us
+        one.killed_by = "" if event.signal is None else signal_in_words(event.signal)
         one.ended_by, one.exit_code = "exit", event.exit_code
         one.memory_kills = event.memory_kills
     elif isinstance(event, AttemptLost):
