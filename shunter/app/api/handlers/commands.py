@@ -144,7 +144,7 @@ async def _about_job(
 async def _about_jobs(
     call: Call[NoQuery, JobsBody], order: Callable[[Commands, JobId, Caller], Stamped]
 ) -> Response:
-    """Hand in an order for each job that may get it, in one step; say why others may not."""
+    """Hand in an order for each job that may get it; say why others may not."""
     site, told, orders = call.services.site, list[str](), list[Stamped]()
     refused: list[dict[str, object]] = []
     for job_id in call.body.jobs:

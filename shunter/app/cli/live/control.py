@@ -97,7 +97,7 @@ def _together(
     *,
     as_json: bool,
 ) -> None:
-    """Do something to all jobs in one step, so that none gets the GPUs that another leaves."""
+    """Do something to all jobs in one step, so that none gets another's GPUs."""
     from shunter.client.requests import problem_error
 
     with connect(url) as client:
@@ -128,7 +128,7 @@ def _each(
 def _print_each(
     jobs: list[str], told: str, do: Callable[[str], "Answer"], *, as_json: bool
 ) -> None:
-    """Print what came of an order for every job; the first refusal decides the exit code."""
+    """Print what came of it for every job; the first refusal decides the code."""
     first: ShunterError | None = None
     for job in jobs:
         try:

@@ -76,7 +76,6 @@ def test_suspended_attempt_tells_every_step_with_its_instant() -> None:
         "ended_at": "14",
         "ended_by": "suspended",
         "exit_code": None,
-        "killed_by": "",
         "memory_kills": 0,
         "released_at": "15",
         "lost_s": 0.0,

@@ -89,7 +89,7 @@ def _of_run(found: Explanation, run: Run) -> tuple[AttemptTurns, _Had]:
 
 
 def _noted_us(event: Event) -> int:
-    """Return when a turn began or ended, or processes went, though that was seen later."""
+    """Return when a turn changed or processes went, though that was seen later."""
     noted_us: int | None = None
     if isinstance(event, TurnStarted):
         noted_us = event.began_us
