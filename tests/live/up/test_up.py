@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+from shunter.client import Client
 from tests.contracts.local_backends import empty
 from tests.live.api.serving import PATIENCE_S, awaited, environment
 
@@ -212,8 +213,10 @@ def test_time_between_the_end_of_a_job_and_the_next_daemon_is_not_counted(
     (attempts,) = sorted(newcomer.home.glob("**/shunter-attempts"))
     (status,) = awaited(lambda: sorted(attempts.glob("**/j1/1/status")))
     awaited(lambda: time.time() > status.stat().st_mtime + 3)
-    newcomer.up()
-    job = awaited(lambda: (found := newcomer.job("j1"))["is_over"] and found)
+    address = newcomer.up()["addresses"][0]
+    with Client(address) as client:  # at once: a command would take its time to start
+        assert client.queue()["jobs"] == []
+        job = client.job("j1")
     (one,) = job["attempts"]
     began, ended, released = [
         datetime.fromisoformat(one[name]).timestamp()
