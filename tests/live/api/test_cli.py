@@ -328,6 +328,18 @@ def test_stopped_job_is_told_apart_and_goes_on(served: Served) -> None:
     awaited(lambda: served.handle(job_id).state() == "running")
 
 
+def test_job_that_waits_for_a_stopped_one_is_told_how_that_goes_on(served: Served) -> None:
+    stopped = submitted(served, "--gpus", "4", "--suspend-mode", "stop", "--", "sleep", "1000")
+    awaited(lambda: served.handle(stopped).state() == "running")
+    assert served.run("suspend", stopped).returncode == 0
+    awaited(lambda: served.handle(stopped).state() == "stopped")
+    waiting = submitted(served, "--gpus", "1", "--", "true")
+    said = awaited(lambda: (text := served.run("why", waiting).stdout) and stopped in text and text)
+    assert re.search(rf"waits for +{stopped} \(stopped on ", said)
+    assert f"`shunter resume {stopped}` lets it go on, `shunter cancel {stopped}` ends it" in said
+    assert f"{stopped}: stopped on " in served.run("why", waiting, "--long").stdout
+
+
 def test_logs_since_an_instant_are_those_printed_after_it(served: Served) -> None:
     """Method: a job goes on printing once an instant is over that its supervisor has seen."""
     program = (

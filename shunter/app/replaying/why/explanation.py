@@ -72,7 +72,7 @@ _NOT_OF_GPUS = (
     Reason.displaced,
 )
 _OF_SERVERS = (
-    *(Reason.node_lost, Reason.node_drained),
+    *(Reason.node_lost, Reason.node_drained, Reason.gpus_quarantined),
     *(Reason.gpu_type_unavailable, Reason.gpus_taken),
 )
 
@@ -212,7 +212,7 @@ class Explanation:
         # In the midst of a round's facts, the one that starts the job may be still to come.
         within = self.state is not None and self.state.now_us == planned.at_us
         told: tuple[Reason, ...] = (now.wait.reason,)
-        if now.wait.reason in (Reason.node_drained, Reason.gpus_taken):
+        if now.wait.reason in (Reason.node_drained, Reason.gpus_quarantined, Reason.gpus_taken):
             told = (Reason.node_lost, Reason.gpu_type_unavailable)
         agrees = replanned in told or planned.leaves or (planned.starts and within)
         return Agreement(checked=True, agrees=agrees, replanned=replanned, problem=problem)
