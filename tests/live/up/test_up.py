@@ -185,6 +185,17 @@ def test_jobs_that_are_to_end_with_their_daemon_start_no_command_any_more(
     assert [len(one["attempts"]) for one in found] == [1, *[0] * 8]
 
 
+def test_job_behind_two_that_came_first_waits_for_no_guard_of_theirs(newcomer: Person) -> None:
+    """With the config that `up` writes, whose minimum runtime keeps both in place for a minute."""
+    newcomer.up("--gpus", "2")
+    for _ in range(3):
+        newcomer.said("submit", "--gpus", "1", "--", "sleep", "1000")
+    awaited(lambda: newcomer.job("j2")["state"] == "running")
+    why = json.loads(newcomer.said("why", "j3", "--json"))
+    assert why["reason"]["name"] == "outranked"
+    assert "a guard ends" not in why["short"]["to_do"]
+
+
 def test_ten_kills_lose_no_submission_and_end_no_job(newcomer: Person) -> None:
     newcomer.up("--gpus", "1")
     newcomer.said("submit", "--", "sh", "-c", "echo $$; exec sleep 1000")
