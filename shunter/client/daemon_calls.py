@@ -103,6 +103,14 @@ class Calls(ABC, Generic[Answered, Events, Output]):
         """End a job, or keep it from starting."""
         return self._ask(requests.act("/jobs/{}/cancel", job_id))
 
+    def cancel_jobs(self, job_ids: Sequence[str]) -> Answered:
+        """End jobs in one step: none starts on the GPUs of another that ends."""
+        return self._ask(requests.act("/jobs/cancel", body={"jobs": list(job_ids)}))
+
+    def suspend_jobs(self, job_ids: Sequence[str]) -> Answered:
+        """Suspend jobs in one step: none starts on the GPUs that another leaves."""
+        return self._ask(requests.act("/jobs/suspend", body={"jobs": list(job_ids)}))
+
     def suspend(self, job_id: str) -> Answered:
         """Save a job, take it off its GPUs, and hold it."""
         return self._ask(requests.act("/jobs/{}/suspend", job_id))

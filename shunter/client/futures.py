@@ -53,6 +53,8 @@ def end_of(document: Answer, call: Call[T] | None) -> End[T]:
         except JobFailedError as error:
             return End(error=error)
     said = f"{cause}, exit code {code}" if code is not None else cause
+    if document.get("killed_by"):
+        said = f"killed by {document['killed_by']}"
     failed = JobFailedError(f"job {document['id']} {state}: {said}", exit_status=code)
     return End(error=failed if call is None else call.error(failed))
 

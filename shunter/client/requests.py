@@ -236,12 +236,15 @@ def value_of(ask: Ask, status: int, content: bytes) -> Answer:
 def error_of(status: int, content: bytes) -> ShunterError:
     """Return the error that an answer stands for."""
     try:
-        problem = orjson.loads(content)
-        lines = [str(problem["detail"]), *map(str, problem.get("faults", ()))]
-        kind = _ERRORS.get(problem["code"], ShunterError)
+        return problem_error(orjson.loads(content))
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         return UnreachableError(f"what answers there is no daemon of Shunter's (status {status})")
-    return kind("\n".join(lines))
+
+
+def problem_error(problem: Answer) -> ShunterError:
+    """Return the error that a problem document stands for."""
+    lines = [str(problem["detail"]), *map(str, problem.get("faults", ()))]
+    return _ERRORS.get(problem["code"], ShunterError)("\n".join(lines))
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,14 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return the answer to a request that is not fulfilled, as RFC 9457 has it."""
+    sent = dict(headers or {})
+    if code == "unauthenticated":
+        sent["WWW-Authenticate"] = "Bearer"
+    document = _document(code, detail, faults)
+    return Response(orjson.dumps(document), STATUSES[code][0], sent, media_type=PROBLEM)
+
+
+def _document(code: Code, detail: str, faults: tuple[str, ...]) -> dict[str, object]:
     status, exit_code = STATUSES[code]
     document: dict[str, object] = {
         "type": "about:blank",
@@ -100,21 +108,28 @@ def problem(
     }
     if faults:
         document["faults"] = list(faults)
-    sent = dict(headers or {})
-    if code == "unauthenticated":
-        sent["WWW-Authenticate"] = "Bearer"
-    return Response(orjson.dumps(document), status, sent, media_type=PROBLEM)
+    return document
+
+
+def problem_of(error: ShunterError) -> dict[str, object]:
+    """Return the document of one of our errors, as a part of an answer."""
+    return _document(*_told(error))
 
 
 async def our_problem(request: Request, error: Exception) -> Response:
     """Answer with one of our errors."""
-    failed: Code = "failed"
-    code = next((code for kind, code in _KINDS if isinstance(error, kind)), failed)
-    lines = tuple(str(error).splitlines())
     headers = {}
     if isinstance(error, RateLimitedError):
         headers["Retry-After"] = str(ceil(error.retry_after_s))
-    return problem(code, lines[0] if lines else code, lines[1:], headers)
+    return problem(*_told(error), headers)
+
+
+def _told(error: Exception) -> tuple[Code, str, tuple[str, ...]]:
+    """Return the code of an error, its message, and the lines of its faults."""
+    failed: Code = "failed"
+    code = next((code for kind, code in _KINDS if isinstance(error, kind)), failed)
+    lines = tuple(str(error).splitlines())
+    return code, lines[0] if lines else code, lines[1:]
 
 
 async def http_problem(request: Request, error: Exception) -> Response:

@@ -35,6 +35,7 @@ from shunter.app.api.models.group_documents import GroupsDocument, GroupToldDocu
 from shunter.app.api.models.job_documents import (
     HistoryDocument,
     JobDocument,
+    JobsToldDocument,
     QueueDocument,
     SubmittedDocument,
     ToldDocument,
@@ -47,6 +48,7 @@ from shunter.app.api.models.proposal_documents import (
 from shunter.app.api.models.submission import (
     GroupBody,
     GroupPriorityBody,
+    JobsBody,
     PriorityBody,
     ResizeBody,
     SubmitBody,
@@ -114,6 +116,16 @@ ROUTES = (
     ),
     Route("POST", _JOB + "/cancel", commands.cancel, "End it", ToldDocument),
     Route("POST", _JOB + "/suspend", commands.suspend, "Save it, and hold it", ToldDocument),
+    Route(
+        *("POST", V1 + "/jobs/cancel", commands.cancel_jobs, "End some in one step"),
+        JobsToldDocument,
+        body=JobsBody,
+    ),
+    Route(
+        *("POST", V1 + "/jobs/suspend", commands.suspend_jobs, "Suspend some in one step"),
+        JobsToldDocument,
+        body=JobsBody,
+    ),
     Route("POST", _JOB + "/resume", commands.resume, "Let it start again", ToldDocument),
     Route(
         *("POST", _JOB + "/discard-checkpoint", commands.discard_checkpoint),

@@ -52,14 +52,15 @@ class GuardsSection(Section):
         "took: how long it keeps it, `min_runtime` says",
     )
 
-    def guards(self, *, launches_first: bool) -> Guards:
+    def guards(self, *, launches_first: bool, only_lower: bool) -> Guards:
         """Return them as the core takes them.
 
         Args:
             launches_first: whether a job keeps what it was given until it was launched there.
+            only_lower: whether a job is told to wait only for guards of jobs that rank behind it.
         """
         limit, starves_us = self.max_preemptions_per_job_hour, self.starvation_after
-        return Guards(self.min_runtime, limit, starves_us, launches_first)
+        return Guards(self.min_runtime, limit, starves_us, launches_first, only_lower)
 
 
 class AgingSection(Section):

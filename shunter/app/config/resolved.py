@@ -50,10 +50,11 @@ Logs of earlier versions do not say it, nor do those of simulations where it can
 REACTOR = "reactor"
 """The key of a live record by which all that follows from facts is in the log.
 
-Its value is the version of what follows: since 2, jobs fail that leave too often without progress.
+Its value is the version of what follows: since 2, jobs fail that leave too often without progress;
+since 3, a guard is why a job waits only where those whom it guards rank behind that job.
 Logs of earlier versions do not have it, or a lower one, and are verified as they were.
 """
-_REACTIONS, _BOUND_DEPARTURES = 2, 2
+_REACTIONS, _BOUND_DEPARTURES, _LOWER_GUARDS = 3, 2, 3
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,9 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         instant=instant,
         backend_rounds=config.simulation.lease.round_ends == "last_gang",
         all_reasons=config.log.reasons == "all",
-        guards=section.guards.guards(launches_first=launches_first(config)),
+        guards=section.guards.guards(
+            launches_first=launches_first(config), only_lower=config.backend.is_live
+        ),
         is_live=config.backend.is_live,
         live_reactions=config.simulation.reactions is Reactions.live,
         checkpoints_stay=config.backend.checkpoints_stay,
@@ -318,7 +321,10 @@ def recorded_runtime(record: str) -> PolicyRuntime:
             instant=document["instant"],
             backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
             all_reasons=document["reasons"] == "all",
-            guards=section.guards.guards(launches_first=document.get(LAUNCHES_FIRST, False)),
+            guards=section.guards.guards(
+                launches_first=document.get(LAUNCHES_FIRST, False),
+                only_lower=document.get(REACTOR, 0) >= _LOWER_GUARDS,
+            ),
             is_live="backend" in document,
             live_reactions=document["simulation"].get("reactions") == Reactions.live,
             checkpoints_stay=document.get("backend", {}).get("checkpoints_stay", False),

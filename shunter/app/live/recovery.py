@@ -62,12 +62,14 @@ class Adoption:
 class Recovery:
     """What settles the difference between what is decided and what is true.
 
-    `unknown` are the attempts that run though the log never gave their numbers.
+    `unknown` are the attempts that run though the log never gave their numbers, `ended` those that
+    ended while no scheduler was there, which the log says as soon as it goes on.
     """
 
     adoptions: list[Adoption] = field(default_factory=list)
     orders: list[Effect] = field(default_factory=list)
     unknown: list[Key] = field(default_factory=list)
+    ended: list[Key] = field(default_factory=list)
 
     def adopt(self, backend: LiveBackend) -> None:
         """Have attempts of earlier terms watched; nothing happens to them by it."""
@@ -133,6 +135,8 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
         recovery.orders.append(SetAside(job_id, attempt))
     elif standing in _TRACES:
         recovery.adoptions.append(Adoption(job_id, attempt, started, noted, job.held))
+        if standing in ("ended", "lost"):
+            recovery.ended.append((job_id, attempt))
         if job.phase is ENDING:
             recovery.orders.append(Terminate(job_id, attempt))
         elif job.phase is SUSPENDING:

@@ -48,7 +48,7 @@ from shunter.core.planning.planner import RoundRules
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
-from shunter.errors import NotFoundError
+from shunter.errors import NotFoundError, UnreachableError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
@@ -60,6 +60,10 @@ IMAGINED = JobId("dry-run")
 """The id of a job that is only imagined; those of others are numbers."""
 
 _OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.\d{1,6}")
+
+
+CATCH_UP_S = 5.0
+"""So long at most a start waits until the log has what ended before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ class Site:
         """Checks what people want, and makes of it what `tell` takes."""
         self.strays: Sequence[tuple[str, int]] = ()
         """Attempts that were found running, and of which the log knows nothing."""
+        self.ended_unseen: Sequence[tuple[str, int]] = ()
+        """Attempts that ended while no scheduler was there; the log gets to know of them."""
         self.maps: Mapping[NodeName, ServerMap] = {}
         """By server the map of its GPUs that counts since the start, and by whom it was told."""
 
@@ -189,6 +195,17 @@ class Site:
             UnreachableError: the scheduler stopped before it took the command.
         """
         return await self._broker.tell(stamped)
+
+    async def caught_up(self) -> None:
+        """Wait until the log has what ended before this start; not for long."""
+        jobs = self.state.jobs
+        with anyio.move_on_after(CATCH_UP_S), suppress(UnreachableError):
+            while any(
+                (job := jobs.get(JobId(job_id))) is not None
+                and (job.attempt, job.since_us is not None) == (attempt, True)
+                for job_id, attempt in self.ended_unseen
+            ):
+                await self.feed.reached(self.feed.committed + 1)
 
     async def tell_all(self, stamped: Sequence[Callable[[int], Command]]) -> list[Receipt]:
         """Hand commands in, in their order; return once all are durable and carried out.

@@ -121,6 +121,7 @@ async def open_site(
                     digests = Digests.below(root_of(config.backend))
                     site = Site(loaded, history.identity, core, past, asked, backend, log, digests)
                     site.strays, site.maps = recovery.unknown, maps
+                    site.ended_unseen = recovery.ended
                     yield site
         except BaseExceptionGroup as errors:
             raise first_error(errors) from errors

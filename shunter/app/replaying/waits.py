@@ -145,6 +145,17 @@ def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
     return bool(down) and all(health is Health.up for health in down)
 
 
+def only_quarantined(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
+    """Say whether all servers are in service, and some of their GPUs are set aside."""
+    servers = [
+        server
+        for server in cluster.servers.values()
+        if server.health is not Health.removed
+        and (not gpu_types or server.configuration.gpu_type in gpu_types)
+    ]
+    return all(server.is_up for server in servers) and any(one.quarantined for one in servers)
+
+
 def _are_taken(needed: int, gpu_types: Sequence[str], cluster: Cluster) -> bool:
     """Say whether GPUs that others hold would make one type enough."""
     there: Counter[str] = Counter()
@@ -168,4 +179,6 @@ def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason
         return Reason.gpus_taken
     if only_drained(cluster, gpu_types):
         return Reason.node_drained
+    if only_quarantined(cluster, gpu_types):
+        return Reason.gpus_quarantined
     return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
-from shunter.backends.node.messages.attempt_records import PIDS_MOST
+from shunter.backends.node.messages.attempt_records import PIDS_MOST, SIGNAL_MOST
 from shunter.backends.node.messages.channel import BATCH_S_MOST
 from shunter.backends.node.messages.journal import KINDS_NOTED, OTHER, READ_MOST
 from shunter.backends.node.messages.shapes import CLOCK_MOST, COUNT_MOST
@@ -84,6 +84,7 @@ class Status(Struct, frozen=True, kw_only=True):
     memory_kills: Whole | None = None
     output_dropped_bytes: Whole | None = None
     saved_ns: Clock | None = None
+    signal: Annotated[int, Meta(ge=1, le=SIGNAL_MOST)] | None = None
 
 
 class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -52,6 +52,7 @@ class Supervision:
         self.root, self.folder, self.order = root, folder, order
         self.living: dict[int, int] = {}
         self.codes: list[int | None] = [None] * len(order["ranks"])
+        self.killed: list[int] = []  # the codes of those that a signal killed
         self.stages: list[tuple[str, float]] = []
         self.stage, self.asked, self.due_s = "", "", 0.0
         self.why, self.failed, self.saved, self.is_terminated = "", 0, False, False
@@ -253,6 +254,8 @@ class Supervision:
             if rank is None:
                 continue  # an adopted orphan
             code = self.codes[rank] = exit_code(wait_status)
+            if os.WIFSIGNALED(wait_status):
+                self.killed.append(code)
             if not self.living or self.why:
                 continue
             if self._has_left(code):  # one rank left by itself: the gang leaves with it
@@ -360,6 +363,7 @@ class Supervision:
             "memory_kills": short,
             "output_dropped_bytes": self.dropped,
             "ended_ns": time.monotonic_ns(),
+            "signal": code - 128 if code in self.killed else None,
         }
         while True:
             try:

@@ -183,6 +183,7 @@ class Watch:
                 released=True,
                 ended_us=at_us if ended_us is None else min(ended_us, at_us),
                 memory_kills=status.memory_kills or 0,
+                signal=status.signal,
             )
 
 

@@ -264,8 +264,8 @@ def attempt_exited(core: Core, seen: AttemptExited) -> None:
         core.emit(reactor.end_of(job, seen.at_us, seen.exit_code, seen.ended_us))
         return
     gone_us = seen.ended_us if rules.is_live else None
-    kills = seen.memory_kills
-    core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, seen.exit_code, gone_us, kills))
+    what = (seen.exit_code, gone_us, seen.memory_kills, seen.signal)
+    core.emit(AttemptEnded(seen.at_us, seen.job_id, seen.attempt, *what))
     if seen.released:
         reactor.gone_us = seen.ended_us
         core.emit(GpusReleased(seen.at_us, seen.job_id, seen.attempt))

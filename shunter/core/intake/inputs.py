@@ -185,7 +185,7 @@ class AttemptExited:
     """The processes of an attempt are gone; `released` says that its GPUs are too.
 
     `ended_us` is when they went, where that was not seen at once. `memory_kills` of them were
-    killed for want of memory.
+    killed for want of memory. `signal` killed the one whose end the exit code tells.
     """
 
     at_us: int
@@ -195,6 +195,7 @@ class AttemptExited:
     released: bool = False
     ended_us: int | None = None
     memory_kills: int = 0
+    signal: int | None = None
 
 
 @fact

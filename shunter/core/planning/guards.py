@@ -34,12 +34,14 @@ class Guards:
     often one job is preempted in any hour at most. `starvation_us`: how long a job waits at a
     stretch before it goes to the head of the line. `launches_first`: launches take time, so a job
     keeps what it was given until it was launched there, and runs from its first mini-batch on.
+    `only_lower`: a job is told to wait for the guards of those alone that would rank behind it.
     """
 
     min_runtime_us: int = 0
     preemptions_per_hour: int | None = None
     starvation_us: int | None = None
     launches_first: bool = False
+    only_lower: bool = False
 
     @property
     def are_off(self) -> bool:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.planning.guards import Band
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.fact import record
@@ -48,6 +49,11 @@ def ordinal_of(key: int) -> int:
 def band_of(key: int) -> int:
     """Return the guard band in a key."""
     return key >> _BAND_SHIFT
+
+
+def unguarded(key: int) -> int:
+    """Return the key that a guarded job would have without its guard."""
+    return key + (Band.normal - Band.pinned << _BAND_SHIFT)
 
 
 def rank_of(key: int) -> int:

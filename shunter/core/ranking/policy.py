@@ -1,5 +1,6 @@
 """An index policy: any index, on the one incremental engine."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,6 +43,7 @@ from shunter.core.ranking.index import (
     ordinal_of,
     pack,
     rank_of,
+    unguarded,
 )
 from shunter.core.ranking.observers import estimating, listeners
 from shunter.core.ranking.ranking import (
@@ -136,15 +138,25 @@ def _blockers(waiting: WaitingClass, walk: Walk) -> tuple[JobId, ...]:
 
 
 def _guard(waiting: WaitingClass, walk: Walk, view: View) -> Reason | None:
-    """Return the guard that keeps GPUs from a class which would be enough for it."""
+    """Return the guard that keeps GPUs from a class which would be enough for it.
+
+    Those of guarded jobs that would rank before it without their guard are none of them, unless it
+    is told as by logs of before.
+    """
+    first = waiting.keys[waiting.first] + (walk.drift if view.guards.only_lower else 0)
     for name in waiting.demand.gpu_types or walk.free:
         budget = walk.ranking.pools.get(name)
         if budget is None:
             continue
-        pinned = budget.total - budget.after(_PINNED_END)
-        first = waiting.keys[waiting.first]
-        if pinned and walk.free[name] + budget.after(first) + pinned >= waiting.gpus:
-            job = view.jobs[walk.ranking.entry_at(budget.keys[0]).job_id]
+        count = bisect_right(budget.keys, _PINNED_END)
+        pinned = [
+            at
+            for at in range(count)
+            if not view.guards.only_lower or unguarded(budget.keys[at]) > first
+        ]
+        gpus = sum([budget.gpus[at] for at in pinned])
+        if gpus and walk.free[name] + budget.after(first) + gpus >= waiting.gpus:
+            job = view.jobs[walk.ranking.entry_at(budget.keys[pinned[0]]).job_id]
             return view.guards.pinned_by(job, view.now_us)
     return None
 

@@ -72,6 +72,7 @@ from shunter.events.values.causes import (
     BACKING_OFF,
     DEPENDENCY,
     DISPLACED,
+    EXITED,
     LOST,
     NODE_LOST,
     RESIZED,
@@ -486,7 +487,7 @@ class Reactor:
             return JobFinished(at_us, job.job_id, ended_us)
         if self.may_retry(job) and job.failures <= job.spec.retries:
             return JobRetried(at_us, job.job_id, job.attempt)
-        return JobFailed(at_us, job.job_id, "exit", exit_code, gone_us)
+        return JobFailed(at_us, job.job_id, EXITED, exit_code, gone_us)
 
     def discards(self, seen: AttemptStarted) -> list[CheckpointDiscarded]:
         """Return what precedes the start of an attempt: lost checkpoints go.

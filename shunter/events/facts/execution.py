@@ -240,7 +240,8 @@ class AttemptEnded:
     """The processes of an attempt are gone; None where nobody saw the exit code.
 
     `ended_us` is when they went, where the scheduler saw that later. `memory_kills` are those
-    that the kernel killed because the attempt used more than its memory.
+    that the kernel killed because the attempt used more than its memory. `signal` killed the
+    process whose end the exit code tells, as its server saw; without one it may have exited so.
     """
 
     at_us: int
@@ -249,6 +250,7 @@ class AttemptEnded:
     exit_code: int | None
     ended_us: int | None = None
     memory_kills: int = 0
+    signal: int | None = None
 
 
 @event

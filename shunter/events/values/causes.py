@@ -26,6 +26,9 @@ DEPENDENCY = "dependency"
 TIMEOUT = "timeout"
 """Why a job failed that had held its GPUs as long as it may."""
 
+EXITED = "exit"
+"""Why a job failed whose processes ended by themselves, or were killed by others than us."""
+
 NODE_LOST = Because("node_lost", (), ())
 """Why what was promised on a lost server is taken back."""
 

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     awaiting_proposal = "awaiting_proposal"
     proposal_rejected = "proposal_rejected"
     checkpoint_stays = "checkpoint_stays"
+    gpus_quarantined = "gpus_quarantined"
 
 
 @value

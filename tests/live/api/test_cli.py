@@ -33,6 +33,28 @@ def test_wait_exits_with_the_code_of_the_job(shared: Served, program: str, code:
     assert shared.run("submit", "--wait", "--", "sh", "-c", program).returncode == code
 
 
+def test_job_that_a_signal_killed_is_told_apart_from_one_that_exits_alike(shared: Served) -> None:
+    said = {}
+    for program in ("kill -9 $$", "kill -SEGV $$", "exit 137"):
+        name = program.split()[1]
+        waited = shared.run("submit", "--wait", "--name", name, "--", "sh", "-c", program)
+        job_id = waited.stdout.split()[1]
+        shown = shared.run("show", job_id).stdout
+        why = shared.run("why", job_id).stdout
+        past = next(
+            row for row in shared.run("history").stdout.splitlines() if row.startswith(f"{job_id} ")
+        )
+        said[name] = [
+            next((word for word in ("SIGKILL", "SIGSEGV") if f"({word})" in text), "")
+            for text in (waited.stderr, shown, why, past)
+        ]
+    assert said == {"-9": ["SIGKILL"] * 4, "-SEGV": ["SIGSEGV"] * 4, "137": [""] * 4}
+    assert (
+        "failed: killed by signal 9 (SIGKILL)"
+        in shared.run("submit", "--wait", "--", "sh", "-c", "kill -9 $$").stderr
+    )
+
+
 def test_script_says_its_options_and_the_command_line_wins(shared: Served) -> None:
     script = shared.root / "train.sh"
     script.write_text(
@@ -220,6 +242,42 @@ def test_jobs_are_steered_by_command(served: Served) -> None:
     assert (row["id"], row["state"], row["attempts"]) == (job_id, "cancelled", 2)
 
 
+def full(served: Served) -> list[str]:
+    """Return 12 jobs on four GPUs, of which four run, and one that waits for the last of these."""
+    command = ("sh", "-c", f"echo x >> {served.root}/commands; exec sleep 1000")
+    served.run("submit", "--gpus", "1", "--array", "1-12", "--", *command)
+    after = submitted(served, "--gpus", "1", "--after", "j12:any", "--", *command)
+    with served.client() as client:
+        awaited(lambda: all(client.job(f"j{one}")["state"] == "running" for one in range(1, 5)))
+    return [*(f"j{one}" for one in range(1, 13)), after]
+
+
+@pytest.mark.parametrize("order", ["cancel", "suspend"])
+def test_jobs_that_get_an_order_together_start_on_no_gpus_of_each_other(
+    served: Served, order: str
+) -> None:
+    """The jobs on GPUs are named first, and leave them; those that wait never get any."""
+    jobs = full(served)
+    said = served.run(order, *jobs).stdout.splitlines()
+    assert [line.split()[0] for line in said] == jobs
+    gone = "cancelled" if order == "cancel" else "held"
+    with served.client() as client:
+        awaited(lambda: client.job(jobs[0])["state"] in (gone, "suspended"))
+        awaited(lambda: not [one for one in client.queue()["jobs"] if one["state"] == "running"])
+        begun = {event["job_id"] for event in client.events(kind="AttemptStarted")["events"]}
+    assert begun == set(jobs[:4])
+    assert (served.root / "commands").read_text("utf-8") == "x\n" * 4
+
+
+def test_order_for_several_jobs_says_which_could_not_get_it(served: Served) -> None:
+    job_id = submitted(served, "--", "sleep", "1000")
+    found = served.run("cancel", "j7", job_id)
+    assert (found.returncode, found.stdout) == (3, f"{job_id} asked to end\n")
+    assert "there is no job j7" in found.stderr
+    with served.client() as client:
+        awaited(lambda: client.job(job_id)["state"] == "cancelled")
+
+
 def test_show_of_an_ended_job_has_the_last_line_it_printed(served: Served) -> None:
     failed = submitted(served, "--", "sh", "-c", "echo fine; echo; echo 'no such file' >&2; exit 3")
     finished = submitted(served, "--", "sh", "-c", "echo warning >&2; echo fine; echo loss 0.25")
@@ -272,6 +330,18 @@ def test_stopped_job_is_told_apart_and_goes_on(served: Served) -> None:
     assert served.run("queue", "--state", "stopped", "--json").stdout.count(f'"{job_id}"') == 1
     assert served.run("resume", job_id).returncode == 0
     awaited(lambda: served.handle(job_id).state() == "running")
+
+
+def test_job_that_waits_for_a_stopped_one_is_told_how_that_goes_on(served: Served) -> None:
+    stopped = submitted(served, "--gpus", "4", "--suspend-mode", "stop", "--", "sleep", "1000")
+    awaited(lambda: served.handle(stopped).state() == "running")
+    assert served.run("suspend", stopped).returncode == 0
+    awaited(lambda: served.handle(stopped).state() == "stopped")
+    waiting = submitted(served, "--gpus", "1", "--", "true")
+    said = awaited(lambda: (text := served.run("why", waiting).stdout) and stopped in text and text)
+    assert re.search(rf"waits for +{stopped} \(stopped on ", said)
+    assert f"`shunter resume {stopped}` lets it go on, `shunter cancel {stopped}` ends it" in said
+    assert f"{stopped}: stopped on " in served.run("why", waiting, "--long").stdout
 
 
 def test_logs_since_an_instant_are_those_printed_after_it(served: Served) -> None:

@@ -148,6 +148,8 @@ def test_what_is_ordered_is_answered_as_its_model_says(shared: Served) -> None:
         for path in sorted(orders.keys() - answers.keys(), key=steps):
             fields: dict[str, object] = {"priority": 3} if "priority" in path else {}
             fields |= {"group": "g"} if "groups" in path else {}
+            fields |= {"jobs": [job_id, "j9"]} if "/jobs/cancel" in path else {}
+            fields |= {"jobs": [job_id]} if "/jobs/suspend" in path else {}
             fields |= {"gpus": 2} if "resize" in path else {}
             answers[path] = http.post(
                 path.format(job_id=job_id, node="n0", gpu="0"), json=fields or None

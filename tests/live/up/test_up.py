@@ -14,14 +14,17 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shunter.client import Client
 from tests.contracts.local_backends import empty
 from tests.live.api.serving import PATIENCE_S, awaited, environment
 
@@ -176,6 +179,31 @@ def test_jobs_run_on_after_down_unless_they_are_to_end(newcomer: Person) -> None
     assert [newcomer.job(job)["state"] for job in ("j1", "j2")] == ["cancelled", "cancelled"]
 
 
+def test_jobs_that_are_to_end_with_their_daemon_start_no_command_any_more(
+    newcomer: Person,
+) -> None:
+    newcomer.up("--gpus", "1")
+    newcomer.said("submit", "--gpus", "1", "--array", "1-8", "--", "sleep", "1000")
+    newcomer.said("submit", "--gpus", "1", "--after", "j8:any", "--", "sleep", "1000")
+    awaited(lambda: newcomer.job("j1")["state"] == "running")
+    newcomer.said("down", "--end-jobs")
+    newcomer.up()
+    found = [newcomer.job(f"j{number}") for number in range(1, 10)]
+    assert [one["state"] for one in found] == ["cancelled"] * 9
+    assert [len(one["attempts"]) for one in found] == [1, *[0] * 8]
+
+
+def test_job_behind_two_that_came_first_waits_for_no_guard_of_theirs(newcomer: Person) -> None:
+    """With the config that `up` writes, whose minimum runtime keeps both in place for a minute."""
+    newcomer.up("--gpus", "2")
+    for _ in range(3):
+        newcomer.said("submit", "--gpus", "1", "--", "sleep", "1000")
+    awaited(lambda: newcomer.job("j2")["state"] == "running")
+    why = json.loads(newcomer.said("why", "j3", "--json"))
+    assert why["reason"]["name"] == "outranked"
+    assert "a guard ends" not in why["short"]["to_do"]
+
+
 def test_ten_kills_lose_no_submission_and_end_no_job(newcomer: Person) -> None:
     newcomer.up("--gpus", "1")
     newcomer.said("submit", "--", "sh", "-c", "echo $$; exec sleep 1000")
@@ -189,6 +217,35 @@ def test_ten_kills_lose_no_submission_and_end_no_job(newcomer: Person) -> None:
     assert len(newcomer.job("j1")["attempts"]) == 1
     waiting = json.loads(newcomer.said("queue", "--json"))["jobs"]
     assert {job["id"] for job in waiting} == {f"j{number}" for number in range(1, 12)}
+
+
+def test_time_between_the_end_of_a_job_and_the_next_daemon_is_not_counted(
+    newcomer: Person,
+) -> None:
+    daemon = newcomer.up("--gpus", "2")["pid"]
+    go_on = newcomer.home / "go-on"
+    command = f"until test -e {go_on}; do sleep 0.05; done"
+    newcomer.said("submit", "--gpus", "2", "--", "sh", "-c", command)
+    awaited(lambda: newcomer.job("j1")["state"] == "running")
+    os.kill(daemon, signal.SIGKILL)
+    go_on.touch()
+    (attempts,) = sorted(newcomer.home.glob("**/shunter-attempts"))
+    (status,) = awaited(lambda: sorted(attempts.glob("**/j1/1/status")))
+    awaited(lambda: time.time() > status.stat().st_mtime + 3)
+    address = newcomer.up()["addresses"][0]
+    with Client(address) as client:  # at once: a command would take its time to start
+        assert client.queue()["jobs"] == []
+        job = client.job("j1")
+    (one,) = job["attempts"]
+    began, ended, released = [
+        datetime.fromisoformat(one[name]).timestamp()
+        for name in ("started_at", "ended_at", "released_at")
+    ]
+    assert released > ended + 2
+    assert job["service_gpu_s"] == pytest.approx(2 * (ended - began), abs=0.1)
+    why = json.loads(newcomer.said("why", "j1", "--json"))
+    (run,) = [part for part in why["timeline"] if part["what"] == "run"]
+    assert (run["to_us"] - run["from_us"]) / 1e6 == why["totals"]["held_s"] < ended - began + 2
 
 
 def test_submission_waits_for_a_daemon_that_was_killed_a_moment_ago(newcomer: Person) -> None:

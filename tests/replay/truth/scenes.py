@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from shunter.backends.simulated import Costs
 from shunter.core.backoff import BACKING_OFF
-from shunter.core.intake.inputs import Command, DrainNode, HoldJob, ReleaseJob, SuspendJob
+from shunter.core.intake.inputs import (
+    Command,
+    DrainNode,
+    HoldJob,
+    QuarantineGpu,
+    ReleaseJob,
+    SuspendJob,
+)
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.events.facts.cluster import GpusTaken, NodeUnreachable
@@ -82,6 +89,7 @@ AFTER = World(
     jobs=(trace_job(0, 1, lasts=100), trace_job(1, 1, at=1, depends_on=(Dependency(job_id(0)),))),
 )
 WIDE = World(servers=servers(4, 2), jobs=(trace_job(0, 1, lasts=100), trace_job(1, 4, at=10)))
+ASIDE = World(servers=servers(4), jobs=WIDE.jobs)
 NOWHERE = World(servers=servers(4), jobs=(trace_job(0, 5),))
 STRANGER = World(
     servers=servers(4),
@@ -216,6 +224,7 @@ SCENES: Mapping[str, Scene] = {
     "displaced": Scene(_displaced, "late"),
     "fragmented": Scene(_world("fifo", PIECES), "j1", 50),
     "gpu_type_unavailable": Scene(_gets_on_nowhere, "j0"),
+    "gpus_quarantined": Scene(_world("fifo", ASIDE, QuarantineGpu(5, node_name(0), 1)), "j1", 50),
     "gpus_taken": Scene(_taken, "wide"),
     "held": Scene(_world("fifo", FULL, HoldJob(20, J1, "ana")), "j1", 50),
     "infeasible": Scene(_world("fifo", NOWHERE), "j0"),

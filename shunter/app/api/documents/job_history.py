@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from shunter.app.api.documents.queue import Dated
+from shunter.app.counting import signal_in_words
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.app.replaying.why.running.attempt_turns import AttemptTurns
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped
@@ -43,7 +44,7 @@ from shunter.events.facts.jobs import (
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Sharing
-from shunter.events.values.causes import GIVEN_UP
+from shunter.events.values.causes import EXITED, GIVEN_UP
 from shunter.events.values.ids import JobId
 
 
@@ -51,7 +52,8 @@ from shunter.events.values.ids import JobId
 class Attempt:
     """One launch; instants in microseconds, None: has not happened.
 
-    `turns` are those that it had on GPUs which it shares; None: its GPUs are its own.
+    `turns` are those that it had on GPUs which it shares; None: its GPUs are its own. `gone_us` is
+    when its processes ended by themselves, which a scheduler that was away saw only later.
     """
 
     number: int
@@ -71,6 +73,8 @@ class Attempt:
     ended_by: str = ""
     exit_code: int | None = None
     memory_kills: int = 0
+    killed_by: str = ""
+    gone_us: int | None = None
     released_us: int | None = None
     lost_us: int = 0
     discarded: CheckpointDiscarded | None = None
@@ -84,9 +88,10 @@ class Attempt:
         """What it had, in GPU-microseconds, once it is over: its turns if it took any."""
         if self.started_us is None or self.released_us is None:
             return 0
+        over_us = self.released_us if self.gone_us is None else self.gone_us
         if self.turns is not None:
-            return self.turns.service_gpu_us(self.released_us)
-        return self.gpus * (self.released_us - self.started_us)
+            return self.turns.service_gpu_us(over_us)
+        return self.gpus * max(0, over_us - self.started_us)
 
     def document(self, dated: Dated) -> dict[str, object]:
         """Return it with dates."""
@@ -106,6 +111,7 @@ class Attempt:
             "ended_at": date_or_none(self.ended_us, dated),
             "ended_by": self.ended_by,
             "exit_code": self.exit_code,
+            **({"killed_by": self.killed_by} if self.killed_by else {}),
             "memory_kills": self.memory_kills,
             "released_at": date_or_none(self.released_us, dated),
             "lost_s": self.lost_us / 1e6,
@@ -139,6 +145,12 @@ class JobHistory:
         return asked if changed is None else changed
 
     @property
+    def killed_by(self) -> str:
+        """The signal that its last processes were killed by, if it failed with that."""
+        has_failed = self.outcome is Outcome.failed and self.cause == EXITED
+        return self.attempts[-1].killed_by if has_failed and self.attempts else ""
+
+    @property
     def started_us(self) -> int | None:
         """When its processes first ran."""
         return next((one.started_us for one in self.attempts if one.started_us is not None), None)
@@ -153,8 +165,9 @@ class JobHistory:
     def service_gpu_us(self) -> int | None:
         """What its attempts had, in GPU-microseconds; None: none of them has started.
 
-        Each from its start to the release of its GPUs: when it was launched, from when on the
-        scheduler counts, its own events do not say. One that took turns had those.
+        Each from its start to the end of its processes, or else to the release of its GPUs: when
+        it was launched, from when on the scheduler counts, its own events do not say. One that took
+        turns had those.
         """
         if self.started_us is None:
             return None
@@ -200,6 +213,7 @@ class JobHistory:
             "state": self.outcome.value,
             "cause": self.cause,
             "exit_code": self.exit_code,
+            **({"killed_by": self.killed_by} if self.killed_by else {}),
             "submitted_at": dated(self.submitted.at_us),
             "started_at": date_or_none(self.started_us, dated),
             "ended_at": dated(self.ended_us),
@@ -311,6 +325,8 @@ def _execute(one: Attempt, event: Event) -> None:
         one.ended_us = at_us if event.ended_us is None else event.ended_us
         if one.started_us is not None and one.started_us > one.ended_us:
             one.started_us = one.granted_us  # both were seen late; it began after this
+        one.gone_us = event.ended_us
+        one.killed_by = "" if event.signal is None else signal_in_words(event.signal)
         one.ended_by, one.exit_code = "exit", event.exit_code
         one.memory_kills = event.memory_kills
     elif isinstance(event, AttemptLost):

@@ -30,6 +30,8 @@ BLOCKERS_MOST = 8
 _OF_ALL = (Reason.dependency, Reason.waiting_for_release)
 """Reasons of which jobs that were given no GPUs are blockers too."""
 
+_OF_SERVERS = (Reason.node_lost, Reason.node_drained, Reason.gpus_quarantined)
+
 
 @dataclass(frozen=True, slots=True)
 class Present:
@@ -128,7 +130,7 @@ def told_of_servers(
     Where these are why, as they are drained, lost, or held by others, no job holds it back.
     """
     reason, types = told_apart(wait, demand.gpu_types, cluster), demand.gpu_types
-    if reason in (Reason.node_lost, Reason.node_drained) and not wait.detail:
+    if reason in _OF_SERVERS and not wait.detail:
         return replace(
             wait, reason=reason, blockers=(), detail=down_in_words(cluster, types, unheld)
         )

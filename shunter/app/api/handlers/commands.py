@@ -9,7 +9,8 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from shunter.app.api.handlers.jobs import unmet
-from shunter.app.api.models.submission import PriorityBody, ResizeBody, SubmitBody
+from shunter.app.api.models.submission import JobsBody, PriorityBody, ResizeBody, SubmitBody
+from shunter.app.api.problems import problem_of
 from shunter.app.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.app.api.services import Services
 from shunter.app.api.submissions import (
@@ -21,7 +22,7 @@ from shunter.app.api.submissions import (
 )
 from shunter.app.live.commands import Commands, Stamped
 from shunter.app.live.requests import Caller, Submission
-from shunter.errors import NotFoundError, UsageError
+from shunter.errors import NotFoundError, ShunterError, UsageError
 from shunter.events.values.ids import JobId, NodeName
 
 KEY_MOST = 200
@@ -51,6 +52,16 @@ async def submit(call: Call[NoQuery, SubmitBody]) -> Response:
 async def cancel(call: Call[NoQuery, NoBody]) -> Response:
     """End a job, or keep it from starting."""
     return await _about_job(call, Commands.cancel)
+
+
+async def cancel_jobs(call: Call[NoQuery, JobsBody]) -> Response:
+    """End jobs in one step, so that none of them gets the GPUs of another."""
+    return await _about_jobs(call, Commands.cancel)
+
+
+async def suspend_jobs(call: Call[NoQuery, JobsBody]) -> Response:
+    """Suspend jobs in one step, so that none of them gets the GPUs of another."""
+    return await _about_jobs(call, Commands.suspend)
 
 
 async def suspend(call: Call[NoQuery, NoBody]) -> Response:
@@ -128,6 +139,25 @@ async def _about_job(
 ) -> Response:
     job_id = JobId(call.path["job_id"])
     return await _told(call, job_id, order(call.services.site.commands, job_id, call.caller))
+
+
+async def _about_jobs(
+    call: Call[NoQuery, JobsBody], order: Callable[[Commands, JobId, Caller], Stamped]
+) -> Response:
+    """Hand in an order for each job that may get it; say why others may not."""
+    site, told, orders = call.services.site, list[str](), list[Stamped]()
+    refused: list[dict[str, object]] = []
+    for job_id in call.body.jobs:
+        try:
+            orders.append(order(site.commands, JobId(job_id), call.caller))
+        except ShunterError as error:
+            refused.append({"job": job_id, "problem": problem_of(error)})
+        else:
+            told.append(job_id)
+    await site.tell_all(orders)
+    return json_answer(
+        {"schema_version": 1, "jobs": told, "refused": refused, "seq": site.committed}
+    )
 
 
 async def _about_node(

@@ -279,6 +279,7 @@ def _job_document(
         "cause": history.cause,
         "cause_detail": "",
         "exit_code": history.exit_code,
+        **({"killed_by": history.killed_by} if history.killed_by else {}),
         "row": None
         if live is None
         else job_row(live, state, dated, evidence=evidence, present=_present(services)),

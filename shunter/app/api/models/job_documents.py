@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from shunter.app.api.models.model import Document, Instant, Model
+from shunter.app.api.problems import ProblemDocument
 
 
 class ReasonPart(Model):
@@ -94,6 +95,7 @@ class AttemptPart(Model):
     ended_at: Instant | None
     ended_by: str
     exit_code: int | None
+    killed_by: str = Field(default="", description="the signal, where a server saw one kill it")
     memory_kills: int = Field(description="processes killed because it used more than its memory")
     released_at: Instant | None
     lost_s: float = Field(description="of work, by a suspension that did not save it")
@@ -120,6 +122,7 @@ class EndedRow(Model):
     state: str = Field(description="finished, failed, cancelled, rejected, timeout")
     cause: str
     exit_code: int | None
+    killed_by: str = Field(default="", description="the signal, where a server saw one kill it")
     submitted_at: Instant
     started_at: Instant | None
     ended_at: Instant
@@ -147,6 +150,7 @@ class JobDocument(Document):
     cause: str
     cause_detail: str = Field(description="which job it needed to end well, and how that ended")
     exit_code: int | None
+    killed_by: str = Field(default="", description="the signal, where a server saw one kill it")
     row: JobRow | None = Field(description="as in the queue; null once it has ended")
     spec: dict[str, object] = Field(description="what it asked for, as in JobSubmitted")
     environment: dict[str, str] = Field(
@@ -191,6 +195,21 @@ class SubmittedDocument(Document):
     plan: DryRunPart | None = Field(
         default=None, description="with dry_run: null where the policy could not be asked in time"
     )
+
+
+class RefusedPart(Model):
+    """A job to which nothing happens, and why."""
+
+    job: str
+    problem: ProblemDocument
+
+
+class JobsToldDocument(Document):
+    """What somebody asked for of some jobs is in the log, but for the refused."""
+
+    jobs: tuple[str, ...] = Field(description="the jobs that were told")
+    refused: tuple[RefusedPart, ...] = Field(description="the others")
+    seq: int
 
 
 class ToldDocument(Document):

@@ -219,6 +219,12 @@ class ResizeBody(Model):
     gpus: int = Field(ge=1, le=1_000_000, description="from its `gpus_min` to its `gpus_max`")
 
 
+class JobsBody(Model):
+    """Jobs that all get one order, in one step."""
+
+    jobs: tuple[str, ...] = Field(min_length=1, description="their ids")
+
+
 class GroupBody(Model):
     """A multi-job, by its name and whose it is."""
 

@@ -166,6 +166,7 @@ async def _say_ready(
     services: Services, server: QuietServer, sockets: Sequence[Listening], ready: Ready
 ) -> None:
     await server.is_up.wait()
+    await services.site.caught_up()  # or the first answers would tell of jobs that have ended
     services.is_ready = True
     for each in sockets:
         each.was_up.set()

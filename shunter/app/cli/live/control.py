@@ -25,12 +25,13 @@ Jobs = Annotated[
 
 def cancel(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
     """End jobs, or keep them from starting."""
-    _each(jobs, url, "asked to end", lambda client, job: client.cancel(job), as_json=as_json)
+    _together(jobs, url, "asked to end", lambda client: client.cancel_jobs(jobs), as_json=as_json)
 
 
 def suspend(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
     """Save jobs, take them off their GPUs, and hold them until they are resumed."""
-    _each(jobs, url, "asked to suspend", lambda client, job: client.suspend(job), as_json=as_json)
+    told = "asked to suspend"
+    _together(jobs, url, told, lambda client: client.suspend_jobs(jobs), as_json=as_json)
 
 
 def resume(jobs: Jobs, as_json: Json = False, url: Url = None) -> None:
@@ -88,6 +89,29 @@ def resize(
     _each([job], url, f"is to have {counted(gpus, 'GPU')}", change, as_json=as_json)
 
 
+def _together(
+    jobs: list[str],
+    url: str | None,
+    told: str,
+    do: Callable[["Client"], "Answer"],
+    *,
+    as_json: bool,
+) -> None:
+    """Do something to all jobs in one step, so that none gets another's GPUs."""
+    from shunter.client.requests import problem_error
+
+    with connect(url) as client:
+        answer = do(client)
+    refused = {one["job"]: problem_error(one["problem"]) for one in answer["refused"]}
+
+    def result(job: str) -> "Answer":
+        if job in refused:
+            raise refused[job]
+        return {"schema_version": 1, "subject": job, "seq": answer["seq"]}
+
+    _print_each(jobs, told, result, as_json=as_json)
+
+
 def _each(
     jobs: list[str],
     url: str | None,
@@ -96,18 +120,25 @@ def _each(
     *,
     as_json: bool,
 ) -> None:
-    """Do something to every job; the first that refuses decides the exit code."""
-    first: ShunterError | None = None
+    """Do something to every job, one after another."""
     with connect(url) as client:
-        for job in jobs:
-            try:
-                answer = do(client, job)
-            except ShunterError as error:
-                if first is not None or len(jobs) > 1:
-                    output.print_error(error)
-                first = first or error
-                continue
-            output.print_json_line(answer) if as_json else output.print_line(f"{job} {told}")
+        _print_each(jobs, told, lambda job: do(client, job), as_json=as_json)
+
+
+def _print_each(
+    jobs: list[str], told: str, do: Callable[[str], "Answer"], *, as_json: bool
+) -> None:
+    """Print what came of it for every job; the first refusal decides the code."""
+    first: ShunterError | None = None
+    for job in jobs:
+        try:
+            answer = do(job)
+        except ShunterError as error:
+            if first is not None or len(jobs) > 1:
+                output.print_error(error)
+            first = first or error
+            continue
+        output.print_json_line(answer) if as_json else output.print_line(f"{job} {told}")
     if first is not None:
         if len(jobs) == 1:
             raise first

@@ -26,6 +26,7 @@ CLAUSES = {
     "array_limit": "it is not its turn in its array",
     "node_lost": "too few GPUs are in service",
     "node_drained": "too few GPUs are in service",
+    "gpus_quarantined": "too few GPUs are in service",
     "gpus_taken": "others hold too many of the GPUs",
     "backing_off": "its last attempt failed, was lost or left by itself; it is tried again",
     "checkpoint_unreachable": "its checkpoint lies on a server that does not answer",

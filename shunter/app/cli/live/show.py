@@ -123,7 +123,7 @@ def _pairs(found: "Answer", last: str = "") -> list[tuple[str, str]]:
         pairs.append(("launch", row["launch_wait"]))
     else:
         cause = ": ".join(filter(None, (found["cause"], found.get("cause_detail"))))
-        said = ended_by(cause, found["exit_code"])
+        said = ended_by(cause, found["exit_code"], found.get("killed_by", ""))
         pairs.append(("ended", " ".join((local_time(found["ended_at"]), ", ".join(said)))))
         pairs.append(("service", _service(found)))
         pairs.append(("last line", last))
@@ -269,8 +269,9 @@ def _attempt(one: "Answer") -> tuple[str, ...]:
 
 
 def _killed(one: "Answer") -> str:
-    """Say that an attempt used more memory than it had, if it was killed for that."""
-    return f", {one['memory_kills']} killed for want of memory" if one["memory_kills"] else ""
+    """Say by what an attempt was killed, and whether it used more memory than it had."""
+    by = f", killed by {one['killed_by']}" if one.get("killed_by") else ""
+    return f"{by}, {one['memory_kills']} killed for want of memory" if one["memory_kills"] else by
 
 
 def _discarded(one: "Answer") -> str:
@@ -310,5 +311,5 @@ def _ended(row: "Answer") -> tuple[str, ...]:
         local_time(row["ended_at"]),
         duration(row["run_s"]),
         str(row["attempts"]),
-        row["cause"],
+        f"killed by {row['killed_by']}" if row.get("killed_by") else row["cause"],
     )

@@ -101,8 +101,10 @@ def age(since: str, now: datetime) -> str:
     return f"{hours:02d}:{minutes:02d}:{seconds % 60:02d}"
 
 
-def ended_by(cause: str, code: int | None) -> list[str]:
+def ended_by(cause: str, code: int | None, killed_by: str = "") -> list[str]:
     """Return why a job ended and its exit code, where that says more."""
+    if killed_by:
+        return [f"killed by {killed_by}"]
     parts = [cause] if cause and cause != EXITED else []
     return parts if code is None else [*parts, f"exit code {code}"]
 
@@ -112,7 +114,7 @@ def end_of(document: "Answer", last: str = "") -> str:
     code, cause = document["exit_code"], document["cause"]
     if code is None and document["state"] == "finished":
         code = 0
-    said = ", ".join(ended_by(cause, code)) or "no exit code is known"
+    said = ", ".join(ended_by(cause, code, document.get("killed_by", ""))) or "no exit code is known"
     state = "" if document["state"] in cause else f" {document['state']}"
     told = f"{document['id']}{state}: {said}"
     return f"{told}; last line: {one_line(last)}" if last else told

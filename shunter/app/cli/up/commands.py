@@ -396,15 +396,14 @@ def _address(url: str | None) -> UnixAddress | None:
 
 def _end_jobs(client: "Client") -> None:
     """Cancel all jobs that there are, and wait until these have ended."""
+    from shunter.client.requests import problem_error
+
     asked = [job["id"] for job in client.queue()["jobs"]]
     if asked:
         output.note(f"ending {counted(len(asked), 'job')}; Ctrl-C leaves the daemon up")
-    for job_id in asked:
-        try:
-            client.cancel(job_id)
-        except (NotFoundError, RefusedError):
-            if not client.job(job_id)["is_over"]:
-                raise
+        for one in client.cancel_jobs(asked)["refused"]:
+            if not client.job(one["job"])["is_over"]:
+                raise problem_error(one["problem"])
     while {job["id"] for job in client.queue()["jobs"]}.intersection(asked):
         time.sleep(LOOK_S)
 

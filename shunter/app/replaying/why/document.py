@@ -4,6 +4,7 @@ from typing import Any
 
 from shunter.app.replaying.formatting import allocation_in_words
 from shunter.app.replaying.instants import clock
+from shunter.app.replaying.waits import STOPPED, stands_still
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.job_events import Own
 from shunter.app.replaying.why.needs import needs, suffices
@@ -136,7 +137,7 @@ def _blocker(job_id: JobId, found: Explanation) -> dict[str, object]:
     has = job.held if job.held.shares else job.allocation  # while it leaves it is where it was
     return {
         "id": job_id,
-        "phase": str(job.phase),
+        "phase": STOPPED if stands_still(job) else str(job.phase),
         "user": job.spec.user,
         "gpus": has.gpus,
         "wants_gpus": job.spec.gpus if job.phase is JobPhase.waiting else 0,

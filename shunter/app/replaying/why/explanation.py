@@ -72,7 +72,7 @@ _NOT_OF_GPUS = (
     Reason.displaced,
 )
 _OF_SERVERS = (
-    *(Reason.node_lost, Reason.node_drained),
+    *(Reason.node_lost, Reason.node_drained, Reason.gpus_quarantined),
     *(Reason.gpu_type_unavailable, Reason.gpus_taken),
 )
 
@@ -212,7 +212,7 @@ class Explanation:
         # In the midst of a round's facts, the one that starts the job may be still to come.
         within = self.state is not None and self.state.now_us == planned.at_us
         told: tuple[Reason, ...] = (now.wait.reason,)
-        if now.wait.reason in (Reason.node_drained, Reason.gpus_taken):
+        if now.wait.reason in (Reason.node_drained, Reason.gpus_quarantined, Reason.gpus_taken):
             told = (Reason.node_lost, Reason.gpu_type_unavailable)
         agrees = replanned in told or planned.leaves or (planned.starts and within)
         return Agreement(checked=True, agrees=agrees, replanned=replanned, problem=problem)
@@ -281,8 +281,10 @@ class Explanation:
     @property
     def held_us(self) -> int:
         """How long it has held GPUs, up to its end: that may have been seen later."""
-        late_us = 0 if self.story.end is None else self.story.end.event.at_us - self.over_us
-        return sum(self._upto(run.to_us) - run.from_us for run in self.runs) - late_us
+        held = [(run.from_us, self._upto(run.to_us)) for run in self.runs]
+        if self.story.end is not None:
+            held = [(from_us, min(to_us, self.over_us)) for from_us, to_us in held]
+        return sum(to_us - from_us for from_us, to_us in held)
 
     def shares(self) -> list[tuple[Reason, int]]:
         """Return how long each reason held in all waits together, the longest first."""

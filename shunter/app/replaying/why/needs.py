@@ -178,6 +178,7 @@ _NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
     Reason.time_sliced: lambda _found, _: ["its turn comes, as others get their shares"],
     Reason.node_lost: _servers_back,
     Reason.node_drained: _servers_back,
+    Reason.gpus_quarantined: _servers_back,
     Reason.gpus_taken: _others_leave,
     Reason.checkpoint_unreachable: _go_on_without,
     Reason.checkpoint_stays: _room_at_home,

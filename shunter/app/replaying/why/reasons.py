@@ -307,6 +307,7 @@ _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
     Reason.backing_off: _backing_off,
     Reason.node_lost: _lost,
     Reason.node_drained: _lost,
+    Reason.gpus_quarantined: _lost,
     Reason.gpus_taken: _taken,
     Reason.checkpoint_unreachable: _checkpoint_unreachable,
     Reason.checkpoint_stays: _checkpoint_stays,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from shunter.app.counting import signal_in_words
 from shunter.app.replaying.formatting import (
     allocation_in_words,
     because_in_words,
@@ -42,7 +43,7 @@ from shunter.events.facts.jobs import (
     Outcome,
 )
 from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.causes import DEPENDENCY, HELD, RESIZED
+from shunter.events.values.causes import DEPENDENCY, EXITED, HELD, RESIZED
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import DependsWhen
 from shunter.events.values.reasons import Reason
@@ -171,11 +172,21 @@ def how_ended(found: Explanation, run: Run) -> str:
     if isinstance(event, JobFinished):
         return "finished"
     if isinstance(event, JobFailed):
+        if signal := _signal(found, event):
+            return f"failed: killed by {signal}"
         code = "" if event.exit_code is None else f" {event.exit_code}"
         return f"failed: {event.cause}{code}"
     if isinstance(event, JobCancelled):
         return f"cancelled: {event.cause}" if event.cause else "cancelled"
     return "left its servers"
+
+
+def _signal(found: Explanation, failed: JobFailed) -> str:
+    """Return the signal that killed the last attempt of a job that failed by itself."""
+    ends = [own.event for own in found.story.own if isinstance(own.event, AttemptEnded)]
+    if failed.cause != EXITED or not ends or ends[-1].signal is None:
+        return ""
+    return signal_in_words(ends[-1].signal)
 
 
 def _others(found: Explanation) -> str:
@@ -215,6 +226,8 @@ def _ended(found: Explanation) -> str:
     if isinstance(event, JobFailed):
         code = "" if event.exit_code is None else f" with code {event.exit_code}"
         what = "hit its time limit" if event.cause == "timeout" else f"failed{code}"
+        if signal := _signal(found, event):
+            what = f"was killed by {signal}"
         why = "" if event.cause in ("timeout", "exit") else f" ({event.cause})"
         return f"{what}{why} at {at}, {split}"
     assert isinstance(event, JobCancelled), "there is no other end"

@@ -21,6 +21,7 @@ from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
 from shunter.events.facts.execution import (
     AllocationLearned,
+    AttemptEnded,
     AttemptLost,
     GpusReleased,
     JobSuspended,
@@ -123,12 +124,14 @@ class _Timeline:
         self._holds: Own | None = None
         self._where = NOTHING
         self._told_to_leave: Own | None = None
+        self._gone_us: int | None = None  # its processes, seen later where nobody watched
+        self._left_us = -1
 
     def launch(self, seq: int, at_us: int) -> None:
         """Begin to hold GPUs."""
         self.stop(at_us, seq)
         self._runs_since, self._holds = (seq, at_us), self._granted
-        self._waits_since = self._told_to_leave = None
+        self._waits_since = self._told_to_leave = self._gone_us = None
         self._where = _given_by(self._holds)
 
     def follow(self, own: Own) -> None:
@@ -141,6 +144,8 @@ class _Timeline:
             self._told_to_leave = self._told_to_leave or own
         if isinstance(event, AllocationLearned):
             self._where = event.allocation
+        if isinstance(event, AttemptEnded):
+            self._gone_us = event.ended_us
         if self._runs_since is not None and _leaves(own):
             self._leave(own, ends=ends)
         elif ends and self._waits_since is not None:
@@ -160,17 +165,23 @@ class _Timeline:
 
     def _leave(self, own: Own, *, ends: bool) -> None:
         by = own if ends or isinstance(own.event, AttemptLost) else self._told_to_leave or own
-        self.runs.append(self._run(own.event.at_us, by))
+        assert self._runs_since is not None, "only a run can end here"
+        self._left_us = to_us = own.event.at_us
+        if self._gone_us is not None:  # up to its release nobody used what it held
+            to_us = max(self._gone_us, self._runs_since[1])
+        self.runs.append(self._run(to_us, by))
         self._runs_since = None
-        self._waits_since = None if ends else (own.seq, own.event.at_us, by)
+        self._waits_since = None if ends else (own.seq, to_us, by)
 
     def _end_within(self, own: Own) -> None:
         """End a wait; one that began with the release of GPUs at this instant was none."""
         assert self._waits_since is not None, "only a wait can end here"
         seq, from_us, after = self._waits_since
-        if self.runs and self.runs[-1].to_us == own.event.at_us:
+        to_us = own.event.at_us
+        if self.runs and self._left_us == to_us:
             self.runs[-1] = replace(self.runs[-1], ended_by=own)
-        self.waits.append(Waiting(seq, from_us, own.event.at_us, after, own.seq))
+            to_us = from_us
+        self.waits.append(Waiting(seq, from_us, to_us, after, own.seq))
         self._waits_since = None
 
     def _run(self, to_us: int | None, by: Own | None) -> Run:

@@ -39,6 +39,7 @@ CODE = a_whole(0, 255)
 CPUS = a_list(a_whole(0, 1 << 16), 1 << 13)
 GPU_MASK = a_whole(0, 2**1024 - 1)
 PORT = a_whole(0, 65535)
+SIGNAL_MOST = 127
 PIDS_MOST = 4096
 
 
@@ -89,6 +90,7 @@ STATUS: Shape[Status] = a_record(
         "memory_kills": a_whole(),
         "output_dropped_bytes": a_whole(),
         "saved_ns": NANOSECONDS,
+        "signal": or_none(a_whole(1, SIGNAL_MOST)),
     },
 )
 SAMPLE: Shape[Sample] = a_record(

@@ -213,6 +213,7 @@ class Status(TypedDict):
     memory_kills: int | None
     output_dropped_bytes: int | None
     saved_ns: int | None
+    signal: int | None
 
 
 class Use(TypedDict):

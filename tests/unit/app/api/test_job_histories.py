@@ -15,7 +15,14 @@ from shunter.events.facts.execution import (
     SuspendAcknowledged,
     SuspendEscalated,
 )
-from shunter.events.facts.jobs import JobFailed, JobFinished, JobRejected, JobSubmitted, Outcome
+from shunter.events.facts.jobs import (
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    JobSubmitted,
+    Outcome,
+)
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
@@ -101,6 +108,35 @@ def test_job_that_has_ended_tells_its_service_from_starts_to_releases() -> None:
     )
     assert found.service_gpu_us == 2 * (19 - 9) + 3 * (25 - 21) + 2 * (50 - 40)
     assert life(JobRejected(1, JOB, Reason.infeasible)).service_gpu_us is None
+
+
+def test_time_after_the_end_of_processes_that_was_seen_late_is_no_service() -> None:
+    """The scheduler was away from 4 to 100; nobody used the GPUs since 6."""
+    found = life(
+        AllocationChanged(1, JOB, on("a"), RULE),
+        AttemptStarted(2, JOB, 1),
+        AttemptEnded(100, JOB, 1, 0, ended_us=6),
+        GpusReleased(100, JOB, 1),
+        JobFinished(100, JOB, ended_us=6),
+    )
+    assert found.service_gpu_us == 2 * (6 - 2)
+    (one,) = [each.document(str) for each in found.attempts]
+    assert (one["ended_at"], one["released_at"]) == ("6", "100")
+
+
+def test_signal_is_told_of_a_job_that_failed_by_it_and_of_none_that_was_cancelled() -> None:
+    def ended(*end: Event) -> JobHistory:
+        return life(
+            AllocationChanged(1, JOB, on("a"), RULE),
+            AttemptStarted(2, JOB, 1),
+            AttemptEnded(9, JOB, 1, 137, signal=9),
+            GpusReleased(9, JOB, 1),
+            *end,
+        )
+
+    failed, cancelled = ended(JobFailed(9, JOB, "exit", 137)), ended(JobCancelled(9, JOB))
+    assert (failed.killed_by, cancelled.killed_by) == ("signal 9 (SIGKILL)", "")
+    assert cancelled.attempts[0].killed_by == "signal 9 (SIGKILL)"
 
 
 def test_attempt_tells_that_what_it_saved_was_discarded() -> None:

@@ -14,7 +14,7 @@ from shunter.app.replaying.why.document import document
 from shunter.app.replaying.why.ranking import standing as standing_of
 from shunter.backends.simulated import Costs
 from shunter.core.intake.arrays import ARRAY
-from shunter.core.intake.inputs import Command, DrainNode
+from shunter.core.intake.inputs import Command, DrainNode, QuarantineGpu
 from shunter.core.state import State
 from shunter.events import (
     ClassWait,
@@ -134,6 +134,19 @@ def test_a_drained_server_is_not_told_as_lost() -> None:
     assert reason["name"] == "node_drained"
     assert standing(state)["queue"]["reasons"] == {"node_drained": 1}
     assert clause(reason) == "too few GPUs are in service; needs 4, 1 free; n0 is drained"
+
+
+def test_gpu_that_is_set_aside_on_a_healthy_server_is_not_told_as_a_lost_server() -> None:
+    jobs = (trace_job(0, 1, lasts=100), trace_job(1, 4, at=10))
+    aside = QuarantineGpu(5, NodeName("n0"), 3, "ana")
+
+    state = state_at(World(servers=servers(4), jobs=jobs), 50, aside)
+    reason = rows(state)["j1"]["reason"]
+
+    assert reason["name"] == "gpus_quarantined"
+    assert clause(reason).endswith(
+        "too few GPUs are in service; needs 4, 2 free; GPU 3 of n0 is set aside"
+    )
 
 
 def test_type_of_which_all_servers_are_drained_is_not_told_as_missing() -> None:

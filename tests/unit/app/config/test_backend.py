@@ -75,7 +75,7 @@ def test_record_names_the_kind_and_no_folder() -> None:
         "checkpoints_stay": False,
         "retries_elsewhere": True,
     }
-    assert json.loads(record)["reactor"] == 2
+    assert json.loads(record)["reactor"] == 3
     assert "/srv/shunter" not in record
 
 

@@ -198,6 +198,26 @@ def test_a_minimum_runtime_that_keeps_others_in_place() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("priority", "only_lower", "reason"),
+    [(1, True, "outranked"), (0, True, "guard_min_runtime"), (1, False, "guard_min_runtime")],
+)
+def test_guard_is_no_reason_where_those_it_guards_rank_first_without_it(
+    priority: int, only_lower: bool, reason: str
+) -> None:
+    """Those that run have used GPUs, so only a priority goes before; at last as in old logs."""
+    world = World(
+        servers=servers(4),
+        jobs=(
+            trace_job(0, 2, lasts=100, priority=priority),
+            trace_job(1, 2, at=20, lasts=100, priority=priority),
+            trace_job(2, 4, at=30, lasts=4),
+        ),
+        guards=Guards(min_runtime_us=60, only_lower=only_lower),
+    )
+    assert reason_of(why(world, "j2", 40, name="las")) == reason
+
+
 def test_a_job_that_may_never_be_suspended() -> None:
     jobs = (
         trace_job(0, 4, lasts=100, suspend_mode=SuspendMode.never),

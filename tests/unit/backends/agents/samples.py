@@ -88,6 +88,7 @@ STATUS = attempt_records.Status(
     memory_kills=1,
     output_dropped_bytes=2,
     saved_ns=10,
+    signal=9,
 )
 NOTES = (
     attempt_records.Note(n=1, what="training", at_ns=1),

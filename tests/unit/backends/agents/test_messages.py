@@ -245,6 +245,8 @@ def test_record_of_a_start_is_held_to_its_bounds(changed: dict[str, Any]) -> Non
         {"memory_kills": "1"},
         {"output_dropped_bytes": 2**53},
         {"saved_ns": -1},
+        {"signal": 0},
+        {"signal": 128},
     ],
 )
 def test_record_of_an_end_is_held_to_its_bounds(changed: dict[str, Any]) -> None:

@@ -47,7 +47,14 @@ class SubmitOptions:
         typer.Option("-c", "--cpus", min=0, help="CPUs of the whole job; at least 1 without GPUs."),
     ] = None
     memory: Annotated[
-        str | None, typer.Option("-m", "--memory", metavar="SIZE", help="Such as 16G.")
+        str | None,
+        typer.Option(
+            "-m",
+            "--memory",
+            metavar="SIZE",
+            help="Such as 16G; it is set aside for the job, which is held to it only where "
+            "`shunter doctor` says so.",
+        ),
     ] = None
     name: Annotated[str | None, typer.Option("-J", "--name", help="Left out: its script.")] = None
     types: Annotated[

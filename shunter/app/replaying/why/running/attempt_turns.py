@@ -80,8 +80,9 @@ class AttemptTurns:
             self._change(event.at_us if event.started_us is None else event.started_us)
         elif isinstance(event, _OVER):
             self.parts.clear()
+            gone_us = event.ended_us if isinstance(event, AttemptEnded) else None
             if self.gpus:
-                self._change(event.at_us)
+                self._change(event.at_us if gone_us is None else gone_us)
 
     def _begin(self, gpus: int) -> None:
         """Begin a turn, that of a gang when the last of its parts did."""

@@ -5,7 +5,7 @@ seen late that says when it began or ended (`Explanation.told_later`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shunter.app.counting import counted
 from shunter.app.replaying.formatting import allocation_in_words
@@ -15,7 +15,7 @@ from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.running.attempt_turns import AttemptTurns
 from shunter.app.replaying.why.timeline import Run
 from shunter.core.state import Job, JobPhase
-from shunter.events.facts.execution import AttemptEnded, JobContinued
+from shunter.events.facts.execution import AttemptEnded, JobContinued, TurnEnded, TurnStarted
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import JobId
@@ -81,18 +81,21 @@ def _of_run(found: Explanation, run: Run) -> tuple[AttemptTurns, _Had]:
     turns = AttemptTurns(changed_us=run.from_us, gang=gpus)
     later = [each.from_seq for each in found.runs if each.from_seq > run.from_seq]
     for own in found.story.own:
-        if run.from_seq < own.seq <= min(later, default=own.seq) and own.event.at_us <= to_us:
-            turns.take(_as_it_was(own.event))
+        if run.from_seq < own.seq <= min(later, default=own.seq) and _noted_us(own.event) <= to_us:
+            turns.take(own.event)
     for event in found.told_later if run.to_us is None else ():
-        turns.take(_as_it_was(event))
+        turns.take(event)
     return turns, _Had(turns.count, turns.on_us(to_us), to_us - run.from_us)
 
 
-def _as_it_was(event: Event) -> Event:
-    """Return an end as of when the processes went, though that was seen later."""
-    if isinstance(event, AttemptEnded) and event.ended_us is not None:
-        return replace(event, at_us=event.ended_us)
-    return event
+def _noted_us(event: Event) -> int:
+    """Return when a turn changed or processes went, though that was seen later."""
+    noted_us: int | None = None
+    if isinstance(event, TurnStarted):
+        noted_us = event.began_us
+    elif isinstance(event, TurnEnded | AttemptEnded):
+        noted_us = event.ended_us
+    return event.at_us if noted_us is None else noted_us
 
 
 def _now(found: Explanation, run: Run, turns: AttemptTurns) -> str:
@@ -102,7 +105,7 @@ def _now(found: Explanation, run: Run, turns: AttemptTurns) -> str:
     partners = _partners(found, others) if turns.is_on else []
     gone = [each for each in found.told_later if isinstance(each, AttemptEnded)]
     if gone:
-        now = f"its processes on {nodes} were gone since {clock(_as_it_was(gone[-1]).at_us)}"
+        now = f"its processes on {nodes} were gone since {clock(_noted_us(gone[-1]))}"
     elif found.phase != JobPhase.running:
         now = f"it is {found.phase} on {nodes}, out of turns"
     elif turns.is_on:

@@ -9,7 +9,7 @@ from shunter.app.replaying.formatting import (
     held_by_others,
 )
 from shunter.app.replaying.instants import clock
-from shunter.app.replaying.waits import holders
+from shunter.app.replaying.waits import STOPPED, holders, stands_still
 from shunter.app.replaying.why.explanation import Explanation
 from shunter.app.replaying.why.needs import needs, suffices
 from shunter.app.replaying.why.ranking import became
@@ -89,7 +89,8 @@ def _phase(job: Job) -> str:
     has = job.held if job.held.shares else job.allocation
     if not has.shares:
         return f"{job.phase}, needs {gpus_in_words(job.demand.gpus)}"
-    return f"{job.phase} on {allocation_in_words(has, SERVERS_NAMED)}"
+    phase = STOPPED if stands_still(job) else job.phase
+    return f"{phase} on {allocation_in_words(has, SERVERS_NAMED)}"
 
 
 def _servers(found: Explanation, _: Wait) -> str:
@@ -133,6 +134,7 @@ _NAMED: dict[Reason, Callable[[Explanation, Wait], str]] = {
         _round(found, evidence) if evidence.detail else _servers(found, evidence)
     ),
     Reason.node_drained: _servers,
+    Reason.gpus_quarantined: _servers,
     Reason.gpus_taken: _others,
     Reason.gpu_type_unavailable: lambda _found, evidence: (
         "a GPU type on which its model gets on"
@@ -177,10 +179,25 @@ def _to_do(found: Explanation, evidence: Wait) -> str:
     advise = _ADVICE.get(evidence.reason)
     if advise is not None and not (evidence.reason is Reason.node_lost and evidence.detail):
         return advise(found)
-    until = needs(found)
+    until, stopped = needs(found), _stopped(found, evidence)
     if not until:
-        return f"wait; {_TRY}"
-    return f"wait until {', and '.join(until)}; {_HINTS.get(evidence.reason, _TRY)}"
+        return f"wait; {stopped}{_TRY}"
+    return f"wait until {', and '.join(until)}; {stopped}{_HINTS.get(evidence.reason, _TRY)}"
+
+
+def _stopped(found: Explanation, evidence: Wait) -> str:
+    """Return what lets go of the GPUs of a job that was stopped on them; or nothing."""
+    if found.state is None:
+        return ""
+    has = [found.state.jobs[each] for each in evidence.blockers if each in found.state.jobs]
+    has = has or holders(evidence.reason, found.story.spec, found.state)
+    job_id = next((job.job_id for job in has if stands_still(job)), None)
+    if job_id is None:
+        return ""
+    return (
+        f"{job_id} keeps its GPUs while it is stopped: `shunter resume {job_id}` lets it go on, "
+        f"`shunter cancel {job_id}` ends it; "
+    )
 
 
 def _bring_back(found: Explanation) -> str:
@@ -228,6 +245,7 @@ _ADVICE: dict[Reason, Callable[[Explanation], str]] = {
     ),
     Reason.node_lost: _bring_back,
     Reason.node_drained: _bring_back,
+    Reason.gpus_quarantined: _bring_back,
     Reason.gpu_type_unavailable: lambda _found: (
         "add a server with such GPUs, or submit it with other types (--type)"
     ),

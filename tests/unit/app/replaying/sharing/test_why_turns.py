@@ -19,7 +19,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobHeld
+from shunter.events.facts.jobs import JobFinished, JobHeld
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.job_spec import SuspendMode
 from shunter.events.values.reasons import Because
@@ -159,6 +159,17 @@ def test_turns_of_a_time_at_which_nobody_looked_are_told_as_the_log_has_them_sin
     assert said["words"].endswith("; as was seen at T+00:01:30") is (at_s >= 55)
     gone = "its processes on n0 were gone since T+00:01:25, alone; "
     assert said["words"].startswith(gone) is (at_s >= 85)
+
+
+def test_run_is_over_once_its_processes_are_gone_though_that_was_seen_later() -> None:
+    """Nobody used its GPUs from 85 to 90 s; it waits from then on, or has ended."""
+    seen_late = (*SEEN_LATE, JobFinished(90 * S, J0, ended_us=85 * S))
+    ended, waits = _at(seen_late, 95), _at(SEEN_LATE, 95)
+    runs = [[one for one in said["timeline"] if one["what"] == "run"] for said in (ended, waits)]
+    assert [run["to_us"] for (run,) in runs] == [85 * S, 85 * S]
+    assert ended["totals"]["held_s"] == waits["totals"]["held_s"] == 85 - runs[0][0]["from_us"] / S
+    assert ended["turns"]["on_s"] == 50
+    assert waits["timeline"][-1]["from_us"] == 85 * S
 
 
 TWICE: tuple[Event, ...] = (
