@@ -114,7 +114,9 @@ def end_of(document: "Answer", last: str = "") -> str:
     code, cause = document["exit_code"], document["cause"]
     if code is None and document["state"] == "finished":
         code = 0
-    said = ", ".join(ended_by(cause, code, document.get("killed_by", ""))) or "no exit code is known"
+    said = (
+        ", ".join(ended_by(cause, code, document.get("killed_by", ""))) or "no exit code is known"
+    )
     state = "" if document["state"] in cause else f" {document['state']}"
     told = f"{document['id']}{state}: {said}"
     return f"{told}; last line: {one_line(last)}" if last else told
