@@ -345,7 +345,7 @@ def _check_utf8(said: Mapping[str, object]) -> None:
                 _check_one(f"environment variable {variable}", f"{variable}{text}", hint)
         elif isinstance(value, list | tuple):
             for number, each in enumerate(value):
-                _check_utf8({f"{name}.{number}": each})
+                _check_utf8({"the id" if name == "jobs" else f"{name}.{number}": each})
         elif isinstance(value, Mapping):
             _check_utf8({f"{name}.{each}": inner for each, inner in value.items()})
         elif isinstance(value, str):

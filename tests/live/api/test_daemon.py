@@ -93,7 +93,7 @@ def test_signal_stops_the_daemon_and_no_job(served: Served, number: int) -> None
         job = client.submit(["sh", "-c", "sleep 1; echo done"])
         awaited(lambda: job.state() == "running")
     assert served.end(number) == 0
-    assert "jobs run on" in served.said()
+    assert "stopped; 1 job runs on" in served.said()
     assert not (served.root / "s").exists()
     served.start()
     with served.client() as client:
