@@ -56,7 +56,7 @@ is_ready() { # is_ready BEFORE: once more than before
     [ "$(times_ready)" -gt "$1" ]
 }
 
-times_ready() { grep -c '^ready' daemon.err || true; }
+times_ready() { grep -cE '(^| )ready: ' daemon.err || true; }
 
 serve() { # start the scheduler, for the first time or once more
     local before
@@ -64,7 +64,7 @@ serve() { # start the scheduler, for the first time or once more
     shunter serve cluster.toml 2>>daemon.err &
     daemon=$!
     until_true 180 "the scheduler is not ready" is_ready "$before"
-    grep '^ready' daemon.err | tail -1
+    grep -E '(^| )ready: ' daemon.err | tail -1
 }
 
 strike() { # the scheduler's end, without a word of warning
