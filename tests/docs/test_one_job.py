@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from shunter.app.config import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import make_config
+from shunter.run.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "one-job.md"

@@ -9,12 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.replaying.folding import fold_events, fold_log, state_at
-from shunter.app.replaying.verification import verify_log
-from shunter.app.runs.setup import rebuild
-from shunter.app.runs.simulation import simulate
-from shunter.app.snapshots import past_of, snapshot_of_state, state_of
+from shunter.ask.replaying.folding import fold_events, fold_log, state_at
+from shunter.ask.replaying.verification import verify_log
+from shunter.config.loading import make_config
 from shunter.core.digest import state_digest
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError
@@ -23,6 +20,9 @@ from shunter.events.log import open_log, read_log
 from shunter.events.log.sql.compression import pack_bytes
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Dependency
+from shunter.run.setup import rebuild
+from shunter.run.simulation import simulate
+from shunter.run.snapshots import past_of, snapshot_of_state, state_of
 from tests.contracts.event_logs import query
 from tests.factories import World, job_id, policy, run, servers, trace_job
 

@@ -10,7 +10,7 @@ from socketserver import UnixStreamServer
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
+from shunter.cli import app
 
 ROW = {"id": "j1", "name": "a", "user": "ana", "gpus": 1, "state": "waiting", "reason": None}
 
