@@ -3,7 +3,7 @@
 A job whose launch failed so many times fails. An attempt that failed by itself, of a job with
 retries, waits as long. One whose attempts are lost soon after they began, again and again, waits in
 the same way from the second loss on, and never fails of it: that is counted by the scheduler at
-work, not in its state. Attempts that leave unasked wait as well (core/reactor/departures.py). To
+work, not in its state. Attempts that leave unasked wait as well (core/reactor.py). To
 the policies it is a job on hold, which the scheduler puts there and takes from there itself; so no
 policy needs to know of it. `back_at_us` is part of the state: a scheduler that starts anew goes on
 waiting where the last one stopped.
@@ -12,22 +12,9 @@ waiting where the last one stopped.
 from collections.abc import Mapping
 from heapq import heappop, heappush
 
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.core.state import Job
-from shunter.events.values.causes import BACKING_OFF
 from shunter.events.values.ids import JobId
-
-__all__ = [
-    "BACKING_OFF",
-    "EARLY_KEPT",
-    "EARLY_US",
-    "LAUNCHES_MOST",
-    "LONG_US",
-    "Losses",
-    "Returns",
-    "backoff_us",
-    "jittered_us",
-]
 
 LAUNCHES_MOST = 5
 """So many launches in a row may fail; with the last of them the job does."""
@@ -50,7 +37,7 @@ def backoff_us(failed: int) -> int:
     return min(_LONGEST_US, _FIRST_US << max(0, failed - 1))
 
 
-def jittered_us(tries: int, first_us: int, longest_us: int, rng: Rng) -> int:
+def jittered_us(tries: int, first_us: int, longest_us: int, rng: RandomStream) -> int:
     """Return how long to wait after so many tries that collided.
 
     It is anything up to a bound, which is `first_us`, doubled with each further try, and

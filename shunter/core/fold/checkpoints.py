@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.performance.learnt_tolerance import MeasuredPlacement, bounded
-from shunter.core.progress import Place
-from shunter.core.state import Job, State
+from shunter.core.speeds.measured import MeasuredPlacement, bounded
+from shunter.core.state import Job, Place, State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.execution import (
     AttemptStarted,
@@ -108,7 +107,7 @@ def within_reach(job: Job) -> tuple[tuple[NodeName, ...], ...] | None:
     return tuple(place.nodes for place in job.checkpoints[job.out_of_reach :])
 
 
-def started(state: State, job: Job, event: AttemptStarted) -> None:
+def checkpoints_at_start(state: State, job: Job, event: AttemptStarted) -> None:
     """Note where an attempt saves from now on, and in which split."""
     if event.checkpoints_stay:
         nodes = tuple(share.node for share in job.held.shares)
@@ -126,7 +125,7 @@ def started(state: State, job: Job, event: AttemptStarted) -> None:
         settle_demand(state, job)
 
 
-def moved(state: State, job: Job) -> None:
+def checkpoints_after_move(state: State, job: Job) -> None:
     """Note on which servers an attempt saves that was found elsewhere."""
     if job.working_since_us is None:
         return
@@ -147,7 +146,7 @@ def saved_step(job: Job, event: CheckpointSaved) -> None:
     job.checkpoints = (replace(newest, step=event.step), *others)
 
 
-def discarded(state: State, job: Job, event: CheckpointDiscarded) -> None:
+def drop_checkpoints(state: State, job: Job, event: CheckpointDiscarded) -> None:
     """Count no more on what an attempt has saved.
 
     Raises:

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from shunter.core.placement import Placement
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.plan import (
+from shunter.core.plan import (
     EMPTY_PLAN,
     Change,
     Move,
@@ -16,6 +14,8 @@ from shunter.core.planning.plan import (
     Start,
     Suspend,
 )
+from shunter.core.planning.draft import Draft
+from shunter.core.planning.placement import Placement
 from shunter.core.sizing.guarantees import Bounds, Guarantees, SizeBook, with_shares
 from shunter.core.sizing.mechanism import NO_RESOURCES, ROUNDING
 from shunter.core.state import Job
