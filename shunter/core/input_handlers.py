@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from shunter.core.cluster import Health
-from shunter.core.fold.attempts import can_begin, can_end, job_of
-from shunter.core.fold.checkpoints import given_up
+from shunter.core.fold.attempts import can_begin, can_end, given_up, job_of
 from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,

@@ -1,11 +1,11 @@
 """What follows from a fact, from the state, and from time, without any policy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from shunter.core.admission import Admission
-from shunter.core.backoff import LAUNCHES_MOST, LONG_US, Losses, backoff_us
+from shunter.core.fold.attempts import backoff_us
 from shunter.core.planning.approver import gang_reactions
 from shunter.core.planning.planner import RoundRules
 from shunter.core.speeds.measured import SAMPLES_BEFORE
@@ -451,6 +451,27 @@ class Before:
 _ALONE = (SchedulerStarted, CheckpointDiscarded, AllocationLearned, ReshapeRefused)
 WATCHED = frozenset((AttemptLost, LaunchFailed, JobSuspended))
 """The kinds of which it must be known how their job was before."""
+
+
+LAUNCHES_MOST = 5
+"""So many launches in a row may fail; with the last of them the job does."""
+
+LONG_US = 600_000_000
+"""An attempt that lived so long was well: its loss counts as the first."""
+
+
+class Losses:
+    """How often in a row the attempts of a job were lost, each soon after it began."""
+
+    def __init__(self) -> None:
+        self._counts: dict[JobId, int] = {}
+
+    def wait_us(self, job_id: JobId, lived_us: int, jobs: Mapping[JobId, Job]) -> int:
+        """Count a loss; return how long the job is to wait."""
+        before = self._counts.get(job_id, 0) if lived_us < LONG_US else 0
+        self._counts = {known: count for known, count in self._counts.items() if known in jobs}
+        self._counts[job_id] = before + 1
+        return backoff_us(before) if before else 0
 
 
 class Reactor:

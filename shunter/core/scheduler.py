@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from shunter.core.fold import RULES
-from shunter.core.fold.checkpoints import within_reach
+from shunter.core.fold.attempts import within_reach
 from shunter.core.input_handlers import HANDLERS
 from shunter.core.interfaces import (
     Effect,

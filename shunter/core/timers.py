@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from shunter.core.backoff import Returns
-from shunter.core.fold.checkpoints import hold_wanted, waits_for_checkpoint
+from shunter.core.fold.attempts import hold_wanted, waits_for_checkpoint
 from shunter.core.planning.approver import Refused
 from shunter.core.planning.planner import RoundRules
 from shunter.core.state import ENDING, Job, State
@@ -211,6 +210,39 @@ _CHANGING = frozenset(
 
 Due = TimeLimitReached | JobHeld | JobReleased | GangRejected
 """The facts that follow from the state and the time, or tell of a round that is over."""
+
+
+class Returns:
+    """When jobs that back off may be tried again."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[int, int, JobId]] = []
+
+    def add(self, job: Job) -> None:
+        """Note a job that backs off, if it does."""
+        if job.back_at_us is not None:
+            heappush(self._due, (job.back_at_us, job.ordinal, job.job_id))
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any job may back off."""
+        return bool(self._due)
+
+    def next_us(self, jobs: Mapping[JobId, Job]) -> int | None:
+        """Return when the next job comes back; those that need not are forgotten."""
+        while self._due:
+            back_us, _, job_id = self._due[0]
+            job = jobs.get(job_id)
+            if job is not None and job.back_at_us == back_us:
+                return back_us
+            heappop(self._due)
+        return None
+
+    def due(self, jobs: Mapping[JobId, Job], now_us: int) -> JobId | None:
+        """Take out the next job that comes back now."""
+        if not self._due or (back_us := self.next_us(jobs)) is None or back_us > now_us:
+            return None
+        return heappop(self._due)[2]
 
 
 class Timers:

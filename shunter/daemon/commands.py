@@ -12,7 +12,7 @@ from shunter.config.model import Config
 from shunter.config.resolved import learns_tolerance
 from shunter.core.admission import AcceptedTypes, Admission
 from shunter.core.cluster import Health
-from shunter.core.fold.checkpoints import awaited, given_up, waits_for_checkpoint
+from shunter.core.fold.attempts import awaited, given_up, waits_for_checkpoint
 from shunter.core.interfaces import (
     CancelJob,
     ChangePriority,

@@ -1,13 +1,13 @@
 """The walk through the code in docs/explanation/one-job.md: every file and name is there."""
 
-from pathlib import Path
-from shunter.config import make_config
-from shunter.run.simulation import simulate
-from types import FrameType
 import ast
 import re
 import sys
+from pathlib import Path
+from types import FrameType
 
+from shunter.config import make_config
+from shunter.run.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "one-job.md"

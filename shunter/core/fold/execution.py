@@ -1,11 +1,13 @@
 """Rules for the facts that backends observe."""
 
-from shunter.core.backoff import EARLY_KEPT, EARLY_US
 from shunter.core.fold.attempts import (
     attempt_of,
     back_to_queue,
     can_begin,
     can_end,
+    checkpoints_after_move,
+    checkpoints_at_start,
+    drop_checkpoints,
     fall_back,
     hold_anew,
     job_of,
@@ -17,16 +19,11 @@ from shunter.core.fold.attempts import (
     note_turn,
     part_began,
     part_ended,
+    saved_step,
     start_work,
     stop_work,
     was_not_preempted,
     withdraw,
-)
-from shunter.core.fold.checkpoints import (
-    checkpoints_after_move,
-    checkpoints_at_start,
-    drop_checkpoints,
-    saved_step,
 )
 from shunter.core.fold.servers import move_to, take_back_grants
 from shunter.core.state import (
@@ -297,6 +294,13 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     _note_early_failure(job, event)
     job.phase = ENDING
     job.exit_code = event.exit_code
+
+
+EARLY_US = 30_000_000
+"""What fails so soon after its attempt began failed in its first seconds: imports take some."""
+
+EARLY_KEPT = 8
+"""On so many shares early failures of a job are remembered, the last ones."""
 
 
 def _note_early_failure(job: Job, event: AttemptEnded) -> None:

@@ -1,15 +1,15 @@
 """Rules for the facts about submissions and their ends."""
 
-from shunter.core.backoff import backoff_us
 from shunter.core.fold.attempts import (
     attempt_of,
+    backoff_us,
     depart,
     fall_back,
     is_met,
     job_of,
+    settle_demand,
     was_not_preempted,
 )
-from shunter.core.fold.checkpoints import settle_demand
 from shunter.core.speeds.measured import BestBatch, MeasuredRate, has_learnt_floor, with_placement
 from shunter.core.speeds.sensitivity import MeasuredCell, with_cell
 from shunter.core.state import ENDING, SUSPENDING, WAITING, FoldResult, Job, Rule, State

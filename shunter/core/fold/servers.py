@@ -9,10 +9,11 @@ from shunter.core.fold.attempts import (
     hold_instead,
     launch_granted,
     release,
+    settle_demand,
+    settle_demands,
     undecide,
     withdraw,
 )
-from shunter.core.fold.checkpoints import settle_demand, settle_demands
 from shunter.core.state import (
     ENDING,
     GRANTED,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from shunter.core.cluster import Pool, Server
-from shunter.core.fold.checkpoints import home_of
+from shunter.core.fold.attempts import home_of
 from shunter.core.interfaces import Policy
 from shunter.core.plan import Change, Plan, Rehome, Reshape, Resize, Start, Suspend
 from shunter.core.planning.approver import Check, approve, no_such_job, settled

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from shunter.core.backoff import jittered_us
 from shunter.core.interfaces import AnyPolicy, Observer, Observers, Rng
 from shunter.core.plan import (
     EMPTY_PLAN,
@@ -63,6 +62,19 @@ from shunter.events.values.reasons import Reason, Wait
 # them on the GPUs' state, whatever the version of that view.
 
 
+_DOUBLINGS_MOST = 62
+
+
+def _jittered_us(tries: int, first_us: int, longest_us: int, rng: RandomStream) -> int:
+    """Return how long to wait after so many tries that collided.
+
+    It is anything up to a bound, which is `first_us`, doubled with each further try, and
+    `longest_us` at most. Those who collided draw apart, and so do not meet again.
+    """
+    bound_us = min(longest_us, first_us << min(tries - 1, _DOUBLINGS_MOST))
+    return 1 + rng.below(max(1, bound_us))
+
+
 @fact
 class Decentralised:
     """How job schedulers propose; durations in microseconds.
@@ -90,7 +102,7 @@ class Decentralised:
     def retry_at(self, job: Job, rejected: int, now_us: int, seed: int) -> int:
         """Return when a job proposes again that was rejected so many times in a row."""
         rng = RandomStream(seed, "proposal", job.ordinal, rejected)
-        return now_us + jittered_us(rejected, self.retry_us, self.retry_most_us, rng)
+        return now_us + _jittered_us(rejected, self.retry_us, self.retry_most_us, rng)
 
 
 @runtime_checkable

@@ -1,14 +1,15 @@
 """How many CPUs and how much memory go with the GPUs of each job (Synergy, OSDI 2022)."""
 
-from shunter.core.sizing.guarantees import Guarantees, SizeBook
 from shunter.core.sizing.mechanism import (
     WHOLE,
     Answer,
     Choice,
     Demands,
+    Guarantees,
     Mechanism,
     Option,
     Program,
+    SizeBook,
     Sizing,
     Solver,
 )

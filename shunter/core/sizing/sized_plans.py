@@ -16,8 +16,14 @@ from shunter.core.plan import (
 )
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import Placement
-from shunter.core.sizing.guarantees import Bounds, Guarantees, SizeBook, with_shares
-from shunter.core.sizing.mechanism import NO_RESOURCES, ROUNDING
+from shunter.core.sizing.mechanism import (
+    NO_RESOURCES,
+    ROUNDING,
+    Bounds,
+    Guarantees,
+    SizeBook,
+    with_shares,
+)
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share

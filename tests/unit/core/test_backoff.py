@@ -2,8 +2,9 @@
 
 import pytest
 
-from shunter.core.backoff import LAUNCHES_MOST, backoff_us
+from shunter.core.fold.attempts import backoff_us
 from shunter.core.interfaces import HoldJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.reactor import LAUNCHES_MOST
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.events.codec import decode_record, encode_record

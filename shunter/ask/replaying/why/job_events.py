@@ -15,7 +15,7 @@ from shunter.ask.replaying.formatting import names_partners
 from shunter.ask.replaying.recorded_terms import Rebuild
 from shunter.ask.replaying.why.proposals import Admission, admission_of
 from shunter.ask.replaying.why.scan_start import Round, ScanStart, scan_start_of
-from shunter.core.fold.checkpoints import demand_with, split_of
+from shunter.core.fold.attempts import demand_with, split_of
 from shunter.core.fold.jobs import note_messages
 from shunter.core.planning.placement import Classing
 from shunter.core.speeds.measured import with_placement

@@ -10,7 +10,7 @@ from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.sizing.guarantees import with_shares
+from shunter.core.sizing.mechanism import with_shares
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import Job, State

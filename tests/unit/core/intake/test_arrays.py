@@ -1,7 +1,8 @@
 """Arrays of which only so many tasks may run at once, and jobs that are lost again and again."""
 
-from shunter.core.backoff import LONG_US, Losses, backoff_us
+from shunter.core.fold.attempts import backoff_us
 from shunter.core.interfaces import AttemptExited, CancelJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.reactor import LONG_US, Losses
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.timers import has_no_turn

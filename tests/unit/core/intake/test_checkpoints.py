@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from shunter.core.backoff import LAUNCHES_MOST, backoff_us
 from shunter.core.fold import apply
-from shunter.core.fold.checkpoints import PLACES_MOST
+from shunter.core.fold.attempts import PLACES_MOST, backoff_us
 from shunter.core.interfaces import (
     DiscardCheckpoint,
     DrainNode,
@@ -18,6 +17,7 @@ from shunter.core.interfaces import (
     SubmitJob,
     SuspendJob,
 )
+from shunter.core.reactor import LAUNCHES_MOST
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.core.timers import Timers
