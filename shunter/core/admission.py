@@ -1,12 +1,7 @@
-"""Which types of accelerator a job accepts that names none.
+"""What a job may have here: which types of accelerator it accepts, and what can never run.
 
-GPUs of every type; and units of CPU only where the table of throughputs has a rate above 0 for it
-there, so that nobody's training lands on CPUs by surprise. In a cluster that has both, a job gets
-these types into its specification as it comes in: all that places jobs, checks and explains goes by
-them, and knows nothing of devices. Who names types himself says whether units are among them.
-
-Instances of MIG are GPUs for jobs of one GPU alone: a program can use one of them, and no two can
-talk to each other. A job of several GPUs accepts the other types only, where there are others.
+`AcceptedTypes` says it as a job comes in, of jobs that name no type; `Admission` refuses what could
+not start even on an empty cluster.
 """
 
 import re
@@ -97,6 +92,17 @@ class Admission:
             pool.add(Server(server.name, where, len(pool.servers)))
         return list(pools.values())
 
+
+# Which types of accelerator a job accepts that names none.
+#
+# GPUs of every type; and units of CPU only where the table of throughputs has a rate above 0 for
+# it there, so that nobody's training lands on CPUs by surprise. In a cluster that has both, a job
+# gets these types into its specification as it comes in: all that places jobs, checks and
+# explains goes by them, and knows nothing of devices. Who names types himself says whether units
+# are among them.
+#
+# Instances of MIG are GPUs for jobs of one GPU alone: a program can use one of them, and no two can
+# talk to each other. A job of several GPUs accepts the other types only, where there are others.
 
 _MIG: Final = re.compile(r"(?:^|[_:-])(?:\d+c\.)?\d+g\.\d+gb(?:\b|_)")
 

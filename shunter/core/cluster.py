@@ -1,4 +1,12 @@
-"""Servers, their GPUs, and the index that placement searches."""
+"""Servers, their GPUs, and the index that placement searches.
+
+    Cluster ──▶ Pool (the servers of one GPU type) ──▶ Server
+       │          └──▶ Nearness: where GPUs are free near together
+       └──▶ Tenants: who shares which GPUs
+
+Read `Server`, then `Pool`, then `Cluster`, which alone is told of allocations and keeps all of them
+in step.
+"""
 
 from bisect import insort
 from collections.abc import Callable, Container, Iterable, Sequence

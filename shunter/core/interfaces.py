@@ -1,4 +1,8 @@
-"""What the core needs from others, and never who provides it."""
+"""What the core needs from others, and never who provides it.
+
+First what comes in (commands and observations), then what goes out (orders), then the ports: a
+policy, a backend, a log.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -421,6 +425,8 @@ Effect: TypeAlias = (
     | Fence
 )
 
+
+# Who provides it: policies, backends and logs.
 
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]

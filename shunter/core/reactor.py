@@ -1,4 +1,8 @@
-"""What follows from a fact, from the state, and from time, without any policy."""
+"""What follows from a fact, from the state, and from time, without any policy.
+
+`Reactor` names what follows from each kind of fact. Before it stand the parts that need more than a
+line: attempts that leave unasked, what jobs measure, displaced jobs, lost attempts.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -139,16 +143,6 @@ class Departures:
         self._counts[job_id] = 0 if progresses else self._counts.get(job_id, 0) + 1
         return self._counts[job_id]
 
-
-# What follows at once from a fact and the state: the facts that no policy and no backend makes.
-#
-#     a fact ──▶ fold ──▶ react ──▶ facts that follow ──▶ fold ──▶ react ──▶ …
-#                                       end of a step ──▶ due ──▶ …
-#
-# A job that can never run is rejected, one whose dependency ended otherwise than it needs is
-# cancelled, what was promised on a lost server is taken back, who lost its GPUs to others waits
-# again, what callers propose is granted or refused, and how a job ends follows from how its attempt
-# did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
 
 # What a job measures of itself with each share it has, held to the table of sensitivity.
 #
@@ -431,6 +425,16 @@ def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
             because = replace(because, scores=held)
     return [AllocationChanged(fact.at_us, job.job_id, NOTHING, because) for job in displaced]
 
+
+# What follows at once from a fact and the state: the facts that no policy and no backend makes.
+#
+#     a fact ──▶ fold ──▶ react ──▶ facts that follow ──▶ fold ──▶ react ──▶ …
+#                                       end of a step ──▶ due ──▶ …
+#
+# A job that can never run is rejected, one whose dependency ended otherwise than it needs is
+# cancelled, what was promised on a lost server is taken back, who lost its GPUs to others waits
+# again, what callers propose is granted or refused, and how a job ends follows from how its attempt
+# did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
 
 JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
 """What follows once nothing of an attempt is left."""

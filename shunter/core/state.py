@@ -2,6 +2,9 @@
 
 Only the rules in `core/fold` write to it. Fields marked derived are rebuilt from the others when
 a snapshot is read, so they need no place in it.
+
+First the values that it is made of: places of checkpoints, queues, proposals. Then `Job`, `State`,
+and the digest of all of it.
 """
 
 from collections.abc import Callable, Iterable
@@ -72,9 +75,6 @@ def time_for_us(work_us: int, speed: float) -> int:
 def steps_in(elapsed_us: int, rate: float) -> int:
     """Return the whole steps that fit into a time, at a rate in steps per second."""
     return int(rate * (elapsed_us / 1_000_000))
-
-
-# A queue of the cluster, as the state has it.
 
 
 @dataclass(slots=True)

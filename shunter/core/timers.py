@@ -5,6 +5,9 @@ look at every job. At the end of a step comes what is due, in this order. A job 
 over is asked to end; one that backed off comes back; tasks of arrays have their turn; and jobs are
 held whose checkpoints do not answer or stay where there is no room, and released once they may go
 on.
+
+Arrays, proposals that repeat and jobs that back off come first, each with its index; `Timers` asks
+them all.
 """
 
 from collections import deque

@@ -3,6 +3,9 @@
 A view shows the state read-only and hides what a scheduler cannot know: how long a job will run
 is told to declared oracles only. It is open while the core asks or tells a policy something, and
 raises when it is used after that: the state behind it has moved on.
+
+With it stand what policies see beside the state: the guards of jobs, and what is known of how long
+they still need.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
-"""The turns of gangs over several servers: each tells of its own, and work needs all of them.
+"""What an attempt is to the state: its checkpoints, the GPUs it holds, its begin and its end.
 
-A gang works, and holds its GPUs, from when the last of its servers has given it its turn until the
-first of them has ended it. In between, `State.gang_turns` has since when which of them are on.
+The rules of all groups of facts are made of these steps. First come a job's checkpoints, then how
+an allocation marks the cluster, jobs that are beside others, the moments at which a job gets and
+loses its GPUs, the turns of gangs, and how long a job waits before it is tried again.
 """
 
 from collections.abc import Iterable
@@ -368,7 +369,7 @@ def count_overcommit(state: State, at_us: int, change: int = 0) -> None:
 # one of its jobs; a trial that ends so has no verdict.
 
 
-def pack(state: State, jobs: list[Job], at_us: int) -> None:
+def pack_jobs(state: State, jobs: list[Job], at_us: int) -> None:
     """Let jobs have their turns together."""
     names = [job.job_id for job in jobs]
     for job in jobs:
@@ -376,7 +377,7 @@ def pack(state: State, jobs: list[Job], at_us: int) -> None:
     count_overcommit(state, at_us, state.surplus(jobs))
 
 
-def unpack(state: State, job: Job, at_us: int) -> None:
+def unpack_job(state: State, job: Job, at_us: int) -> None:
     """Let a job and those it is packed with have turns of their own."""
     jobs = state.pack_of(job)
     count_overcommit(state, at_us, -state.surplus(jobs))
@@ -398,7 +399,7 @@ def leave_trial(state: State, job: Job, at_us: int, *, has_failed: bool = False)
                 state.verdicts[trial.key] = KnownVerdict(
                     is_loss=True, sum_before=trial.sum_before, sum_after=0
                 )
-        unpack(state, job, at_us)
+        unpack_job(state, job, at_us)
     elif state.trials:
         state.trials.pop(job.job_id, None)
 
@@ -672,7 +673,11 @@ def was_not_preempted(job: Job) -> None:
         take_back_preemption(job)
 
 
-# Jobs that share GPUs, at once or in turns: what of that becomes state.
+# The turns of gangs over several servers: each tells of its own, and work needs all of them.
+#
+# A gang works, and holds its GPUs, from when the last of its servers has given it its turn until
+# the first of them has ended it. In between, `State.gang_turns` has since when which of them are
+# on.
 
 
 def can_begin(state: State, job: Job, event: TurnStarted) -> bool:

@@ -1,4 +1,4 @@
-"""Rules for the facts about decisions."""
+"""Rules for the facts about decisions: of rounds, of trials, and of the scheduler's own terms."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ from shunter.core.fold.attempts import (
     leave_trial,
     may_launch,
     open_up,
-    pack,
+    pack_jobs,
     rehome,
     start_work,
     stop_work,
     take_back_preemption,
     undecide,
-    unpack,
+    unpack_job,
     vacate,
 )
 from shunter.core.speeds.measured import KnownVerdict, Trial
@@ -345,7 +345,7 @@ def trial_started(state: State, event: TrialStarted) -> None:
         job.pace = job.pace.anew()
     kind = TrialKind(event.trial)
     if kind is TrialKind.pack:
-        pack(state, jobs, event.at_us)
+        pack_jobs(state, jobs, event.at_us)
     state.trials[event.job_id] = Trial(
         kind,
         event.key,
@@ -371,7 +371,7 @@ def trial_reverted(state: State, event: TrialReverted) -> None:
     elif not job.packed_with:
         raise IllegalEventError(f"TrialReverted of job {event.job_id}, of which nothing is tried")
     if job.packed_with:
-        unpack(state, job, event.at_us)
+        unpack_job(state, job, event.at_us)
     job.pace = job.pace.anew()
 
 

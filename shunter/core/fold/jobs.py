@@ -1,4 +1,4 @@
-"""Rules for the facts about submissions and their ends."""
+"""Rules for the facts about submissions, their ends, and what jobs measure of themselves."""
 
 from shunter.core.fold.attempts import (
     attempt_of,

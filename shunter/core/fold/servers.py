@@ -1,4 +1,4 @@
-"""Rules for the facts about servers, GPUs and quotas."""
+"""Rules for the facts about servers, GPUs and quotas, and who gives way where others have GPUs."""
 
 from collections.abc import Sequence
 

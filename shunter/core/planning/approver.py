@@ -6,6 +6,9 @@ Changes are checked in plan order and carried out in a draft, each on what those
 that does not fit is refused alone, with its reason; a suspension whose every beneficiary was
 refused is dropped with them, so nobody makes room in vain. A GPU is given twice only on purpose:
 where every tenant of it, the new one as well, is packed.
+
+First come changes of CPUs and memory, and sizes; then `approve` and `Check`, the rules of every
+change; last the approver of proposals, which goes by the same check.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -516,14 +519,6 @@ def is_as_near(
     return len(nodes) == 1 and is_within(nodes[share.node], share.gpu_mask, max_level)
 
 
-# The approver of proposals: a gang is granted whole on the state of the GPUs, or not at all.
-#
-# What counts is whether the GPUs are free now, not how old the view is in which they were found
-# (optimistic concurrency; Xiao, SOSP student research competition 2017). All that is checked of the
-# changes of a plan is checked here as well, by the same code: health, GPUs, types, CPUs, memory,
-# quota, level, split. Guarded jobs keep their GPUs, which are not free. And GPUs that are kept for
-# another job are as good as taken.
-
 # What running jobs give up of CPUs and memory so that a proposed gang has its own.
 #
 # A gang is granted where its GPUs are free. What goes beside them others may have, above what
@@ -587,6 +582,14 @@ def _gives_up(give: Reshape, check: Check) -> bool:
     check.reshaped[job.job_id] = after
     return True
 
+
+# The approver of proposals: a gang is granted whole on the state of the GPUs, or not at all.
+#
+# What counts is whether the GPUs are free now, not how old the view is in which they were found
+# (optimistic concurrency; Xiao, SOSP student research competition 2017). All that is checked of the
+# changes of a plan is checked here as well, by the same code: health, GPUs, types, CPUs, memory,
+# quota, level, split. Guarded jobs keep their GPUs, which are not free. And GPUs that are kept for
+# another job are as good as taken.
 
 KEPT = "kept for a job that was rejected too often"
 NOT_ADMITTED = "the order does not let the job start now"

@@ -4,6 +4,8 @@ A draft changes the pools themselves and, once it is closed, has what it touched
 opening one, and going back in it, cost what was touched, however large the cluster is; and nothing
 of it outlives the planning. It is the one book of a planning: the engines find places in it, and
 the approver carries a plan of others out in it, change by change.
+
+Beside it stands how a policy makes room in a plan that it has drafted (`RoomMaker`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -266,13 +268,6 @@ class Needs(Protocol):
         """Return a job's demand, with what it must find in a pool."""
 
 
-# Room for gangs that wait though enough GPUs are free, only not near enough together.
-#
-# A policy that was given a `RoomMaker` hands it each plan, with the gangs that the plan leaves
-# waiting so, in the policy's order. What comes back may move running jobs and start some of them.
-# Whether that pays changes with time alone, so the policy is asked again now and then while any
-# gang waits so: when, is remembered here.
-
 # Moves of several jobs in one plan, in an order in which each finds its GPUs free.
 
 _UP = Health.up
@@ -347,6 +342,14 @@ HELD_BACK: Final = frozenset(
     )
 )
 """Why jobs wait for which enough GPUs are free, in a place that will not do."""
+
+
+# Room for gangs that wait though enough GPUs are free, only not near enough together.
+#
+# A policy that was given a `RoomMaker` hands it each plan, with the gangs that the plan leaves
+# waiting so, in the policy's order. What comes back may move running jobs and start some of them.
+# Whether that pays changes with time alone, so the policy is asked again now and then while any
+# gang waits so: when, is remembered here.
 
 
 class RoomMaker(Protocol):

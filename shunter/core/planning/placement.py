@@ -1,4 +1,9 @@
-"""Where a gang runs: searches over bitmaps of free GPUs."""
+"""Where a gang runs: searches over bitmaps of free GPUs.
+
+A strategy (`Placement`) says on which servers a gang goes. First come the rules that hold whichever
+strategy it is: which GPUs of a server, what fits, and `find`. Then the strategies: consolidated and
+first fit, by topology, spread and by skew; a configuration names them as `PLACEMENTS` does.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -57,10 +62,6 @@ class Placement(Protocol):
     def pick(self, pool: Pool, position: int, count: int, demand: Demand) -> int:
         """Return the mask of the GPUs that a demand takes on a server that was found."""
 
-
-# What makes a job fit: whether a server has what some of its GPUs need, and which GPUs these are.
-#
-# A strategy says on which servers a gang goes; these rules hold whichever strategy it is.
 
 # Which GPUs of one server: the nearest ones, and those that leave the best rest.
 #
@@ -225,6 +226,11 @@ def _over_groups(masks: tuple[int, ...], free: int, count: int) -> int:
         chosen |= lowest_bits(here, min(wanted, here.bit_count()))
     loose = free & ~chosen
     return chosen | lowest_bits(loose, count - chosen.bit_count())
+
+
+# What makes a job fit: whether a server has what some of its GPUs need, and which GPUs these are.
+#
+# A strategy says on which servers a gang goes; these rules hold whichever strategy it is.
 
 
 class Need(NamedTuple):

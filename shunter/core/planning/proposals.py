@@ -1,13 +1,12 @@
-"""The schedulers of single jobs: from what the order would start to what they propose.
+"""Job schedulers: the scheme, what they remember, what they propose, and why an admitted job waits.
 
-The plan of a policy says who starts, who leaves for that, and where all of them would find a place
-at once. In the decentralised scheme only the first two are taken from it (`divided.py`). Who may
-start is admitted; the scheduler of each admitted job then looks for places of its own, in a view of
-an earlier instant, and all of them at the same time. So two may want the same GPUs, and one is
-rejected. After so many rejections the place that the order found for a job is kept for it: nobody
-else's proposal may have that, so that its next one is approved. So is a place that others leave
-because it is the only one for a gang: if somebody else took it, they would have left in vain, and
-again and again.
+    order ──▶ who may start ──▶ job schedulers ──▶ proposals ──▶ approver ──▶ granted whole, or not
+                                     ▲                                │
+                                     └──── jittered back-off ◀────────┘
+
+The order of the policy says which jobs may start. Where each goes is not its own plan's to say: the
+job's scheduler proposes whole gangs from a view that may be stale, and the approver checks them on
+the GPUs' state, whatever the version of that view (Xiao, SOSP student research competition 2017).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,15 +50,7 @@ from shunter.events.values.fact import fact, record, replace
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.reasons import Reason, Wait
 
-# The decentralised scheme as it is configured (Xiao, SOSP student research competition 2017).
-#
-#   order ──▶ who may start ──▶ job schedulers ──▶ proposals ──▶ approver ──▶ granted whole, or not
-#                                    ▲                                │
-#                                    └──── jittered back-off ◀────────┘
-#
-# The order of the policy says which jobs may start. Where each goes is not its own plan's to say:
-# the job's scheduler proposes whole gangs from a view that may be stale, and the approver checks
-# them on the GPUs' state, whatever the version of that view.
+# The decentralised scheme as it is configured.
 
 
 _DOUBLINGS_MOST = 62
@@ -112,8 +103,6 @@ class CanPropose(Protocol):
     def with_scheme(self, scheme: Decentralised) -> AnyPolicy:
         """Return the policy with job schedulers that propose so."""
 
-
-# What the schedulers of jobs remember: when each proposes next, and what its view may miss.
 
 # Views that are stale: what has changed lately, and how to look back behind it.
 #
@@ -176,6 +165,8 @@ class AllocationHistory:
             version = passed.seq - 1
         return version
 
+
+# What the schedulers of jobs remember: when each proposes next, and what its view may miss.
 
 _GIVING = (
     *(AllocationChanged, JobReshaped, *JOB_ENDS),
@@ -361,6 +352,18 @@ def without_proposed(plan: Plan) -> Plan:
     """Return a plan without the starts that job schedulers propose."""
     starts, others = divided(plan)
     return replace(plan, changes=others) if starts else plan
+
+
+# The schedulers of single jobs: from what the order would start to what they propose.
+#
+# The plan of a policy says who starts, who leaves for that, and where all of them would find a
+# place at once. In the decentralised scheme only the first two are taken from it (`divided`). Who
+# may start is admitted; the scheduler of each admitted job then looks for places of its own, in a
+# view of an earlier instant, and all of them at the same time. So two may want the same GPUs, and
+# one is rejected. After so many rejections the place that the order found for a job is kept for
+# it: nobody else's proposal may have that, so that its next one is approved. So is a place that
+# others leave because it is the only one for a gang: if somebody else took it, they would have
+# left in vain, and again and again.
 
 
 class _Schedulers:

@@ -1,4 +1,8 @@
-"""An index policy: any index, on the one incremental engine."""
+"""An index policy: any index, on the one incremental engine.
+
+`RankedPolicy` makes plans of a ranking (`ranking`) and a walk through it (`selection`). Before it
+stand what a ranking hears of, what holds back each class, and EASY backfill.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping

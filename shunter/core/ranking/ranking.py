@@ -3,6 +3,9 @@
 Waiting jobs stand in one list for each class of equal demands, running ones in one for each bound
 they count against. Whatever happens to a job, `sync` compares where it stands with where it
 belongs; there is no second way in or out.
+
+First what an index is, and what it may remember of jobs; then the lists that a ranking keeps; then
+`Ranking`; last an index that ages.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -27,8 +30,6 @@ from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import ClassWait, Reason, Wait
-
-# What makes one index policy: a rank, and when it changes next.
 
 # A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
 #
@@ -127,6 +128,9 @@ class Notes:
     levels: dict[JobId, int] = field(default_factory=dict)
     finished: list[int] = field(default_factory=list)
     learned: int = 0
+
+
+# What makes one index policy: a rank, and when it changes next.
 
 
 class Misfit(StrEnum):

@@ -11,6 +11,9 @@ for itself is a floor.
 Deviation of `tune`: the paper takes from jobs placed before when a later one lacks its share; here
 everybody's share is set apart first, so nothing has to be taken back, and what is left can be
 shared out in parts.
+
+First the sizes that a job could have, and programs that choose among them; then `Sizing`, what is
+configured; then what a job demands of the whole cluster; last what each job is guaranteed.
 """
 
 import dataclasses
@@ -440,12 +443,6 @@ def _part(amount: int, there: int, of_gpus: int) -> int:
     return amount * WHOLE // there if amount and there else of_gpus
 
 
-# What each job must find free where it starts, while a plan is drafted.
-#
-# Only what is guaranteed counts then, to those that run as well: whoever has more gives it up for
-# a job that lacks its share. Where nobody asks for CPUs or memory himself, a server that has GPUs
-# free has the shares of these GPUs too, so numbers of GPUs are all there is to look at.
-
 # Which jobs are on which servers, and which servers are to be sized anew.
 #
 # A server is sized anew once a job has come or left. So what a round costs follows what happened
@@ -619,6 +616,13 @@ class SizeBook:
 
 def _gpus(shares: tuple[Share, ...]) -> list[tuple[NodeName, int]]:
     return [(share.node, share.gpu_mask) for share in shares]
+
+
+# What each job must find free where it starts, while a plan is drafted.
+#
+# Only what is guaranteed counts then, to those that run as well: whoever has more gives it up for
+# a job that lacks its share. Where nobody asks for CPUs or memory himself, a server that has GPUs
+# free has the shares of these GPUs too, so numbers of GPUs are all there is to look at.
 
 
 class Guarantees:

@@ -1,11 +1,4 @@
-"""What the state holds of trials: the mini-batches of jobs, what is being tried, what is known.
-
-A mini-batch is measured anew after each change of what is beside a job: where the log tells its
-speed (a simulation), once samples come at another one; else once somebody comes to its servers,
-leaves them, stops or goes on there. Two samples after a change are left out: a job tells the mean
-since it told last, so that what it told before the change may arrive after it, and what it tells
-next reaches back before it.
-"""
+"""What jobs measured: gangs of distance, trials of mini-batches; values of the state."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -202,6 +195,14 @@ def _parts(total: int, count: int, most: int) -> Iterator[tuple[int, ...]]:
         for others in _parts(total - first, count - 1, first):
             yield (first, *others)
 
+
+# What the state holds of trials: the mini-batches of jobs, what is tried, what is known.
+#
+# A mini-batch is measured anew after each change of what is beside a job: where the log tells its
+# speed (a simulation), once samples come at another one; else once somebody comes to its servers,
+# leaves them, stops or goes on there. Two samples after a change are left out: a job tells the mean
+# since it told last, so that what it told before the change may arrive after it, and what it tells
+# next reaches back before it.
 
 SAMPLES_BEFORE = 2
 """So many samples after a change may tell of what was before."""

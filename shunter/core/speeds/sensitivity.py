@@ -1,21 +1,4 @@
-"""A table of sensitivity, corrected by what jobs measured of themselves.
-
-A measured cell is a share (CPUs and memory for each GPU) and how fast a job was with it, relative
-to the proportional share. It becomes a point of the matrix, with its measured speed; at the
-proportional share that is 1. Every other point is moved in three steps:
-
-1. Above measured cells it keeps its distance from them: the table's speed, times what was measured
-   over the table's speed at the nearest measured cell with no more of both resources (of several
-   that are not comparable, the one that leaves least).
-2. It is not faster than any point with no less of both resources.
-3. It is neither slower than a measured cell with no more of both, nor faster than one with no less.
-
-So a corrected matrix never falls along an axis, whatever was measured, and measured cells stay as
-they were measured. Where measurements contradict each other, or the proportional share, they give
-way: none with at least the proportional share counts as slower than 1, none with at most that as
-faster; and of two that fall where they should rise, each counts as the mean of the fastest with no
-more than it has and the slowest with no less.
-"""
+"""How fast a model is by the CPUs and memory beside each GPU: the table, and its correction."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -179,6 +162,25 @@ def _upto(points: Sequence[int], most: int) -> list[int]:
     """Return the points below a bound, and the bound or the last point."""
     return [*points[: bisect_right(points, most - 1)], min(most, points[-1])]
 
+
+# A table of sensitivity, corrected by what jobs measured of themselves.
+#
+# A measured cell is a share (CPUs and memory for each GPU) and how fast a job was with it, relative
+# to the proportional share. It becomes a point of the matrix, with its measured speed; at the
+# proportional share that is 1. Every other point is moved in three steps:
+#
+# 1. Above measured cells it keeps its distance from them: the table's speed, times what was
+#    measured over the table's speed at the nearest measured cell with no more of both resources (of
+#    several that are not comparable, the one that leaves least).
+# 2. It is not faster than any point with no less of both resources.
+# 3. It is neither slower than a measured cell with no more of both, nor faster than one with no
+#    less.
+#
+# So a corrected matrix never falls along an axis, whatever was measured, and measured cells stay
+# as they were measured. Where measurements contradict each other, or the proportional share, they
+# give way: none with at least the proportional share counts as slower than 1, none with at most
+# that as faster; and of two that fall where they should rise, each counts as the mean of the
+# fastest with no more than it has and the slowest with no less.
 
 CELLS_MOST = 12
 """So many measured cells of a model and gang size count at most: those measured last."""

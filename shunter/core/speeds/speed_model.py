@@ -10,11 +10,13 @@ partner we multiply, as if each took its part of what the others leave. Where th
 of a pair, the table of factors does, or its rule; where that does not either, the GPU takes turns,
 and each further tenant takes as much as one has (`packed`, a half). The table of factors also says
 by model what distance leaves, where a job brings no curve of its own, and what neighbours do: jobs
-on other GPUs of its servers , where a job says nothing of that
-either.
-Sensitivity is a matrix by model (`core/speeds/sensitivity.py`), 1 at the GPU-proportional
-share; on units of CPU, whose speed is that of their CPUs, it does not count. A gang that has
-another size than the one submitted has a speed by its own kind, times `speed_of_size`.
+on other GPUs of its servers, where a job says nothing of that either.
+
+Sensitivity is a matrix by model (`sensitivity.py`), 1 at the GPU-proportional share; on units of
+CPU, whose speed is that of their CPUs, it does not count. A gang that has another size than the one
+submitted has a speed by its own kind, times `speed_of_size`.
+
+First the two tables (throughputs, factors), then a job's own curve, then `SpeedModel`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
