@@ -7,7 +7,7 @@ First the values that it is made of: places of checkpoints, queues, proposals. T
 and the digest of all of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -148,6 +148,31 @@ class ProposalBook:
         self.rejections.pop(job_id, None)
         self.reserved.pop(job_id, None)
 
+
+PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
+"""Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
+
+
+def proposal_wait_of(job_id: JobId, book: ProposalBook) -> Wait | None:
+    """Return why a job waits that the order lets start; None: it does not."""
+    if job_id not in book.admitted:
+        return None
+    last = book.rejections.get(job_id)
+    return admitted_wait() if last is None else rejected_wait(last.conflicts)
+
+
+def admitted_wait() -> Wait:
+    """Return that a job may be proposed, and was not rejected since."""
+    return Wait(Reason.awaiting_proposal)
+
+
+def rejected_wait(conflicts: Sequence[tuple[NodeName, int]]) -> Wait:
+    """Return that a job was rejected, with the masks that were not free for it."""
+    detail = " ".join(f"{node}:{mask:#x}" for node, mask in conflicts)
+    return Wait(Reason.proposal_rejected, detail=detail)
+
+
+# A job, and where it is in its life.
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 

@@ -1,4 +1,4 @@
-"""Job schedulers: the scheme, what they remember, what they propose, and why an admitted job waits.
+"""Job schedulers: the scheme, what they remember, and what they propose.
 
     order ──▶ who may start ──▶ job schedulers ──▶ proposals ──▶ approver ──▶ granted whole, or not
                                      ▲                                │
@@ -27,7 +27,7 @@ from shunter.core.plan import (
 from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
 from shunter.core.planning.placement import Placement
 from shunter.core.rng import RandomStream
-from shunter.core.state import Job, ProposalBook
+from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import (
     AllocationChanged,
@@ -47,8 +47,7 @@ from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.fact import fact, record, replace
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values.ids import JobId
 
 # The decentralised scheme as it is configured.
 
@@ -501,28 +500,3 @@ def _take(shares: Sequence[Share], draft: Draft) -> None:
 
 def _gpus(shares: Sequence[Share]) -> int:
     return sum([share.gpus for share in shares])
-
-
-# Why an admitted job waits: nothing was proposed for it yet, or it was rejected.
-
-PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
-"""Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
-
-
-def proposal_wait_of(job_id: JobId, book: ProposalBook) -> Wait | None:
-    """Return why a job waits that the order lets start; None: it does not."""
-    if job_id not in book.admitted:
-        return None
-    last = book.rejections.get(job_id)
-    return admitted_wait() if last is None else rejected_wait(last.conflicts)
-
-
-def admitted_wait() -> Wait:
-    """Return that a job may be proposed, and was not rejected since."""
-    return Wait(Reason.awaiting_proposal)
-
-
-def rejected_wait(conflicts: Sequence[tuple[NodeName, int]]) -> Wait:
-    """Return that a job was rejected, with the masks that were not free for it."""
-    detail = " ".join(f"{node}:{mask:#x}" for node, mask in conflicts)
-    return Wait(Reason.proposal_rejected, detail=detail)
