@@ -14,7 +14,7 @@ from shunter.counting import counted, jobs_waiting
 from shunter.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.ask.replaying.verification import Verdict
+    from shunter.ask.replaying.verification.whole_log import Verdict
     from shunter.core.state import State
     from shunter.events.kinds import Event
     from shunter.events.log import LogReader
@@ -97,7 +97,7 @@ async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict
     from shunter.ask.replaying.consolidated_gangs import classes_at
     from shunter.ask.replaying.folding import fold_log
     from shunter.ask.replaying.state_document import standing
-    from shunter.ask.replaying.verification import verify_log
+    from shunter.ask.replaying.verification.whole_log import verify_log
     from shunter.run.setup import rebuild
 
     async with reading(address) as reader:

@@ -176,7 +176,8 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
-    from shunter.ask.forking.inevitable import Kind, inevitable
+    from shunter.ask.forking.inevitable.asking import inevitable
+    from shunter.ask.forking.inevitable.outcomes import Kind
     from shunter.policies.params import duration_us
     from shunter.run.setup import rebuild
 

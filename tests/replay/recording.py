@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shunter.ask.replaying.recorded_terms import Rebuild
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.verification.verifier import Verifier
 from shunter.ask.replaying.why.explanation import Explanation, explain
 from shunter.core.intake.inputs import Command
 from shunter.core.interfaces import Policy

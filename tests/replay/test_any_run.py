@@ -8,7 +8,7 @@ from hypothesis import given
 
 from shunter.ask.replaying.folding import fold_events
 from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.verification.verifier import Verifier
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import explain
 from shunter.ask.replaying.why.sentences import details

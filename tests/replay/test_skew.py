@@ -9,7 +9,7 @@ from hypothesis import given
 from shunter.ask.replaying.consolidated_gangs import classes_at
 from shunter.ask.replaying.folding import fold_log
 from shunter.ask.replaying.state_document import standing
-from shunter.ask.replaying.verification import Verdict, verify_log
+from shunter.ask.replaying.verification.whole_log import Verdict, verify_log
 from shunter.ask.replaying.waits import wait_of
 from shunter.ask.replaying.why.needs import needs
 from shunter.ask.replaying.why.sentences import details

@@ -17,7 +17,8 @@ from shunter.ask.diffs.parting import Parted, Parting, first_parting
 from shunter.ask.diffs.steps import Fact, is_input
 from shunter.ask.forking.told_terms import told_term
 from shunter.ask.replaying.consolidated_gangs import TERMS, last_start
-from shunter.ask.replaying.divergence import Difference, Seen, first_difference, seen_at
+from shunter.ask.replaying.divergence.divergence import Difference, first_difference
+from shunter.ask.replaying.divergence.seen import Seen, seen_at
 from shunter.ask.replaying.folding import Advance, state_at
 from shunter.ask.replaying.formatting import fact_in_words, resources_in_words
 from shunter.ask.replaying.instants import clock

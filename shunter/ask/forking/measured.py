@@ -9,17 +9,9 @@ counted by the moment.
 
 from dataclasses import dataclass, replace
 
-from shunter.ask.cost_fitting import (
-    Fitted,
-    Launch,
-    Observed,
-    Slowed,
-    fit_costs,
-    observe_log,
-    slowed_in,
-    slowed_us,
-    work_us,
-)
+from shunter.ask.cost_fitting.attempts import Observed, observe_log
+from shunter.ask.cost_fitting.costs import Fitted, Launch, fit_costs, slowed_us, work_us
+from shunter.ask.cost_fitting.slowed import Slowed, slowed_in
 from shunter.ask.forking.future import Future
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.config.simulation import CostsSection

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from math import exp, fsum, isqrt, log
 from typing import NamedTuple
 
-from shunter.ask.cost_fitting import NOT_SLOWED, Slowed
+from shunter.ask.cost_fitting.slowed import NOT_SLOWED, Slowed
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.core import estimates
 from shunter.core.rng import Rng

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shunter.ask.cost_fitting import NOT_SLOWED, Slowed
+from shunter.ask.cost_fitting.slowed import NOT_SLOWED, Slowed
 from shunter.ask.forking.assumptions import NOT_IN_LOG, assumptions_of
 from shunter.ask.forking.changes import Wishes, change_of, other_start
 from shunter.ask.forking.fork import (

@@ -11,7 +11,9 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
-from shunter.ask.cost_fitting import Launch, fit_costs, observe_log, slowed_in
+from shunter.ask.cost_fitting.attempts import observe_log
+from shunter.ask.cost_fitting.costs import Launch, fit_costs
+from shunter.ask.cost_fitting.slowed import slowed_in
 from shunter.ask.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.ask.forking.fork import Change, Fork, WorkOf, fork_at, standing_at
 from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point

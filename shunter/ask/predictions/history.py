@@ -8,7 +8,7 @@ Nothing of a job that a scheduler could not know at a moment is in what `worked_
 
 from dataclasses import dataclass, field
 
-from shunter.ask.cost_fitting import NOT_SLOWED, Slowed
+from shunter.ask.cost_fitting.slowed import NOT_SLOWED, Slowed
 from shunter.ask.forking.remaining import Worked
 from shunter.ask.replaying.folding import fold_events, restored
 from shunter.core.state import Job, State

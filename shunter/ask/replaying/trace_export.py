@@ -8,15 +8,13 @@ nobody saw how long they run.
 
 from dataclasses import replace
 
-from shunter.ask.cost_fitting import (
-    Fitted,
+from shunter.ask.cost_fitting.attempts import (
     Observed,
     ObservedJob,
     checkpoint_interval_us,
-    fit_costs,
     observe_log,
-    work_us,
 )
+from shunter.ask.cost_fitting.costs import Fitted, fit_costs, work_us
 from shunter.ask.replaying.folding import Advance
 from shunter.errors import TraceError
 from shunter.events.facts.jobs import Outcome

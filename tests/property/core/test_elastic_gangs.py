@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.verification.verifier import Verifier
 from shunter.ask.replaying.waits import wait_of
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import explain

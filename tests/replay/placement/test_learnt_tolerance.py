@@ -9,7 +9,7 @@ import pytest
 
 from shunter.ask.replaying.formatting import fact_in_words
 from shunter.ask.replaying.rejections import rejection_in_words
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.verification.verifier import Verifier
 from shunter.ask.replaying.why.document import document
 from shunter.core.digest import state_digest
 from shunter.core.fold import apply, replay

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.verification.verifier import Verifier
 from shunter.ask.replaying.why.document import document
 from shunter.core.intake.inputs import SubmitJob
 from shunter.core.performance.correction import MeasuredCell

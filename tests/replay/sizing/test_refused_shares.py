@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shunter.ask.replaying.formatting import because_in_words
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.verification.verifier import Verifier
 from shunter.ask.replaying.why.document import document
 from shunter.core.effects import Effect, Reshape
 from shunter.core.fold import apply

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.ask.cost_fitting import NOT_SLOWED
+from shunter.ask.cost_fitting.slowed import NOT_SLOWED
 from shunter.ask.forking.assumptions import assumptions_of
 from shunter.ask.forking.changes import Wishes
 from shunter.ask.forking.fork import Change, fork_at

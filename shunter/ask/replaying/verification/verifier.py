@@ -14,7 +14,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shunter.ask.replaying.divergence import Answers, Divergence, Seen, seen_at
+from shunter.ask.replaying.divergence.answers import Answers
+from shunter.ask.replaying.divergence.divergence import Divergence
+from shunter.ask.replaying.divergence.seen import Seen, seen_at
 from shunter.ask.replaying.folding import rules_of_log
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.recorded_terms import Rebuild, Term, after_change

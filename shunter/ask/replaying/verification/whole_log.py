@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from shunter.ask.replaying.divergence import Answers, Divergence
+from shunter.ask.replaying.divergence.answers import Answers
+from shunter.ask.replaying.divergence.divergence import Divergence
 from shunter.ask.replaying.folding import Advance, cut
 from shunter.ask.replaying.lookup import is_part
 from shunter.ask.replaying.recorded_terms import Rebuild

@@ -10,25 +10,24 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.cost_fitting import (
+from shunter.ask.cost_fitting.attempts import (
     Attempt,
-    Fitted,
-    Kind,
-    Launch,
     Observed,
     ObservedJob,
     checkpoint_interval_us,
-    config_text,
-    fit_costs,
-    fit_document,
-    left_out,
     observe_log,
+)
+from shunter.ask.cost_fitting.costs import (
+    LEAST_US,
+    Fitted,
+    Kind,
+    Launch,
+    fit_costs,
     slowed_us,
-    uneven_starts,
     work_us,
 )
-from shunter.ask.cost_fitting.costs import LEAST_US
 from shunter.ask.cost_fitting.paces import Pace, mean_speed
+from shunter.ask.cost_fitting.writing import config_text, fit_document, left_out, uneven_starts
 from shunter.ask.forking.measured import measured_parts
 from shunter.ask.replaying.trace_export import observed_trace
 from shunter.config.simulation import SimulationSection

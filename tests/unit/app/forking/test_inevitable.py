@@ -14,8 +14,8 @@ import pytest
 from shunter.ask.forking.fork import Change, fork_at
 from shunter.ask.forking.fork_point import fork_point
 from shunter.ask.forking.future import read_future
-from shunter.ask.forking.inevitable import Kind, inevitable
-from shunter.ask.forking.inevitable.outcomes import normal_wait
+from shunter.ask.forking.inevitable.asking import inevitable
+from shunter.ask.forking.inevitable.outcomes import Kind, normal_wait
 from shunter.ask.forking.remaining import WorkEstimates
 from shunter.ask.forking.scenario import Staged, rerun_to
 from shunter.ask.replaying.lookup import seq_at

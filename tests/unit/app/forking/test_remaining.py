@@ -5,8 +5,10 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.cost_fitting import Attempt, Fitted, ObservedJob, Slowed
+from shunter.ask.cost_fitting.attempts import Attempt, ObservedJob
+from shunter.ask.cost_fitting.costs import Fitted
 from shunter.ask.cost_fitting.paces import Pace
+from shunter.ask.cost_fitting.slowed import Slowed
 from shunter.ask.forking.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
 from shunter.core.performance.trials import MeasuredRate
 from shunter.core.state import Job

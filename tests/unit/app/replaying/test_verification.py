@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.replaying.divergence import Divergence
-from shunter.ask.replaying.verification import Verifier, same_targets, verify_log
+from shunter.ask.replaying.divergence.divergence import Divergence
+from shunter.ask.replaying.verification.verifier import Verifier, same_targets
+from shunter.ask.replaying.verification.whole_log import verify_log
 from shunter.backends.simulated import Costs
 from shunter.core.digest import state_digest
 from shunter.errors import LogDamagedError, UsageError
