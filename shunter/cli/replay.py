@@ -96,7 +96,7 @@ class _Asked:
 async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict | None"]:
     from shunter.ask.replaying.consolidated_gangs import classes_at
     from shunter.ask.replaying.folding import fold_log
-    from shunter.ask.replaying.state_document import standing
+    from shunter.ask.replaying.state_document import state_document
     from shunter.ask.replaying.verification.whole_log import verify_log
     from shunter.run.setup import rebuild
 
@@ -121,7 +121,7 @@ async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict
         elapsed = {"wall_s": time.perf_counter() - wall_s, "cpu_s": time.process_time() - cpu_s}
         log = {"url": reader.url, "events": head.seq, "digest": head.chain.hex()}
         rebuilt = await classes_at(reader, state, rebuild)
-    document = {**standing(state, rebuilt), "log": log, "snapshots_checked": snapshots}
+    document = {**state_document(state, rebuilt), "log": log, "snapshots_checked": snapshots}
     document["verification"] = (
         None if verdict is None else _verification(verdict, resolve=asked.resolve)
     )

@@ -177,18 +177,18 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
     from shunter.ask.forking.inevitable.asking import inevitable
-    from shunter.ask.forking.inevitable.outcomes import Kind
+    from shunter.ask.forking.inevitable.outcomes import Harm
     from shunter.policies.params import duration_us
     from shunter.run.setup import rebuild
 
     avoid, within = options.avoid, options.within
-    if avoid is not None and avoid not in tuple(Kind):
-        raise UsageError(f"--avoid {avoid}: expected {', '.join(Kind)}")
+    if avoid is not None and avoid not in tuple(Harm):
+        raise UsageError(f"--avoid {avoid}: expected {', '.join(Harm)}")
     try:
         within_us = None if within is None else duration_us(within)
     except ValueError as error:
         raise UsageError(f"--within {within}: {error}") from error
-    kind = None if avoid is None else Kind(avoid)
+    kind = None if avoid is None else Harm(avoid)
     with output.progress("simulations done") as report:
         return await inevitable(reader, found, rebuild, kind, within_us, report)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from shunter.ask.replaying.consolidated_gangs import classes_at
 from shunter.ask.replaying.folding import fold_log
-from shunter.ask.replaying.state_document import standing
+from shunter.ask.replaying.state_document import state_document
 from shunter.ask.replaying.verification.whole_log import Verdict, verify_log
 from shunter.ask.replaying.waits import wait_of
 from shunter.ask.replaying.why.needs import needs
@@ -72,7 +72,7 @@ def queue_of(log: Recorded, at: int) -> Any:
         seq = max(seq for seq, event in enumerate(log.events, 1) if event.at_us <= at)
         async with reading(log.events) as reader:
             state = (await fold_log(reader, seq)).state
-            return standing(state, await classes_at(reader, state, log.rebuild))["queue"]
+            return state_document(state, await classes_at(reader, state, log.rebuild))["queue"]
 
     return asyncio.run(summed())
 

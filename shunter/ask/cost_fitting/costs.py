@@ -41,7 +41,7 @@ class Launch(StrEnum):
     migrate = "migrate"
 
 
-class Kind(NamedTuple):
+class FittedKind(NamedTuple):
     """Jobs that are equally fast: a model on so many GPUs; without a model, one job."""
 
     model: str
@@ -65,7 +65,7 @@ class Fitted:
     launches: Mapping[Launch, int]
     suspend_us: int | None
     suspensions: int
-    batch_us: Mapping[Kind, float] = field(default_factory=dict)
+    batch_us: Mapping[FittedKind, float] = field(default_factory=dict)
     types: tuple[GpuType, ...] = ()
     turn_us: int | None = None
     turns: int = 0
@@ -132,7 +132,7 @@ class _Piece(NamedTuple):
     """
 
     launch: Launch | None
-    kind: Kind
+    kind: FittedKind
     took_us: int
     steps: int
     speed: float = 1.0
@@ -170,7 +170,9 @@ def fit_costs(observed: Observed) -> Fitted:
     )
 
 
-def told_start_up_us(job: ObservedJob, attempt: Attempt, batch_us: Mapping[Kind, float]) -> float:
+def told_start_up_us(
+    job: ObservedJob, attempt: Attempt, batch_us: Mapping[FittedKind, float]
+) -> float:
     """Return how long an attempt took before the first mini-batch that it told."""
     assert attempt.trained_us is not None, "it told it"
     batch = batch_us.get(kind_of(job, attempt), 0.0)
@@ -185,13 +187,13 @@ def launch_of(attempt: Attempt) -> Launch:
     return Launch.migrate if attempt.is_elsewhere else Launch.resume
 
 
-def kind_of(job: ObservedJob, attempt: Attempt) -> Kind:
+def kind_of(job: ObservedJob, attempt: Attempt) -> FittedKind:
     """Return which kind a job is, where and with the gang an attempt had."""
     spec, gpus = job.spec, attempt.gpus
     if not spec.model:
-        return Kind("", gpus, attempt.gpu_type, job.job_id)
+        return FittedKind("", gpus, attempt.gpu_type, job.job_id)
     batch = "" if spec.batch_size is None else f" (batch size {spec.batch_size})"
-    return Kind(f"{spec.model}{batch}", gpus, attempt.gpu_type)
+    return FittedKind(f"{spec.model}{batch}", gpus, attempt.gpu_type)
 
 
 def _pieces(job: ObservedJob) -> Iterator[_Piece]:
@@ -220,8 +222,8 @@ def _pieces(job: ObservedJob) -> Iterator[_Piece]:
 
 
 def _solved(
-    pieces: Sequence[_Piece], sampled_us: Mapping[Kind, Sequence[float]]
-) -> tuple[dict[Launch, int], dict[Kind, float]]:
+    pieces: Sequence[_Piece], sampled_us: Mapping[FittedKind, Sequence[float]]
+) -> tuple[dict[Launch, int], dict[FittedKind, float]]:
     """Return what explains the pieces best: preparations and mini-batches.
 
     A kind for whose mini-batches others' preparations leave no time is one that was not measured.
@@ -242,9 +244,9 @@ def _solved(
         kinds = left
 
 
-def _known_us(pieces: Iterable[_Piece]) -> dict[Kind, float]:
+def _known_us(pieces: Iterable[_Piece]) -> dict[FittedKind, float]:
     """Return the mean mini-batch of each kind that has some without a start-up."""
-    sums: dict[Kind, tuple[float, int]] = {}
+    sums: dict[FittedKind, tuple[float, int]] = {}
     for piece in pieces:
         if piece.launch is None:
             us, steps = sums.get(piece.kind, (0.0, 0))
@@ -254,11 +256,11 @@ def _known_us(pieces: Iterable[_Piece]) -> dict[Kind, float]:
 
 def _best(
     pieces: Sequence[_Piece],
-    known: Mapping[Kind, float],
-    others: Mapping[Kind, float],
+    known: Mapping[FittedKind, float],
+    others: Mapping[FittedKind, float],
     launches: Sequence[Launch],
-    kinds: Sequence[Kind],
-) -> tuple[dict[Launch, int], dict[Kind, float]]:
+    kinds: Sequence[FittedKind],
+) -> tuple[dict[Launch, int], dict[FittedKind, float]]:
     """Return least squares of preparations and mini-batches, maybe below 0.
 
     Args:
@@ -291,9 +293,9 @@ def _best(
     return prepares_us, dict(zip(kinds, found[len(launches) :], strict=True))
 
 
-def _sampled(jobs: Iterable[ObservedJob]) -> dict[Kind, list[float]]:
+def _sampled(jobs: Iterable[ObservedJob]) -> dict[FittedKind, list[float]]:
     """Return the sampled mini-batches by kind, in microseconds."""
-    found: dict[Kind, list[float]] = defaultdict(list)
+    found: dict[FittedKind, list[float]] = defaultdict(list)
     for job in jobs:
         for attempt in job.attempts:
             if attempt.batches_s:

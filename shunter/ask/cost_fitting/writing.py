@@ -8,13 +8,12 @@ from statistics import fmean
 from typing import Any, Final
 
 from shunter.ask.cost_fitting.attempts import Observed
-from shunter.ask.cost_fitting.costs import Fitted, Kind, Launch, kind_of, told_start_up_us
-from shunter.core.performance.throughputs import JobKind
+from shunter.ask.cost_fitting.costs import Fitted, FittedKind, Launch, kind_of, told_start_up_us
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.run.throughputs import named_kinds
 
-SCHEMA: Final = 1
+_SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _UNEVEN: Final = 0.2
 """By how much of the mean start-up those of models may differ without a word."""
@@ -66,7 +65,7 @@ def rates_document(fitted: Fitted) -> dict[str, Any]:
             "and --steps, and train with the SDK"
         )
     alone = {
-        gpu_type: [_rate(fitted, Kind(model, gpus, gpu_type)) for model, gpus in kinds]
+        gpu_type: [_rate(fitted, FittedKind(model, gpus, gpu_type)) for model, gpus in kinds]
         for gpu_type in sorted(fitted.types)
     }
     base = fitted.types[0]
@@ -76,7 +75,7 @@ def rates_document(fitted: Fitted) -> dict[str, Any]:
 def without_rates(observed: Observed, fitted: Fitted) -> list[str]:
     """Return what to say of jobs that ran, and of which there is no rate."""
     known = {(kind.model, kind.gpus) for kind in fitted.batch_us if kind.model}
-    found: dict[JobKind, list[JobId]] = {}
+    found: dict[FittedKind, list[JobId]] = {}
     for job in observed.jobs:
         if job.attempts and job.spec.gpus:
             kind = kind_of(job, job.attempts[0])
@@ -114,7 +113,7 @@ def uneven_starts(observed: Observed, fitted: Fitted) -> list[str]:
 def fit_document(observed: Observed, fitted: Fitted) -> dict[str, object]:
     """Return what was measured as one document, in seconds."""
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "log": {"url": observed.url, "digest": observed.digest},
         "jobs": len(observed.jobs),
         "costs": {
@@ -161,7 +160,7 @@ def left_out(fitted: Fitted) -> list[str]:
     return found
 
 
-def _rate(fitted: Fitted, kind: Kind) -> float | None:
+def _rate(fitted: Fitted, kind: FittedKind) -> float | None:
     batch_us = fitted.batch_us.get(kind)
     return None if batch_us is None else round(1e6 / batch_us, 6)
 

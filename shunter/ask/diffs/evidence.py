@@ -53,7 +53,7 @@ from shunter.run.comparison import MEASURES, value_of
 # Jobs are paired by their ids. One that has another owner, name or number of GPUs in the other
 # log is another job, and is left out.
 
-MEASURED = (*MEASURES, "finish_time_fairness.mean")
+_MEASURES_COMPARED = (*MEASURES, "finish_time_fairness.mean")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Outcomes:
         """Return each measure of both runs and the difference of B to A."""
         documents = self.a.document(), self.b.document()
         rows: list[dict[str, object]] = []
-        for name in MEASURED:
+        for name in _MEASURES_COMPARED:
             one, two = (value_of(document, name) for document in documents)
             known = one is not None and two is not None
             difference = two - one if known else None  # type: ignore[operator]  # both are known
@@ -454,7 +454,7 @@ def _told(a: Fact | None, b: Fact | None) -> str:
 
 # The comparison of two logs, and as one JSON-able document.
 
-SCHEMA = 1
+_SCHEMA = 1
 NO_SCORES: Mapping[int, str] = MappingProxyType({})
 Progress = Callable[[str], AbstractContextManager[Advance | None]]
 """Shows how far a part of the work is, by its name."""
@@ -488,7 +488,7 @@ class LogDiff:
         """Return all of it; of jobs only the so many that gained and lost most."""
         a, b = self.outcomes.a, self.outcomes.b
         return {
-            "schema": SCHEMA,
+            "schema": _SCHEMA,
             "logs": {"a": _log(a), "b": _log(b)},
             "identical": a.digest == b.digest,
             "differs": self.differs,

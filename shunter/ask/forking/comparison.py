@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from shunter.ask.forking.changes import Wishes
-from shunter.ask.forking.scenario import Played, Scenario, play
+from shunter.ask.forking.scenario import Scenario, ScenarioResult, run_scenario
 from shunter.ask.replaying.instants import clock
 from shunter.core.metrics import JobResult, distribution
 from shunter.errors import UsageError
@@ -20,7 +20,7 @@ from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from shunter.run.parallel import Report, run_all
 
-SCHEMA = 1
+_SCHEMA = 1
 SHOWN_JOBS = 5
 """So many winners and losers are named."""
 
@@ -56,12 +56,12 @@ def what_if(
     same = Scenario(address, at)
     asked = [replace(same, wishes=wishes, seed=number or None) for number in range(seeds)]
     scenarios = [same, *asked] if wishes else [same, *asked[1:]]
-    played = run_all(play, scenarios, workers, report)
+    played = run_all(run_scenario, scenarios, workers, report)
     return _document(address, wishes, played[0], played[1:] if wishes else played)
 
 
 def _document(
-    address: str, wishes: Wishes, same: Played, changed: Sequence[Played]
+    address: str, wishes: Wishes, same: ScenarioResult, changed: Sequence[ScenarioResult]
 ) -> dict[str, Any]:
     from_log = _finished(same.recorded)
     before = from_log or _finished(same.stories)
@@ -86,7 +86,7 @@ def _document(
     worse = [each for each in reversed(told) if each[0] > 0]
     runs = [_numbers(each, common) for each in after]
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "evidence": "simulated",
         "log": address,
         "from": {"seq": same.seq, "us": same.at_us, "time": clock(same.at_us)},
@@ -163,7 +163,7 @@ def _bands(runs: Sequence[Numbers]) -> dict[str, dict[str, float | None]]:
     return found
 
 
-def _accuracy(same: Played) -> dict[str, float | int | None]:
+def _accuracy(same: ScenarioResult) -> dict[str, float | int | None]:
     """Return how far the same policy, simulated, is from what happened.
 
     The error of the mean is relative; that of a job is the difference of its completion times.

@@ -43,7 +43,7 @@ become if it is there already, and the instant."""
 MakeWorld = Callable[[Sequence[TraceJob], Resumed | None], Backend]
 """Makes the simulated world in which some jobs come, and go on from where they are."""
 
-Run = tuple[AnyPolicy, RoundRules]
+PolicyAndRules = tuple[AnyPolicy, RoundRules]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Change:
     """
 
     started: SchedulerStarted | None = None
-    run: Run | None = None
+    run: PolicyAndRules | None = None
     seed: int | None = None
     added: Sequence[tuple[NodeName, ConfigurationSet]] = ()
     removed: Sequence[NodeName] = ()
@@ -80,7 +80,7 @@ class Standing:
     state: State
     past: MemoryPastJobs
     world: Backend
-    run: Run
+    run: PolicyAndRules
     memory: Any
     replan_needed: bool
     now_us: int

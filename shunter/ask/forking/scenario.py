@@ -189,7 +189,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Played:
+class ScenarioResult:
     """What came of a scenario.
 
     `stories` are the jobs that ended in the fork, `recorded` those that ended after the moment in
@@ -211,7 +211,7 @@ class Played:
     assumptions: Sequence[str]
 
 
-def play(scenario: Scenario) -> Played:
+def run_scenario(scenario: Scenario) -> ScenarioResult:
     """Play a scenario to its end.
 
     Raises:
@@ -223,7 +223,7 @@ def play(scenario: Scenario) -> Played:
     return asyncio.run(_play(scenario))
 
 
-async def _play(scenario: Scenario) -> Played:
+async def _play(scenario: Scenario) -> ScenarioResult:
     ledger = JobLedger()
     async with read_log(scenario.address) as reader:
         staged = await _staged(reader, scenario)
@@ -241,7 +241,7 @@ async def _play(scenario: Scenario) -> Played:
         is_rerun=staged.is_rerun,
         removes=bool(staged.change.removed),
     )
-    return Played(
+    return ScenarioResult(
         seq,
         at_us,
         fork.core.policy.name,

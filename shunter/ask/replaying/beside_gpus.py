@@ -19,7 +19,7 @@ from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.resources import Resources
 
-SERVERS_NAMED = 4
+_SERVERS_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Beside:
         there = ", ".join(
             f"{node} has {self._named(has)}"
             + (f" beside {gpus_in_words(has.gpus)}" if gpus else "")
-            for node, has in self.servers[:SERVERS_NAMED]
+            for node, has in self.servers[:_SERVERS_NAMED]
         )
-        hidden = len(self.servers) - SERVERS_NAMED
+        hidden = len(self.servers) - _SERVERS_NAMED
         more = f" and {hidden} more" if hidden > 0 else ""
         each = f" ({self._named(self._each)} each)" if gpus > 1 else ""
         which = f" that it needs beside {'it' if gpus == 1 else 'them'}" if gpus else ""

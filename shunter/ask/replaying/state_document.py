@@ -14,11 +14,11 @@ from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand
 
-SCHEMA = 1
+_SCHEMA = 1
 NONE_REBUILT: Mapping[JobId, Demand] = MappingProxyType({})
 
 
-def standing(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT) -> dict[str, Any]:
+def state_document(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT) -> dict[str, Any]:
     """Return the facts of a state as JSON-able data.
 
     Args:
@@ -26,7 +26,7 @@ def standing(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT) -> di
         rebuilt: the classes of waiting jobs that the log does not say (`classes_at`).
     """
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "seq": state.seq,
         "at_us": state.now_us,
         "time": clock(state.now_us),

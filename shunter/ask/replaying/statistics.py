@@ -8,7 +8,7 @@ from shunter.ask.replaying.folding import Advance
 from shunter.ask.replaying.instants import clock
 from shunter.events.log import LogReader
 
-SCHEMA = 1
+_SCHEMA = 1
 
 
 class LogBytes(TypedDict):
@@ -58,7 +58,7 @@ async def log_statistics(reader: LogReader, advance: Advance | None = None) -> L
             advance(frame.last_seq, head.seq)
     snapshots, segments = await reader.snapshots(), await reader.segments()
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "url": reader.url,
         "events": head.seq,
         "digest": head.chain.hex(),

@@ -291,14 +291,14 @@ def _mean(values: Any, unit: float = 1e6) -> float | None:
     return fmean(known) / unit if known else None
 
 
-SCHEMA = 1
+_SCHEMA = 1
 QUANTILES: Final = 200
 WORST: Final = 10
 USERS: Final = 200
 SLICES: Final = 400_000
 """The most slices in a report, over all of its runs."""
 
-MEASURED = (*MEASURES, "finish_time_fairness.mean", "finish_time_fairness.p99")
+_MEASURES_SHOWN = (*MEASURES, "finish_time_fairness.mean", "finish_time_fairness.p99")
 
 
 def report_document(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def report_document(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             label = f"{label}, {run['log']['name']}"
         labels[label] += 1
         run["label"] = f"{label} ({labels[label]})" if labels[label] > 1 else label
-    return {"schema": SCHEMA, "shunter": __version__, "runs": list(runs)}
+    return {"schema": _SCHEMA, "shunter": __version__, "runs": list(runs)}
 
 
 async def run_document(
@@ -342,7 +342,7 @@ async def run_document(
         **document,
         "log": {**log, "name": Path(history.url).stem},
         "end_us": history.state.now_us,
-        "measures": {name: value_of(document, name) for name in MEASURED},
+        "measures": {name: value_of(document, name) for name in _MEASURES_SHOWN},
         "jct_s": _quantiles(result.jct_us for result in _finished(history)),
         "wait_s": _quantiles(result.wait_us for result in _finished(history)),
         "curves": _curves(curves),

@@ -110,7 +110,7 @@ def table_files(
             table.close()
 
 
-SCHEMA = 1
+_SCHEMA = 1
 
 
 def _columns(*words: str) -> Columns:
@@ -178,7 +178,7 @@ async def write_tables(
     """
     head = await reader.head()
     metadata = {
-        "shunter_schema": str(SCHEMA),
+        "shunter_schema": str(_SCHEMA),
         "log_digest": head.chain.hex(),
         "log_events": str(head.seq),
         "events": str(to),

@@ -15,9 +15,9 @@ from shunter.ask.forking.fork import Change, fork_at
 from shunter.ask.forking.fork_point import ForkPoint, fork_point
 from shunter.ask.forking.future import Future, read_future
 from shunter.ask.forking.inevitable.outcomes import (
-    Happened,
-    Kind,
+    Harm,
     Normal,
+    RecordedHarm,
     Watch,
     happened_to,
     normal_wait,
@@ -148,7 +148,7 @@ def _spots(after: int, last: int, tried: dict[int, bool]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedFork:
     """What came of a fork at a decision; no `decision`: nothing was otherwise in it.
 
     `is_placed` says that the job had GPUs right after the decision.
@@ -170,7 +170,7 @@ class Forks:
 
     reader: LogReader
     rebuild: Rebuild
-    happened: Happened
+    happened: RecordedHarm
     decisions: Sequence[Round]
     rules: RoundRules
     parts: WorldParts
@@ -180,11 +180,11 @@ class Forks:
     measured: Measured | None
     drawn: int = 0
 
-    async def as_it_was(self) -> Tried:
+    async def as_it_was(self) -> TriedFork:
         """Return what comes of a fork before the first decision with nothing otherwise."""
         return await self._played(self.first, None)
 
-    async def at(self, place: int) -> Tried:
+    async def at(self, place: int) -> TriedFork:
         """Return what comes of a fork in which the job is placed first at a decision."""
         decision = self.decisions[place]
         seq = await seq_at(self.reader, decision.at_us - step_us(self.rules))
@@ -204,7 +204,7 @@ class Forks:
             removes=False,
         )
 
-    async def _played(self, point: ForkPoint, decision: Round | None) -> Tried:
+    async def _played(self, point: ForkPoint, decision: Round | None) -> TriedFork:
         happened = self.happened
         staged = self._staged(point)
         standing = await staged.standing(self.reader, JobLedger())
@@ -231,7 +231,7 @@ class Forks:
         placed_us = None if first is None else first.placed_us
         is_placed = placed_us is not None and watch.has_gpus_at(placed_us)
         is_spared = happened.is_spared(watch)
-        return Tried(decision, is_spared, is_placed, happened.told(watch))
+        return TriedFork(decision, is_spared, is_placed, happened.told(watch))
 
     def _staged(self, point: ForkPoint) -> Staged:
         state, future = point.state(), self.future
@@ -248,7 +248,7 @@ class Forks:
 async def forks_of(
     reader: LogReader,
     rebuild: Rebuild,
-    happened: Happened,
+    happened: RecordedHarm,
     decisions: Sequence[Round],
     rules: RoundRules,
 ) -> Forks:
@@ -302,7 +302,7 @@ def _grid_before(rules: RoundRules, at_us: int) -> int:
     return at_us // rules.round_us * rules.round_us if rules.round_us else at_us
 
 
-SCHEMA = 1
+_SCHEMA = 1
 FORKS_MOST = TRIED_MOST + 1
 """The forks with the job first, and one with nothing otherwise."""
 
@@ -315,7 +315,7 @@ async def inevitable(
     reader: LogReader,
     found: Explanation,
     rebuild: Rebuild,
-    kind: Kind | None = None,
+    kind: Harm | None = None,
     within_us: int | None = None,
     report: Report | None = None,
 ) -> dict[str, Any]:
@@ -346,7 +346,7 @@ async def inevitable(
     decisions = await _decisions(reader, story.rounds, happened, step_us(rules))
     forks = await forks_of(reader, rebuild, happened, decisions, rules)
     as_it_was = await forks.as_it_was()
-    tried: dict[int, Tried] = {}
+    tried: dict[int, TriedFork] = {}
 
     async def is_spared(place: int) -> bool:
         if report is not None:
@@ -359,7 +359,7 @@ async def inevitable(
 
 
 async def _decisions(
-    reader: LogReader, rounds: Sequence[Round], happened: Happened, step: int
+    reader: LogReader, rounds: Sequence[Round], happened: RecordedHarm, step: int
 ) -> Sequence[Round]:
     """Return the decisions at which placing a job first may spare it something.
 
@@ -383,13 +383,13 @@ async def _decisions(
 
 
 def _document(
-    forks: Forks, search: Search, tried: dict[int, Tried], as_it_was: Tried
+    forks: Forks, search: Search, tried: dict[int, TriedFork], as_it_was: TriedFork
 ) -> dict[str, Any]:
     happened = forks.happened
     spots = [tried[place] for place in search.spots]
     disagreeing = [tried[place] for place in search.disagreeing]
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "evidence": "simulated",
         "outcome": {
             "kind": str(happened.kind),
@@ -416,11 +416,11 @@ def _document(
     }
 
 
-def _tried(tried: dict[int, Tried], place: int | None) -> dict[str, Any] | None:
+def _tried(tried: dict[int, TriedFork], place: int | None) -> dict[str, Any] | None:
     return _one(tried[place]) if place is not None and place in tried else None
 
 
-def _one(each: Tried) -> dict[str, Any]:
+def _one(each: TriedFork) -> dict[str, Any]:
     decision = each.decision
     assert decision is not None, "a decision was tried"
     return {
@@ -435,7 +435,7 @@ def _one(each: Tried) -> dict[str, Any]:
 
 
 def _lines(
-    forks: Forks, search: Search, tried: dict[int, Tried], as_it_was: Tried
+    forks: Forks, search: Search, tried: dict[int, TriedFork], as_it_was: TriedFork
 ) -> list[list[str]]:
     """Return the answer as names and lines."""
     lines = [["to avoid", forks.happened.words]]
@@ -460,13 +460,13 @@ def _lines(
     return lines
 
 
-def _none_found(forks: Forks, tried: dict[int, Tried]) -> list[list[str]]:
+def _none_found(forks: Forks, tried: dict[int, TriedFork]) -> list[list[str]]:
     none = f"none of the {len(tried)} decisions that were tried avoids it"
     lines = [["none found", "the one decision does not avoid it" if len(tried) == 1 else none]]
     return lines + [["tried", _in_words(forks, tried[place])] for place in sorted(tried)]
 
 
-def _spot_lines(forks: Forks, search: Search, tried: dict[int, Tried]) -> list[list[str]]:
+def _spot_lines(forks: Forks, search: Search, tried: dict[int, TriedFork]) -> list[list[str]]:
     """Return what was found of later decisions."""
     lines: list[list[str]] = []
     agreeing = [tried[place] for place in search.spots if not search[place]]
@@ -502,7 +502,7 @@ def _searched(forks: Forks, search: Search, count: int) -> str:
     )
 
 
-def _in_words(forks: Forks, each: Tried) -> str:
+def _in_words(forks: Forks, each: TriedFork) -> str:
     """Return a decision, and what came of placing the job first there."""
     decision, happened = each.decision, forks.happened
     assert decision is not None, "a decision was tried"
@@ -510,12 +510,12 @@ def _in_words(forks: Forks, each: Tried) -> str:
     if each.is_spared:
         return f"{at} avoids it: {each.words}"
     waited_us = decision.at_us - happened.since_us
-    if happened.kind is Kind.wait and each.is_placed and waited_us > happened.bound_us:
+    if happened.kind is Harm.wait and each.is_placed and waited_us > happened.bound_us:
         return f"{at} is too late: by then it has waited {span(waited_us)}"
     there = "it has GPUs there, and yet" if each.is_placed else "even first it finds none, and"
     return f"{at} does not: {there} {each.words}"
 
 
-def _name(each: Tried) -> str:
+def _name(each: TriedFork) -> str:
     assert each.decision is not None, "a decision was tried"
     return f"e{each.decision.seq}"

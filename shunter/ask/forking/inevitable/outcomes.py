@@ -25,7 +25,7 @@ NORMAL_US = 60_000_000
 """A wait of a minute is normal anywhere; ours."""
 
 
-class Kind(StrEnum):
+class Harm(StrEnum):
     """What a job could have been spared."""
 
     wait = "wait"
@@ -60,14 +60,14 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class Happened:
+class RecordedHarm:
     """What a log says happened to a job: from when to when, and what is normal.
 
     `at_us` is the instant of a preemption, or the deadline. Up to `last_us` placing the job first
     may help.
     """
 
-    kind: Kind
+    kind: Harm
     job_id: JobId
     since_us: int
     until_us: int
@@ -78,26 +78,26 @@ class Happened:
 
     def is_spared(self, watch: "Watch") -> bool:
         """Say whether a job was spared it, watched up to `until_us`."""
-        if self.kind is Kind.wait:
+        if self.kind is Harm.wait:
             return watch.without_us(self.since_us, self.until_us) <= self.bound_us
-        if self.kind is Kind.deadline:
+        if self.kind is Harm.deadline:
             return watch.outcome is Outcome.finished and (watch.ended_us or 0) <= self.at_us
         return not watch.lost_us and (watch.has_gpus or watch.outcome is not None)
 
     def is_lost(self, watch: "Watch", now_us: int) -> bool:
         """Say whether a job cannot be spared it any more in a fork at an instant."""
-        if self.kind is Kind.wait:
+        if self.kind is Harm.wait:
             return watch.without_us(self.since_us, now_us) > self.bound_us
-        return self.kind is Kind.preemption and bool(watch.lost_us)
+        return self.kind is Harm.preemption and bool(watch.lost_us)
 
     def told(self, watch: "Watch") -> str:
         """Return what came of a job in a fork, in words."""
-        if self.kind is Kind.wait:
+        if self.kind is Harm.wait:
             us = watch.without_us(self.since_us, self.until_us)
             if self.is_lost(watch, self.until_us):
                 return f"it waits longer than {span(self.bound_us)}"
             return f"it waits {span(us)} in all" if us else "it does not wait"
-        if self.kind is Kind.deadline:
+        if self.kind is Harm.deadline:
             if watch.ended_us is None:
                 return "it has not ended by then"
             return f"{_ends(watch)} at {clock(watch.ended_us)}"
@@ -226,8 +226,8 @@ def happened_to(
     upto_us: int,
     normal: Normal,
     deadline_us: int | None,
-    kind: Kind | None = None,
-) -> Happened:
+    kind: Harm | None = None,
+) -> RecordedHarm:
     """Return what a job was not spared: what is asked for, or what is worst.
 
     Args:
@@ -244,9 +244,9 @@ def happened_to(
     watch = Watch(submitted.job_id)
     watch.append(own)
     found = {
-        Kind.deadline: _missed(watch, submitted, upto_us, deadline_us),
-        Kind.wait: _waited(watch, upto_us, normal),
-        Kind.preemption: _preempted(watch, submitted, upto_us),
+        Harm.deadline: _missed(watch, submitted, upto_us, deadline_us),
+        Harm.wait: _waited(watch, upto_us, normal),
+        Harm.preemption: _preempted(watch, submitted, upto_us),
     }
     if kind is None:
         first = next((each for each in found.values() if each is not None), None)
@@ -259,7 +259,7 @@ def happened_to(
 
 def _missed(
     watch: Watch, submitted: JobSubmitted, upto_us: int, deadline_us: int | None
-) -> Happened | None:
+) -> RecordedHarm | None:
     if deadline_us is None or deadline_us > upto_us:
         return None
     if watch.ended_us is not None and watch.ended_us <= deadline_us:
@@ -267,12 +267,12 @@ def _missed(
     ended = "has not ended" if watch.ended_us is None else f"ended at {clock(watch.ended_us)}"
     words = f"its missed deadline, {clock(deadline_us)}: it {ended}"
     since_us, last_us = submitted.at_us, deadline_us - 1
-    return Happened(
-        Kind.deadline, watch.job_id, since_us, deadline_us, last_us, deadline_us, 0, words
+    return RecordedHarm(
+        Harm.deadline, watch.job_id, since_us, deadline_us, last_us, deadline_us, 0, words
     )
 
 
-def _waited(watch: Watch, upto_us: int, normal: Normal) -> Happened | None:
+def _waited(watch: Watch, upto_us: int, normal: Normal) -> RecordedHarm | None:
     """Return the longest wait, the first of those, if it is not normal."""
     waits = _waits(watch, upto_us)
     since_us, until_us = max(waits, key=lambda each: (each[1] - each[0], -each[0]), default=(0, 0))
@@ -283,12 +283,12 @@ def _waited(watch: Watch, upto_us: int, normal: Normal) -> Happened | None:
         f"{normal.words}"
     )
     bound_us = normal.bound_us
-    return Happened(
-        Kind.wait, watch.job_id, since_us, until_us, until_us - 1, since_us, bound_us, words
+    return RecordedHarm(
+        Harm.wait, watch.job_id, since_us, until_us, until_us - 1, since_us, bound_us, words
     )
 
 
-def _preempted(watch: Watch, submitted: JobSubmitted, upto_us: int) -> Happened | None:
+def _preempted(watch: Watch, submitted: JobSubmitted, upto_us: int) -> RecordedHarm | None:
     """Return the last preemption, from the one before to when it had GPUs again."""
     if not watch.lost_us:
         return None
@@ -298,7 +298,7 @@ def _preempted(watch: Watch, submitted: JobSubmitted, upto_us: int) -> Happened 
     words = f"its preemption at {clock(at_us)}, until it had GPUs again at {clock(until_us)}"
     if watch.without_since_us == at_us:
         words = f"its preemption at {clock(at_us)}, up to {clock(until_us)}"
-    return Happened(Kind.preemption, watch.job_id, since_us, until_us, at_us, at_us, 0, words)
+    return RecordedHarm(Harm.preemption, watch.job_id, since_us, until_us, at_us, at_us, 0, words)
 
 
 def _waits(watch: Watch, upto_us: int) -> Sequence[tuple[int, int]]:
@@ -307,14 +307,14 @@ def _waits(watch: Watch, upto_us: int) -> Sequence[tuple[int, int]]:
     return [*watch.without, (watch.without_since_us, upto_us)]
 
 
-_NONE: Mapping[Kind, str] = {
-    Kind.preemption: "no policy took its GPUs by then",
-    Kind.deadline: "it missed no deadline by then",
+_NONE: Mapping[Harm, str] = {
+    Harm.preemption: "no policy took its GPUs by then",
+    Harm.deadline: "it missed no deadline by then",
 }
 
 
 def _nothing(
-    watch: Watch, upto_us: int, normal: Normal, deadline_us: int | None, kind: Kind | None
+    watch: Watch, upto_us: int, normal: Normal, deadline_us: int | None, kind: Harm | None
 ) -> str:
     """Return that there is nothing to be spared, and why."""
     longest_us = max((to_us - from_us for from_us, to_us in _waits(watch, upto_us)), default=0)
@@ -324,10 +324,10 @@ def _nothing(
             waited += f", and up to {span(normal.bound_us)} is normal anywhere"
     else:
         waited = "it never waited"
-    if kind is Kind.deadline and deadline_us is None:
+    if kind is Harm.deadline and deadline_us is None:
         what = "it has no deadline"
-    elif kind is Kind.wait or kind is None:
-        what = waited if kind is Kind.wait else f"{waited}; no policy took its GPUs"
+    elif kind is Harm.wait or kind is None:
+        what = waited if kind is Harm.wait else f"{waited}; no policy took its GPUs"
     else:
         what = _NONE[kind]
     hint = "name another moment with --at"

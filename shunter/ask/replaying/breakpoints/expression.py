@@ -38,11 +38,11 @@ from shunter.events.kinds import KINDS, Event
 
 _TERM = re.compile(r"([a-z]+)(!=|>=|<=|=|>|<)(.+)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")
-_TOLD_MOST = 60
+_QUOTED_MOST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class FoldedEvent:
     """An event, the state after it, what became of jobs, and how many wait and run."""
 
     event: Event
@@ -51,7 +51,7 @@ class Happened:
     counts: JobCounts
 
 
-Test = Callable[[Happened, Sequence[Job]], bool]
+Test = Callable[[FoldedEvent, Sequence[Job]], bool]
 """Says whether a condition holds of an event and the jobs that it is about."""
 
 
@@ -60,10 +60,10 @@ class Expression:
     """What somebody looks for, in his words."""
 
     text: str
-    _jobs: Callable[[Happened], Sequence[Job] | None]
+    _jobs: Callable[[FoldedEvent], Sequence[Job] | None]
     _tests: Sequence[Test]
 
-    def holds(self, happened: Happened) -> bool:
+    def holds(self, happened: FoldedEvent) -> bool:
         """Say whether an event is what is looked for."""
         jobs = self._jobs(happened)
         return jobs is not None and all(test(happened, jobs) for test in self._tests)
@@ -78,16 +78,18 @@ def parse(text: str) -> Expression:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--break-on {text[:_TOLD_MOST]!r}: {error}: close the quotes") from error
+        raise UsageError(
+            f"--break-on {text[:_QUOTED_MOST]!r}: {error}: close the quotes"
+        ) from error
     if not words:
         raise UsageError("--break-on is empty: write such as 'preempt job=j42' or 'waiting>100'")
-    what: Callable[[Happened], Sequence[Job] | None] = _about
+    what: Callable[[FoldedEvent], Sequence[Job] | None] = _about
     if _WORD.fullmatch(words[0]):
         what = _what(words.pop(0))
     return Expression(text, what, [_condition(word) for word in words])
 
 
-def _what(word: str) -> Callable[[Happened], Sequence[Job] | None]:
+def _what(word: str) -> Callable[[FoldedEvent], Sequence[Job] | None]:
     found = _WHATS.get(word)
     if found is not None:
         return found
@@ -96,7 +98,7 @@ def _what(word: str) -> Callable[[Happened], Sequence[Job] | None]:
         return _of_kinds(kind)
     near = _near(word, [*_WHATS, *KINDS])
     raise UsageError(
-        f"--break-on: {word[:_TOLD_MOST]!r} is nothing that happens{near}; "
+        f"--break-on: {word[:_QUOTED_MOST]!r} is nothing that happens{near}; "
         f"write one of {', '.join(_WHATS)}, or a kind of event, such as NodeLost"
     )
 
@@ -105,7 +107,8 @@ def _condition(word: str) -> Test:
     found = _TERM.fullmatch(word)
     if found is None:
         raise UsageError(
-            f"--break-on: {word[:_TOLD_MOST]!r} is no condition: write such as user=ann or gpus>=8"
+            f"--break-on: {word[:_QUOTED_MOST]!r} is no condition: "
+            "write such as user=ann or gpus>=8"
         )
     name, operator, value = found.groups()
     if name in _TEXTS:
@@ -120,7 +123,7 @@ def _condition(word: str) -> Test:
         return _number_test(_NUMBERS[name], _OPERATORS[operator], number)
     near = _near(name, [*_TEXTS, *_NUMBERS])
     raise UsageError(
-        f"--break-on: nothing is known of {name[:_TOLD_MOST]!r}{near}; "
+        f"--break-on: nothing is known of {name[:_QUOTED_MOST]!r}{near}; "
         f"write one of {', '.join((*_TEXTS, *_NUMBERS))}"
     )
 
@@ -131,20 +134,20 @@ def _near(word: str, known: Iterable[str]) -> str:
 
 
 def _text_test(
-    values: Callable[[Happened, Sequence[Job]], Iterable[str]], wanted: str, *, is_equal: bool
+    values: Callable[[FoldedEvent, Sequence[Job]], Iterable[str]], wanted: str, *, is_equal: bool
 ) -> Test:
     return lambda happened, jobs: (wanted in values(happened, jobs)) is is_equal
 
 
 def _number_test(
-    values: Callable[[Happened, Sequence[Job]], Iterable[float]],
+    values: Callable[[FoldedEvent, Sequence[Job]], Iterable[float]],
     compare: Callable[[Any, Any], bool],
     wanted: float,
 ) -> Test:
     return lambda happened, jobs: any(compare(value, wanted) for value in values(happened, jobs))
 
 
-def _about(happened: Happened) -> list[Job]:
+def _about(happened: FoldedEvent) -> list[Job]:
     """Return the jobs that an event is about."""
     event, result = happened.event, happened.result
     jobs = list(result.launched)
@@ -158,15 +161,15 @@ def _about(happened: Happened) -> list[Job]:
     return jobs
 
 
-def _of_kinds(*kinds: type[Event]) -> Callable[[Happened], Sequence[Job] | None]:
+def _of_kinds(*kinds: type[Event]) -> Callable[[FoldedEvent], Sequence[Job] | None]:
     return lambda happened: _about(happened) if type(happened.event) in kinds else None
 
 
-def _started(happened: Happened) -> Sequence[Job] | None:
+def _started(happened: FoldedEvent) -> Sequence[Job] | None:
     return happened.result.launched or None
 
 
-def _preempted(happened: Happened) -> Sequence[Job] | None:
+def _preempted(happened: FoldedEvent) -> Sequence[Job] | None:
     """Return the job that an event preempts, as the fold counts it."""
     event = happened.event
     if not isinstance(event, AllocationChanged) or not is_preemption(event):
@@ -176,7 +179,7 @@ def _preempted(happened: Happened) -> Sequence[Job] | None:
     return [job] if is_counted and job is not None else None
 
 
-def _nodes(happened: Happened, jobs: Sequence[Job]) -> set[str]:
+def _nodes(happened: FoldedEvent, jobs: Sequence[Job]) -> set[str]:
     event = happened.event
     own = getattr(event, "node", None)
     allocation = getattr(event, "allocation", None)
@@ -185,12 +188,12 @@ def _nodes(happened: Happened, jobs: Sequence[Job]) -> set[str]:
     return nodes | ({own} if own is not None else set())
 
 
-def _rules(happened: Happened, jobs: Sequence[Job]) -> list[str]:
+def _rules(happened: FoldedEvent, jobs: Sequence[Job]) -> list[str]:
     because = getattr(happened.event, "because", None)
     return [getattr(happened.event, "rule", "") if because is None else because.rule]
 
 
-def _reasons(happened: Happened, jobs: Sequence[Job]) -> list[str]:
+def _reasons(happened: FoldedEvent, jobs: Sequence[Job]) -> list[str]:
     event = happened.event
     if isinstance(event, RoundPlanned):
         return [entry.wait.reason.value for entry in event.waits if entry.wait is not None]
@@ -199,7 +202,7 @@ def _reasons(happened: Happened, jobs: Sequence[Job]) -> list[str]:
     return [str(reason)]
 
 
-_WHATS: Final[Mapping[str, Callable[[Happened], Sequence[Job] | None]]] = {
+_WHATS: Final[Mapping[str, Callable[[FoldedEvent], Sequence[Job] | None]]] = {
     "submit": _of_kinds(JobSubmitted),
     "start": _started,
     "preempt": _preempted,
@@ -213,7 +216,7 @@ _WHATS: Final[Mapping[str, Callable[[Happened], Sequence[Job] | None]]] = {
     "round": _of_kinds(RoundPlanned),
 }
 
-_TEXTS: Final[Mapping[str, Callable[[Happened, Sequence[Job]], Iterable[str]]]] = {
+_TEXTS: Final[Mapping[str, Callable[[FoldedEvent, Sequence[Job]], Iterable[str]]]] = {
     "job": lambda happened, jobs: [job.job_id for job in jobs],
     "user": lambda happened, jobs: [job.spec.user for job in jobs],
     "queue": lambda happened, jobs: [job.spec.queue for job in jobs],
@@ -223,7 +226,7 @@ _TEXTS: Final[Mapping[str, Callable[[Happened, Sequence[Job]], Iterable[str]]]] 
     "reason": _reasons,
 }
 
-_NUMBERS: Final[Mapping[str, Callable[[Happened, Sequence[Job]], Iterable[float]]]] = {
+_NUMBERS: Final[Mapping[str, Callable[[FoldedEvent, Sequence[Job]], Iterable[float]]]] = {
     "gpus": lambda happened, jobs: [job.spec.gpus for job in jobs],
     "waiting": lambda happened, jobs: [happened.counts.waiting],
     "running": lambda happened, jobs: [happened.counts.running],

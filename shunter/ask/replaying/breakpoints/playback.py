@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import anyio
 
-from shunter.ask.replaying.breakpoints.expression import Expression, Happened
+from shunter.ask.replaying.breakpoints.expression import Expression, FoldedEvent
 from shunter.ask.replaying.folding import Advance, fold_events, rules_of_log
 from shunter.ask.replaying.formatting import allocation_in_words, fact_in_words, gpus_in_words
 from shunter.ask.replaying.scores.measures import (
@@ -97,7 +97,7 @@ async def play(
             await pace.keep(event.at_us)
             if show is not None:
                 show(state.seq, event, state)
-            happened = Happened(event, state, result, counts)
+            happened = FoldedEvent(event, state, result, counts)
             if expression is not None and expression.holds(happened):
                 return Played(state, event)
         if advance is not None:

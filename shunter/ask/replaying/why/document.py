@@ -29,7 +29,7 @@ from shunter.ask.replaying.why.sentences import (
     is_preempted,
     room_in_words,
 )
-from shunter.ask.replaying.why.timeline import Run, Waiting
+from shunter.ask.replaying.why.timeline import RunSpan, Waiting
 from shunter.ask.replaying.why.waiting.short import short_of
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
@@ -38,7 +38,7 @@ from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
 
-SCHEMA = 2
+_SCHEMA = 2
 MANUAL = "docs/reference/reasons.md"
 
 
@@ -46,7 +46,7 @@ def document(found: Explanation) -> dict[str, Any]:
     """Return everything an explanation says as data."""
     spec, story = found.story.spec, found.story
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "log": found.url,
         "job": {
             "id": story.job_id,
@@ -358,7 +358,7 @@ def _wait(found: Explanation, wait: Waiting) -> dict[str, object]:
     }
 
 
-def _run(found: Explanation, run: Run) -> dict[str, object]:
+def _run(found: Explanation, run: RunSpan) -> dict[str, object]:
     decision = None if run.decision is None else run.decision
     return {
         "what": "run",

@@ -20,13 +20,13 @@ from shunter.ask.replaying.why.later import (
     seen_later,
 )
 from shunter.ask.replaying.why.present import NAMED, Present
-from shunter.ask.replaying.why.replan import Folded, Planned, fold_story, rules_of
+from shunter.ask.replaying.why.replan import Planned, PointAsked, fold_story, rules_of
 from shunter.ask.replaying.why.running.grants import last_grant, launches_of
 from shunter.ask.replaying.why.running.phases import came_of, ended_of
 from shunter.ask.replaying.why.scan_start import Round
 from shunter.ask.replaying.why.servers_in_service import segments_told_apart, unheld_by_log
 from shunter.ask.replaying.why.timeline import (
-    Run,
+    RunSpan,
     Segment,
     Waiting,
     ended_as,
@@ -105,7 +105,7 @@ class Explanation:
     asked_seq: int
     policy: str
     story: JobEvents
-    runs: Sequence[Run]
+    runs: Sequence[RunSpan]
     waits: Sequence[Waiting]
     reasons: Sequence[Segment]
     rules: RoundRules | None = None
@@ -262,7 +262,7 @@ class Explanation:
         return None if self.last_run is None else self.last_run.decision
 
     @property
-    def last_run(self) -> Run | None:
+    def last_run(self) -> RunSpan | None:
         """Its present or last attempt."""
         return self.runs[-1] if self.runs else None
 
@@ -326,7 +326,7 @@ async def explain(
     rules, sizing, problem = rules_of(story, rebuild)
     ended = story.end is not None
     launches = launches_of(story.own)
-    folded: Folded | None = None
+    folded: PointAsked | None = None
     if not ended or launches is None:
         upto = story if not ended else _cut_at_end(story)
         track = launches is None

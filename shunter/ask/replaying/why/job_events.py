@@ -70,7 +70,7 @@ Row = list[Any]
 
 
 @dataclass(frozen=True)
-class Told:
+class RecordedWait:
     """What a round recorded for a class of equal jobs; no wait: it waits no more.
 
     It is told of the job from event `seq` on, the round, or, if it was later, what made the job one
@@ -110,7 +110,7 @@ class JobEvents:
     seq: int
     at_us: int
     own: list[Own] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[RecordedWait] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     terms: list[tuple[int, SchedulerStarted | ConfigChanged]] = field(default_factory=list)
     dependencies: list[tuple[int, Event]] = field(default_factory=list)
@@ -373,7 +373,7 @@ class _Scan:
 
     def _tell(self, planned: Round, row: Row | None) -> None:
         wait = None if row is None else _DECODE_WAIT([*row])
-        self._story.told.append(Told(planned, wait, self._seq, self._at_us))
+        self._story.told.append(RecordedWait(planned, wait, self._seq, self._at_us))
 
 
 def _decode_wait() -> Callable[[Row], Wait]:

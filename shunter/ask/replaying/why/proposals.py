@@ -61,7 +61,7 @@ def proposal_wait(
     return rejected_wait(rejections[-1].conflicts) if rejections else admitted_wait()
 
 
-def rejection_in_words(last: Rejection) -> str:
+def proposal_rejection_in_words(last: Rejection) -> str:
     """Return when, how often, and by which GPUs the proposals of a job were rejected."""
     times = "" if last.count == 1 else f", {counted(last.count, 'time')} in a row by then"
     words = f"its proposal was rejected at {clock(last.at_us)}{times}"

@@ -75,7 +75,7 @@ def became(found: Explanation) -> list[str]:
     return lines
 
 
-def standing(found: Explanation) -> list[str]:
+def rank_lines(found: Explanation) -> list[str]:
     """Return where a job ranks, and what those before it have left to do."""
     place = None if found.present is None else found.present.place
     if place is None:

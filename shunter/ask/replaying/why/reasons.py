@@ -13,7 +13,7 @@ from shunter.ask.replaying.formatting import (
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.present import NAMED
-from shunter.ask.replaying.why.proposals import rejection_in_words
+from shunter.ask.replaying.why.proposals import proposal_rejection_in_words
 from shunter.ask.replaying.why.timeline import is_displacement
 from shunter.ask.replaying.why.waiting.free_gpus import idle_elsewhere, use_of_free
 from shunter.core.cluster import Cluster
@@ -275,7 +275,7 @@ def _proposed(found: Explanation, evidence: Wait) -> str:
     last = None if state is None else state.proposals.rejections.get(job_id)
     if last is None:
         return f"{lets}, and no place was proposed for it yet"
-    return f"{lets}, and {rejection_in_words(last)}"
+    return f"{lets}, and {proposal_rejection_in_words(last)}"
 
 
 _WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {

@@ -60,7 +60,7 @@ class Planned:
 
 
 @dataclass(slots=True)
-class Folded:
+class PointAsked:
     """The state at the point asked for, with what was looked at on the way.
 
     `present` is how the job stands there, if it waits.
@@ -94,7 +94,7 @@ def rules_of(story: JobEvents, rebuild: Rebuild) -> Rebuilt:
 
 async def fold_story(
     reader: LogReader, story: JobEvents, rebuild: Rebuild, *, plan: bool, track: bool
-) -> Folded:
+) -> PointAsked:
     """Fold up to the end of a story; plan again before its last round.
 
     Args:
@@ -130,7 +130,7 @@ class _Replay:
     def __init__(
         self, reader: LogReader, story: JobEvents, rebuild: Rebuild, *, track: bool
     ) -> None:
-        self.folded = Folded(State())
+        self.folded = PointAsked(State())
         self._reader = reader
         self._story = story
         self._rebuild = rebuild

@@ -15,13 +15,13 @@ from shunter.ask.replaying.rejections import rejection_in_words
 from shunter.ask.replaying.waits import STOPPED
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.present import NAMED, Room
-from shunter.ask.replaying.why.ranking import decision_in_words, standing
+from shunter.ask.replaying.why.ranking import decision_in_words, rank_lines
 from shunter.ask.replaying.why.reasons import reason_in_words
 from shunter.ask.replaying.why.running.leaving import leaving_in_words
 from shunter.ask.replaying.why.running.phases import phase_since_us
 from shunter.ask.replaying.why.running.shares import shares_before
 from shunter.ask.replaying.why.scan_start import Round
-from shunter.ask.replaying.why.timeline import Run, Segment, is_displacement
+from shunter.ask.replaying.why.timeline import RunSpan, Segment, is_displacement
 from shunter.core.state import JobPhase
 from shunter.counting import signal_in_words
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped, is_preemption
@@ -48,7 +48,7 @@ from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import DependsWhen
 from shunter.events.values.reasons import Reason
 
-SERVERS_NAMED = 4
+_SERVERS_NAMED = 4
 OTHERS_NAMED = 4
 DISCARDED_NAMED = 3
 SEEN_LATE_US = 1_000_000
@@ -78,7 +78,7 @@ def headline(found: Explanation) -> str:
     return f"{story.job_id} has been {phase} on {where} for {span(for_us)} (attempt {run.attempt})"
 
 
-def _since_us(found: Explanation, run: Run) -> int:
+def _since_us(found: Explanation, run: RunSpan) -> int:
     """Return since when an attempt has been stopped, leaving, over or at work."""
     own = [(each.seq, each.event) for each in found.story.own]
     if found.phase == STOPPED:
@@ -105,7 +105,7 @@ def details(found: Explanation) -> list[str]:
         lines.append(f"shares are the last that could be computed: {found.state.targets_status}")
     if found.state is not None and found.state.policy_fault:
         lines.append(f"the policy failed, and nothing was decided: {found.state.policy_fault}")
-    lines += standing(found)
+    lines += rank_lines(found)
     present = found.present
     if present is not None and present.starves_us is not None:
         at = clock(present.starves_us)
@@ -138,13 +138,13 @@ def _kept_for_others(room: Room) -> list[str]:
     return [f"{said}: before it in the order, with a place yet to be proposed"]
 
 
-def is_preempted(run: Run) -> bool:
+def is_preempted(run: RunSpan) -> bool:
     """Say whether an attempt ended because its GPUs were taken from it."""
     event = None if run.ended_by is None else run.ended_by.event
     return isinstance(event, AllocationChanged) and is_preemption(event)
 
 
-def how_ended(found: Explanation, run: Run) -> str:
+def how_ended(found: Explanation, run: RunSpan) -> str:
     """Return what ended an attempt; empty while it lasts."""
     if run.ended_by is None:
         return ""
@@ -203,7 +203,7 @@ def _others(found: Explanation) -> str:
 
 def _where(allocation: Allocation) -> str:
     """Return where an allocation is, with as many servers as a sentence can bear."""
-    return allocation_in_words(allocation, SERVERS_NAMED)
+    return allocation_in_words(allocation, _SERVERS_NAMED)
 
 
 def _ended(found: Explanation) -> str:
@@ -289,7 +289,7 @@ def _placed(found: Explanation) -> list[str]:
     return lines
 
 
-def room_in_words(found: Explanation, run: Run) -> str:
+def room_in_words(found: Explanation, run: RunSpan) -> str:
     """Return who had to leave or to move for an attempt; empty: nobody."""
     if run.decision is None:
         return ""

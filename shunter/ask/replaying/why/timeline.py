@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from shunter.ask.replaying.why.job_events import JobEvents, Own, Told
+from shunter.ask.replaying.why.job_events import JobEvents, Own, RecordedWait
 from shunter.ask.replaying.why.proposals import proposal_wait
 from shunter.ask.replaying.why.running.grants import last_grant
 from shunter.ask.replaying.why.scan_start import Round
@@ -56,7 +56,7 @@ _ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSpan:
     """One attempt: where, from when to when (None: still), and what ended it."""
 
     attempt: int
@@ -91,7 +91,7 @@ class Segment:
 
 def runs_and_waits(
     story: JobEvents, launches: Sequence[tuple[int, int]]
-) -> tuple[list[Run], list[Waiting]]:
+) -> tuple[list[RunSpan], list[Waiting]]:
     """Return the runs and waits of a job, from its own events and its launches."""
     timeline = _Timeline(story.own[0])
     pending = [*launches]
@@ -112,7 +112,7 @@ class _Timeline:
     """Follows a job from event to event, and keeps what it waits or runs since."""
 
     def __init__(self, submitted: Own) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[RunSpan] = []
         self.waits: list[Waiting] = []
         self._waits_since: tuple[int, int, Own] | None = (
             submitted.seq,
@@ -184,10 +184,10 @@ class _Timeline:
         self.waits.append(Waiting(seq, from_us, to_us, after, own.seq))
         self._waits_since = None
 
-    def _run(self, to_us: int | None, by: Own | None) -> Run:
+    def _run(self, to_us: int | None, by: Own | None) -> RunSpan:
         assert self._runs_since is not None, "only a run can end here"
         number = len(self.runs) + 1
-        return Run(number, *self._runs_since, to_us, self._where, self._holds, by)
+        return RunSpan(number, *self._runs_since, to_us, self._where, self._holds, by)
 
 
 def segments_of(story: JobEvents, waiting: Waiting, *, blocked: bool) -> list[Segment]:
@@ -264,7 +264,7 @@ class _Reasons:
         own = self._own(at_us)
         if own is not None:
             return own
-        latest: Told | None = self._story.told[told - 1] if told else None
+        latest: RecordedWait | None = self._story.told[told - 1] if told else None
         if latest is None or latest.wait is None:
             return self._initial
         return latest.wait, latest.round

@@ -15,7 +15,7 @@ from shunter.ask.forking.fork import Change, fork_at
 from shunter.ask.forking.fork_point import fork_point
 from shunter.ask.forking.future import read_future
 from shunter.ask.forking.inevitable.asking import inevitable
-from shunter.ask.forking.inevitable.outcomes import Kind, normal_wait
+from shunter.ask.forking.inevitable.outcomes import Harm, normal_wait
 from shunter.ask.forking.remaining import WorkEstimates
 from shunter.ask.forking.scenario import Staged, rerun_to
 from shunter.ask.replaying.lookup import seq_at
@@ -39,7 +39,7 @@ JOBS = 120
 CLAIMS_LEAST = {"las": 3, "fifo_easy": 10, "fifo_backfill": 6, "srtf": 2, "tiresias": 3}
 
 
-async def answer(reader: LogReader, job: str, kind: Kind | None = None) -> dict[str, Any] | None:
+async def answer(reader: LogReader, job: str, kind: Harm | None = None) -> dict[str, Any] | None:
     """Return what is found of a job; None: nothing was to be avoided."""
     head = await reader.head()
     found = await explain(reader, JobId(job), head.seq, 10**16, rebuild)
@@ -95,7 +95,7 @@ def test_each_claim_about_a_wait_holds_in_a_run_made_again(name: str, tmp_path: 
         count = 0
         async with read_log(url) as reader:
             for number in range(0, JOBS, 9):
-                found = await answer(reader, str(number), Kind.wait)
+                found = await answer(reader, str(number), Harm.wait)
                 if found is not None:
                     assert found["as_it_was"]["agrees"]
                     count += await check(reader, JobId(str(number)), found)

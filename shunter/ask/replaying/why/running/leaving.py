@@ -10,7 +10,7 @@ from shunter.core.state import JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import JobSuspended
 
-SERVERS_NAMED = 4
+_SERVERS_NAMED = 4
 
 
 def leaves_by(found: Explanation) -> Own | None:
@@ -34,7 +34,7 @@ def leaving_in_words(found: Explanation) -> list[str]:
         cause = f": {event.cause}" if event.cause else ""
         return [f"it stopped by itself at {at} (e{own.seq}){cause}; it has yet to leave its GPUs"]
     assert isinstance(event, AllocationChanged), "nothing else makes it leave"
-    goes = f"move to {allocation_in_words(event.allocation, SERVERS_NAMED)}"
+    goes = f"move to {allocation_in_words(event.allocation, _SERVERS_NAMED)}"
     what = goes if event.allocation.shares else "leave"
     number = "" if own.round is None else f" of round {own.round.number}"
     why, because = decision_in_words(found, own), event.because

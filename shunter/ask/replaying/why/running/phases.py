@@ -21,7 +21,7 @@ from shunter.events.log import LogReader
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import JobId
 
-Told = Sequence[tuple[int, Event]]
+NumberedEvents = Sequence[tuple[int, Event]]
 """The events about a job, up to some point, with their numbers."""
 
 
@@ -42,7 +42,7 @@ async def came_of(reader: LogReader, blockers: Iterable[JobId], state: State) ->
         job = state.jobs.get(job_id)
         if job is None:
             continue
-        own: Told = ()
+        own: NumberedEvents = ()
         if job.phase not in (JobPhase.waiting, JobPhase.launching):  # the state says when
             own = await reader.job_events(job_id, state.seq)
         since_us = phase_since_us(job, own)
@@ -51,7 +51,7 @@ async def came_of(reader: LogReader, blockers: Iterable[JobId], state: State) ->
     return found
 
 
-def phase_since_us(job: Job, own: Told) -> int | None:
+def phase_since_us(job: Job, own: NumberedEvents) -> int | None:
     """Return since when a job is in its phase; None: nobody knows.
 
     One that was granted GPUs was so by the last decision, though it has left others since.
@@ -73,7 +73,7 @@ def phase_since_us(job: Job, own: Told) -> int | None:
     return began_us
 
 
-def order_to_leave(job: Job, own: Told) -> tuple[int, Event] | None:
+def order_to_leave(job: Job, own: NumberedEvents) -> tuple[int, Event] | None:
     """Return what made an attempt leave its GPUs, with its number; None: nothing has.
 
     That is the first decision since its launch that takes them away, or that it left by itself.
@@ -99,7 +99,7 @@ def order_to_leave(job: Job, own: Told) -> tuple[int, Event] | None:
     return None
 
 
-def _ends(job: Job, own: Told) -> list[Event]:
+def _ends(job: Job, own: NumberedEvents) -> list[Event]:
     """Return what made an attempt end: its own end, or that somebody wants it."""
     ends: list[Event] = []
     for _, event in own:

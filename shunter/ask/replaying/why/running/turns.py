@@ -12,7 +12,7 @@ from shunter.ask.replaying.instants import clock, span
 from shunter.ask.replaying.waits import stands_still
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.running.attempt_turns import AttemptTurns
-from shunter.ask.replaying.why.timeline import Run
+from shunter.ask.replaying.why.timeline import RunSpan
 from shunter.core.state import Job, JobPhase
 from shunter.counting import counted
 from shunter.events.facts.execution import AttemptEnded, JobContinued, TurnEnded, TurnStarted
@@ -74,7 +74,7 @@ def turns_of(found: Explanation) -> dict[str, object] | None:
     }
 
 
-def _of_run(found: Explanation, run: Run) -> tuple[AttemptTurns, _Had]:
+def _of_run(found: Explanation, run: RunSpan) -> tuple[AttemptTurns, _Had]:
     """Return the turns of an attempt, up to its end or the instant asked for."""
     to_us = found.story.at_us if run.to_us is None else run.to_us
     gpus = run.allocation.gpus if run.allocation.is_spread else 0
@@ -98,7 +98,7 @@ def _noted_us(event: Event) -> int:
     return event.at_us if noted_us is None else noted_us
 
 
-def _now(found: Explanation, run: Run, turns: AttemptTurns) -> str:
+def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
     """Return whether it has its turn, where, since when, and who else is there."""
     nodes = " and ".join(share.node for share in run.allocation.shares)
     others = _others(found)

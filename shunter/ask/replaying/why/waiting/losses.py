@@ -4,7 +4,7 @@ An order to Slurm, such as the scancel of one pilot, moves its jobs, and these p
 """
 
 from shunter.ask.replaying.instants import clock
-from shunter.ask.replaying.why.timeline import Run
+from shunter.ask.replaying.why.timeline import RunSpan
 from shunter.events.facts.decisions import AllocationChanged, is_preemption
 from shunter.events.facts.execution import AttemptLost, JobSuspended
 from shunter.events.log import LogReader
@@ -13,7 +13,7 @@ from shunter.events.values.ids import JobId
 GAINERS_ASKED = 8
 
 
-async def losses_before(reader: LogReader, runs: list[Run]) -> list[str]:
+async def losses_before(reader: LogReader, runs: list[RunSpan]) -> list[str]:
     """Return for whom the last attempt was preempted that had lost its own GPUs.
 
     Each in words, with when and by what; none: it was not preempted, or nobody had.

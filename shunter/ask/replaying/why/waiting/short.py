@@ -22,7 +22,7 @@ from shunter.events.facts.execution import AttemptStarted, LaunchFailed
 from shunter.events.facts.jobs import JobHeld
 from shunter.events.values.reasons import Reason, Wait
 
-SERVERS_NAMED = 2
+_SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2
 RELEASES_NAMED = 8
 
@@ -90,7 +90,7 @@ def _phase(job: Job) -> str:
     if not has.shares:
         return f"{job.phase}, needs {gpus_in_words(job.demand.gpus)}"
     phase = STOPPED if stands_still(job) else job.phase
-    return f"{phase} on {allocation_in_words(has, SERVERS_NAMED)}"
+    return f"{phase} on {allocation_in_words(has, _SERVERS_NAMED)}"
 
 
 def _servers(found: Explanation, _: Wait) -> str:
