@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from shunter.ask.replaying.rejections import refuse_impossible, rejection_in_words
+from shunter.ask.words import refuse_impossible, rejection_in_words
 from shunter.config.model import Config
 from shunter.config.resolved import learns_tolerance
 from shunter.core.cluster import Health

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.verification.verifier import Verifier
+from shunter.ask.verification import Verifier
 from shunter.config.policies import completed
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import Policy

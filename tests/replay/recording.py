@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shunter.ask.replaying.recorded_terms import Rebuild
-from shunter.ask.replaying.verification.verifier import Verifier
-from shunter.ask.replaying.why.explanation import Explanation, explain
+from shunter.ask.recorded_terms import Rebuild
+from shunter.ask.verification import Verifier
+from shunter.ask.why.explanation import Explanation, explain
 from shunter.core.intake.inputs import Command
 from shunter.core.interfaces import Policy
 from shunter.core.planning.planner import RoundRules

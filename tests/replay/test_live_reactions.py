@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification.verifier import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.samples import Samples
 from shunter.config import LoadedConfig, make_config

@@ -6,13 +6,12 @@ from typing import Any
 
 from hypothesis import given
 
-from shunter.ask.replaying.consolidated_gangs import classes_at
-from shunter.ask.replaying.folding import fold_log
-from shunter.ask.replaying.state_document import state_document
-from shunter.ask.replaying.verification.whole_log import Verdict, verify_log
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.needs import needs
-from shunter.ask.replaying.why.sentences import details
+from shunter.ask.log_reading import fold_log
+from shunter.ask.recorded_terms import classes_at
+from shunter.ask.verification import Verdict, verify_log
+from shunter.ask.waits import state_document, wait_of
+from shunter.ask.why.reasons import needs
+from shunter.ask.why.sentences import details
 from shunter.core.fold import apply
 from shunter.core.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy

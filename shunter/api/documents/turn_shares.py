@@ -12,7 +12,7 @@ that of each at the size of gang that it had in it.
 
 from typing import TypedDict
 
-from shunter.ask.replaying.waits import stands_still
+from shunter.ask.waits import stands_still
 from shunter.core.performance.turn_shares import turn_shares
 from shunter.core.state import Job, State
 from shunter.events.values.ids import JobId

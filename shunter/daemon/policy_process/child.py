@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import partial
 from traceback import format_exception
 
-from shunter.ask.predictions.messages import die_with_parent
-from shunter.ask.replaying.recorded_terms import Term
+from shunter.ask.forks.forecast_process import die_with_parent
+from shunter.ask.recorded_terms import Term
 from shunter.config.resolved import recorded_runtime
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy

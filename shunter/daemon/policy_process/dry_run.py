@@ -14,10 +14,10 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from shunter.ask.predictions.messages import die_with_parent
-from shunter.ask.replaying.formatting import allocation_in_words
-from shunter.ask.replaying.recorded_terms import Term
-from shunter.ask.replaying.waits import wait_of
+from shunter.ask.forks.forecast_process import die_with_parent
+from shunter.ask.recorded_terms import Term
+from shunter.ask.waits import wait_of
+from shunter.ask.words import allocation_in_words
 from shunter.core.state import State
 from shunter.daemon.policy_process.messages import DryRan, DryRun, Failed, send
 from shunter.errors import ShunterError

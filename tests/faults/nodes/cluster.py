@@ -13,7 +13,7 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.ask.replaying.verification.verifier import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.inbox import Stamped
 from shunter.backends.supervised.backend import SupervisedBackend

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification.verifier import Verifier
+from shunter.ask.verification import Verifier
 from shunter.config.loading import make_config
 from shunter.core.digest import state_digest
 from shunter.errors import ShunterError

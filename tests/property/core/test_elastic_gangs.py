@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.verification.verifier import Verifier
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import end_of_decision
+from shunter.ask.verification import Verifier
+from shunter.ask.waits import wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.backends.simulated.samples import Samples
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.digest import state_digest

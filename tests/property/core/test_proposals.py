@@ -10,7 +10,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.verification.verifier import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.config.policies import completed
 from shunter.core.digest import state_digest

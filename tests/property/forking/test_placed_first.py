@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, reject
 
-from shunter.ask.forking.fork_point import ForkPoint, fork_point
-from shunter.ask.forking.placed_first import PlacedFirst
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.recorded_terms import Term
+from shunter.ask.forks.fork import ForkPoint, fork_point
+from shunter.ask.forks.inevitable import PlacedFirst
+from shunter.ask.log_reading import fold_events
+from shunter.ask.recorded_terms import Term
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking.index import PRIORITY_MOST
 from shunter.events import JobId, encode_record

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.why.sentences import details
+from shunter.ask.why.sentences import details
 from shunter.backends.simulated import Costs
 from shunter.config.policies import completed
 from shunter.core.interfaces import AnyPolicy

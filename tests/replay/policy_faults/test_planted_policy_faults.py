@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.divergence.divergence import Divergence
-from shunter.ask.replaying.verification.whole_log import verify_log
+from shunter.ask.divergence import Divergence
+from shunter.ask.verification import verify_log
 from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Spread
 from shunter.core.planning.guards import NO_GUARDS

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.verification.verifier import Verifier
-from shunter.ask.replaying.why.document import document
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words
 from shunter.core.intake.inputs import SubmitJob
 from shunter.core.performance.correction import MeasuredCell
 from shunter.core.sizing import Mechanism

@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from shunter.ask.replaying.folding import fold_events, fold_log, state_at
-from shunter.ask.replaying.verification.whole_log import verify_log
+from shunter.ask.log_reading import fold_events, fold_log, state_at
+from shunter.ask.verification import verify_log
 from shunter.config.loading import make_config
 from shunter.core.digest import state_digest
 from shunter.core.state import State

@@ -5,11 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.api.documents.queue import Present, queue_document
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.state_document import state_document
-from shunter.ask.replaying.waits import told_apart, wait_to_count
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.ranking import rank_lines
+from shunter.ask.log_reading import fold_events
+from shunter.ask.waits import state_document, told_apart, wait_to_count
+from shunter.ask.why.document import document
+from shunter.ask.why.reasons import rank_lines
 from shunter.backends.simulated import Costs
 from shunter.cli.live.queue import explained
 from shunter.cli.live.reasons import clause

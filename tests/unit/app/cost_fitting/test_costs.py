@@ -10,26 +10,30 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.cost_fitting.attempts import (
+from shunter.ask.attempts import (
     Attempt,
     Observed,
     ObservedJob,
+    Pace,
     checkpoint_interval_us,
+    mean_speed,
     observe_log,
 )
-from shunter.ask.cost_fitting.costs import (
+from shunter.ask.costs import (
     LEAST_US,
     Fitted,
     FittedKind,
     Launch,
+    config_text,
     fit_costs,
+    fit_document,
+    left_out,
+    observed_trace,
     slowed_us,
+    uneven_starts,
     work_us,
 )
-from shunter.ask.cost_fitting.paces import Pace, mean_speed
-from shunter.ask.cost_fitting.writing import config_text, fit_document, left_out, uneven_starts
-from shunter.ask.forking.measured import measured_parts
-from shunter.ask.replaying.trace_export import observed_trace
+from shunter.ask.forks.future import measured_parts
 from shunter.config.simulation import SimulationSection
 from shunter.events.facts.execution import (
     AttemptEnded,

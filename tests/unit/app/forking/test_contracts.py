@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.forking.changes import Wishes
-from shunter.ask.forking.measured import measure
-from shunter.ask.forking.scenario import Scenario, run_scenario
-from shunter.ask.predictions.answer import answer
-from shunter.ask.predictions.history import read_history
-from shunter.ask.predictions.messages import Question
-from shunter.ask.replaying.trace_export import observed_trace
+from shunter.ask.costs import observed_trace
+from shunter.ask.forks.forecast_process import Question
+from shunter.ask.forks.forecasts import answer
+from shunter.ask.forks.fork import Wishes
+from shunter.ask.forks.future import measure
+from shunter.ask.forks.remaining import read_history
+from shunter.ask.forks.scenario import Scenario, run_scenario
 from shunter.config import make_config
 from shunter.core.metrics import JobResult
 from shunter.events.log import read_log

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.forking.fork import Change, fork_at
-from shunter.ask.forking.fork_point import fork_point
-from shunter.ask.forking.future import read_future
-from shunter.ask.forking.inevitable.asking import inevitable
-from shunter.ask.forking.inevitable.outcomes import Harm, normal_wait
-from shunter.ask.forking.remaining import WorkEstimates
-from shunter.ask.forking.scenario import Staged, rerun_to
-from shunter.ask.replaying.lookup import seq_at
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.forks.fork import ForkChange, fork_at, fork_point
+from shunter.ask.forks.future import read_future
+from shunter.ask.forks.inevitable import inevitable
+from shunter.ask.forks.inevitable_outcomes import Harm, normal_wait
+from shunter.ask.forks.remaining import WorkEstimates
+from shunter.ask.forks.scenario import Staged, rerun_to
+from shunter.ask.log_reading import seq_at
+from shunter.ask.why.explanation import explain
 from shunter.core.intake.inputs import ChangePriority
 from shunter.core.ranking.index import PRIORITY_MOST
 from shunter.core.state import State
@@ -57,15 +56,15 @@ async def run_with_priority(
     point = await fork_point(reader, seq, rebuild)
     whole = await read_future(reader, State(), is_simulated=True)
     parts, works = recorded_parts(point.started.config), WorkEstimates((), 0)
-    staged = Staged(point, point.state(), parts, Change(), whole, works, is_rerun=True)
+    staged = Staged(point, point.state(), parts, ForkChange(), whole, works, is_rerun=True)
     make, work_of = staged._make_world(), works.work_of
-    standing = await rerun_to(reader, seq, rebuild, make, whole, work_of, Change())
+    standing = await rerun_to(reader, seq, rebuild, make, whole, work_of, ForkChange())
     orders = (
         ChangePriority(at_us, job_id, PRIORITY_MOST, "test"),
         ChangePriority(at_us + 1, job_id, 0, "test"),
     )
     before = [event async for event in reader.events(0, standing.state.seq)]
-    fork, tape = fork_at(standing, Change(orders=orders)), Tape()
+    fork, tape = fork_at(standing, ForkChange(orders=orders)), Tape()
     await fork.run(until_us, tape)
     return before, tape.events
 

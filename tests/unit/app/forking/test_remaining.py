@@ -5,11 +5,9 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.cost_fitting.attempts import Attempt, ObservedJob
-from shunter.ask.cost_fitting.costs import Fitted
-from shunter.ask.cost_fitting.paces import Pace
-from shunter.ask.cost_fitting.slowed import Slowed
-from shunter.ask.forking.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
+from shunter.ask.attempts import Attempt, ObservedJob, Pace
+from shunter.ask.costs import Fitted, Slowed
+from shunter.ask.forks.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
 from shunter.core.performance.trials import MeasuredRate
 from shunter.core.state import Job
 from shunter.events import JobId, UserName

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forking.changes import Wishes, other_start
-from shunter.ask.forking.scenario import Scenario, ScenarioResult, run_scenario
+from shunter.ask.forks.fork import Wishes, other_start
+from shunter.ask.forks.scenario import Scenario, ScenarioResult, run_scenario
 from shunter.errors import ConfigError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.run import SchedulerStarted

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.waits import wait_of
+from shunter.ask.waits import wait_of
 from shunter.config import POLICIES, make_config
 from shunter.config.resolved import policy_runtime
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob

@@ -6,13 +6,18 @@ import time
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events, fold_log, state_at
-from shunter.ask.replaying.formatting import allocation_in_words, because_in_words, demand_in_words
-from shunter.ask.replaying.instants import clock, instant_us, span
-from shunter.ask.replaying.lookup import place_of, seq_of
-from shunter.ask.replaying.state_document import state_document
-from shunter.ask.replaying.statistics import LogStatistics, log_statistics
-from shunter.ask.replaying.trace_export import observed_trace
+from shunter.ask.costs import observed_trace
+from shunter.ask.log_reading import fold_events, fold_log, place_of, seq_of, state_at
+from shunter.ask.run_history import LogStatistics, log_statistics
+from shunter.ask.waits import state_document
+from shunter.ask.words import (
+    allocation_in_words,
+    because_in_words,
+    clock,
+    demand_in_words,
+    instant_us,
+    span,
+)
 from shunter.core.digest import state_digest
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError

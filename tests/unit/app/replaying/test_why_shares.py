@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.api.documents.decisions import Found, decision_document, find_decision
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.why.document import document
+from shunter.ask.log_reading import end_of_decision
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import Consolidated

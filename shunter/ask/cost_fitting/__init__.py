@@ -1,1 +1,0 @@
-"""What a log measured: what starts and suspensions cost, how fast jobs are, what they worked."""

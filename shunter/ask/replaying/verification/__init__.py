@@ -1,1 +1,0 @@
-"""Deciding a recorded run once more, and comparing all that follows from its inputs."""
