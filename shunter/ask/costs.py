@@ -1,9 +1,7 @@
-"""A log turned back into a trace: the same jobs, with the work that they were seen to do.
+"""What a log measured: what starts and suspensions cost, how fast jobs are, what they worked.
 
-The work of a job is its time at work in all its attempts, without start-ups, suspensions and what
-was lost: with the costs of the same log (`shunter trace fit`) a simulation holds GPUs for as long
-as the job did. Jobs that were rejected, never started or have not ended are left out, because
-nobody saw how long they run.
+attempts ─▶ costs (`fit_costs`) ─┬─▶ a config and a table of rates, which predict the cluster
+└─▶ a trace of the same jobs, with the work that they did
 """
 
 import json
@@ -665,6 +663,13 @@ def _toml(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
 def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
 
+
+# A log turned back into a trace: the same jobs, with the work that they were seen to do.
+#
+# The work of a job is its time at work in all its attempts, without start-ups, suspensions and what
+# was lost: with the costs of the same log (`shunter trace fit`) a simulation holds GPUs for as long
+# as the job did. Jobs that were rejected, never started or have not ended are left out, because
+# nobody saw how long they run.
 
 _ENDS = {
     Outcome.finished: JobEnd.finished,

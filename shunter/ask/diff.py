@@ -1,8 +1,7 @@
-"""Why two runs part: what each policy saw there, how it ranks the jobs, and what it was told.
+"""Where two runs part and why, and what came of it.
 
-The state right before the round is folded in each log, and the policy of the term is put on it, as
-`why` does. What differs between the logs otherwise is looked for in this order: inputs, policy,
-configuration, code.
+two logs ─▶ their steps ─▶ the first decision that differs ─▶ what each policy saw there
+└─▶ what became of each job ─▶ how much later or earlier it ended
 """
 
 import json
@@ -264,6 +263,13 @@ class _Ahead:
 
     async def take(self) -> None:
         self.step = await anext(self._source, None)
+
+
+# Why two runs part: what each policy saw there, how it ranks the jobs, and what it was told.
+#
+# The state right before the round is folded in each log, and the policy of the term is put on it,
+# as `why` does. What differs between the logs otherwise is looked for in this order: inputs,
+# policy, configuration, code.
 
 
 def _pair(a: Step | None, b: Step | None) -> tuple[Step, Step]:

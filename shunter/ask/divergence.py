@@ -13,7 +13,7 @@ from shunter import __version__
 from shunter.ask.recorded_terms import Term
 from shunter.ask.scores import measures_of, score_in_words, score_of
 from shunter.ask.waits import promise_basis
-from shunter.ask.words import clock, fact_in_words
+from shunter.ask.words import clock, fact_in_words, first_of
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Measure, RankedPolicy, Ranking
@@ -200,11 +200,7 @@ _PARTS: Sequence[tuple[str, Callable[[Given], Mapping[JobId, object]]]] = (
 def _only(mine: Mapping[JobId, object], theirs: Mapping[JobId, object], who: str) -> list[str]:
     """Return the jobs of one answer alone, in words."""
     jobs = [job for job in mine if job not in theirs]
-    if not jobs:
-        return []
-    hidden = len(jobs) - ROWS_MOST
-    more = f" and {hidden} more" if hidden > 0 else ""
-    return [f"only {who} {', '.join(jobs[:ROWS_MOST])}{more}"]
+    return [f"only {who} {first_of(jobs, ROWS_MOST)}"] if jobs else []
 
 
 def _by_job(events: Sequence[Event], in_words: Callable[[Event], str]) -> dict[str, str]:

@@ -1,8 +1,4 @@
-"""Finding the place in a log that a person means: an event number, an instant, a whole decision.
-
-A decision's facts follow each other in the log and have one instant: what was solved for, the
-round, and what came of it. Between two of them nothing is true that anybody could act on.
-"""
+"""A log read: the place in it that a person means, and the state that it says there."""
 
 import re
 from bisect import bisect_right
@@ -236,6 +232,11 @@ def cut(frame: Frame, pending: Sequence[Snapshot], to: int | None) -> Iterator[S
         start = end + 1 - first
     yield events[start:] if start else events
 
+
+# Finding the place in a log that a person means: an event number, an instant, a whole decision.
+#
+# A decision's facts follow each other in the log and have one instant: what was solved for, the
+# round, and what came of it. Between two of them nothing is true that anybody could act on.
 
 _PARTS = (
     *(AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged),

@@ -1,4 +1,4 @@
-"""A policy that was told of all that a log says of its term, up to a moment."""
+"""A term of a log, staged again: its policy, told of all that happened, on the state of then."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -176,6 +176,9 @@ async def classes_at(reader: LogReader, state: State, rebuild: Rebuild) -> Mappi
         for job in state.jobs.values()
         if classing.is_tight(job.spec, state.messages)
     }
+
+
+# A policy that was told of all that a log says of its term, up to a moment.
 
 
 async def told_term(

@@ -1,9 +1,6 @@
-"""The page of a report: its data, one script and one style, in a file that needs no other.
+"""A report on one or more runs: one HTML file with its data, which opens from disk.
 
-Names of jobs and users come from others. All of them are in the data, which is JSON that holds no
-`<`, `>` or `&`, so that nothing in it can end the element it is in; the script puts them into the
-page as text only. What else might get in would not run: the page allows no script but the one whose
-digest it names, and loads nothing.
+log ─▶ fold ─▶ curves, slices on GPUs, stories of jobs ─▶ one JSON document ─▶ page
 """
 
 import json
@@ -459,6 +456,13 @@ def _worst(run: RunHistory) -> list[dict[str, object]]:
         for rate, result in ranked[:WORST]
     ]
 
+
+# The page of a report: its data, one script and one style, in a file that needs no other.
+#
+# Names of jobs and users come from others. All of them are in the data, which is JSON that holds
+# no `<`, `>` or `&`, so that nothing in it can end the element it is in; the script puts them
+# into the page as text only. What else might get in would not run: the page allows no script but
+# the one whose digest it names, and loads nothing.
 
 _SCRIPTS: Final = ("words.js", "charts.js", "gantt.js", "report.js")
 _ESCAPED: Final = {

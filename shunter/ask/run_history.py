@@ -1,8 +1,4 @@
-"""Which attempt had which GPUs when, read off the state after each event.
-
-Jobs that share a GPU at the same time have lanes of it. One that takes turns on GPUs has those of
-its turn, and none between turns.
-"""
+"""A whole run, read off its log: what became of each job, what was where, and of what it consists."""
 
 import json
 from array import array
@@ -297,6 +293,11 @@ async def log_statistics(reader: LogReader, advance: Advance | None = None) -> L
 def _file_bytes(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
+
+# Which attempt had which GPUs when, read off the state after each event.
+#
+# Jobs that share a GPU at the same time have lanes of it. One that takes turns on GPUs has those of
+# its turn, and none between turns.
 
 _SLICED = Sharing.sliced
 

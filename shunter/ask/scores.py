@@ -1,4 +1,4 @@
-"""What the scores of a log count, term by term, so that decisions are told in the same words."""
+"""What the scores of decisions count, and how that is said."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -215,6 +215,8 @@ def _queue(
         return f"{is_} {queue}"
     return f"{has} used {used_in_words(used_gpu_us)}, so it {is_} {queue}"
 
+
+# What the scores of a log count, term by term, so that decisions are told in the same words.
 
 Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""

@@ -1,4 +1,8 @@
-"""Going through a whole log with a verifier, snapshots included, up to the first difference."""
+"""Deciding a recorded run once more, and comparing all that follows from its inputs.
+
+`verify_log` goes through a log, and a `Verifier` through each of its terms: it decides again
+whenever a round was due (`RoundWatch`), and expects what must follow from the facts.
+"""
 
 import json
 from collections import deque
@@ -638,6 +642,9 @@ class Verifier:
 
 def _what(solved: SolvedFact) -> str:
     return "target shares" if isinstance(solved, TargetsSet) else "sizes"
+
+
+# Going through a whole log with a verifier, snapshots included, up to the first difference.
 
 
 def _is_same(recorded: SolvedFact, solved: SolvedFact) -> bool:

@@ -1,9 +1,4 @@
-"""What a promise of GPUs counts on, under EASY backfilling: the time limits that jobs declare.
-
-A job that declares none counts as running for as long as the policy says, a year by default. So a
-promise may be far later than anybody expects, and a short job that declares no limit is not started
-before the promised one. Both are told where they matter.
-"""
+"""Where a job is in its life and why it waits; whose promise keeps it; and a whole state so."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -279,6 +274,12 @@ def _cluster(cluster: Cluster) -> dict[str, int]:
         "gpus_decided": sum(server.decided.bit_count() for server in servers),
     }
 
+
+# What a promise of GPUs counts on, under EASY backfilling: the time limits that jobs declare.
+#
+# A job that declares none counts as running for as long as the policy says, a year by default. So
+# a promise may be far later than anybody expects, and a short job that declares no limit is not
+# started before the promised one. Both are told where they matter.
 
 _DAY_US = 86_400 * SECOND_US
 

@@ -1,9 +1,4 @@
-"""Why a job can never run here, in words: what it needs, and the most that there is of that.
-
-The recorded numbers count GPUs. Where something else is short (memory, CPUs, GPUs near together),
-they would say that too few GPUs are there where there are enough; so the words are made from what
-the job asked for and from the servers themselves.
-"""
+"""Instants, facts and rejections in words: the one place where what a log says becomes text."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -162,6 +157,12 @@ def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
     return f"{words} and {hidden} more" if hidden > 0 else words
 
 
+def first_of(parts: Sequence[str], most: int) -> str:
+    """Return the first few of several, and how many more there are: `a, b and 2 more`."""
+    hidden = len(parts) - most
+    return ", ".join(parts[:most]) + (f" and {hidden} more" if hidden > 0 else "")
+
+
 def gpus_in_words(gpus: int) -> str:
     """Return a number of GPUs as people say it."""
     return counted(gpus, "GPU")
@@ -194,8 +195,7 @@ def held_by_others(cluster: Cluster, gpu_types: Sequence[str] = ()) -> str:
         if not gpu_types or server.configuration.gpu_type in gpu_types
         for cpus in (server.taken_cpus_milli / 1000,)
     ]
-    more = f" and {len(parts) - DOWN_NAMED} more" if len(parts) > DOWN_NAMED else ""
-    return f"others hold {', '.join(parts[:DOWN_NAMED])}{more}" if parts else ""
+    return f"others hold {first_of(parts, DOWN_NAMED)}" if parts else ""
 
 
 def demand_in_words(demand: Demand) -> str:
@@ -308,8 +308,7 @@ def down_in_words(
             parts.append(f"{server.name} {'is not held' if is_unheld else health}")
         else:
             parts += _unavailable(server)
-    more = f" and {len(parts) - DOWN_NAMED} more" if len(parts) > DOWN_NAMED else ""
-    return ", ".join(parts[:DOWN_NAMED]) + more
+    return first_of(parts, DOWN_NAMED)
 
 
 def _unavailable(server: Server) -> list[str]:
@@ -463,6 +462,12 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
     JobCancelled: lambda event: f"cancel {event.job_id}: {event.cause}",
 }
 
+
+# Why a job can never run here, in words: what it needs, and the most that there is of that.
+#
+# The recorded numbers count GPUs. Where something else is short (memory, CPUs, GPUs near together),
+# they would say that too few GPUs are there where there are enough; so the words are made from what
+# the job asked for and from the servers themselves.
 
 Rejection = JobRejected | Refusal
 """What is recorded of a rejection, or was found of a job that was only tried."""

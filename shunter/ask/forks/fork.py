@@ -1,4 +1,4 @@
-"""What a person wants otherwise in a fork: another policy or parameter, servers, users left out."""
+"""Forks of a log: the moment at which one begins, the fork itself, and what is wanted otherwise."""
 
 import json
 import re
@@ -454,6 +454,8 @@ def _orders(change: ForkChange, state: State, now_us: int) -> Sequence[Input]:
     ]
     return [*first, *change.orders]
 
+
+# What a person wants otherwise in a fork: another policy or parameter, servers, users left out.
 
 NOBODY_CALLS = "nobody calls in a fork, so job schedulers in here propose places"
 

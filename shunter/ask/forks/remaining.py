@@ -1,10 +1,4 @@
-"""What a log tells of the past of its jobs: when they came and started, and what they worked.
-
-    events ─▶ submissions, launches, ends ─▶ what was known at a moment
-
-Nothing of a job that a scheduler could not know at a moment is in what `worked_before` and
-`submitted_before` return for it: run times that a trace declares are not read.
-"""
+"""How much work a job has left: by what it told, or drawn from what others of the log worked."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -261,6 +255,13 @@ def _gap(
         first, above = place + 1, size
     return above, most
 
+
+# What a log tells of the past of its jobs: when they came and started, and what they worked.
+#
+#     events ─▶ submissions, launches, ends ─▶ what was known at a moment
+#
+# Nothing of a job that a scheduler could not know at a moment is in what `worked_before` and
+# `submitted_before` return for it: run times that a trace declares are not read.
 
 EVENTS_MOST = 1_000_000
 """So many of the last events are read, back to the snapshot before them; ours."""

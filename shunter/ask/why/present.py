@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from shunter.ask.recorded_terms import Term
 from shunter.ask.waits import most_free, outlasts, promise_basis, told_apart
 from shunter.ask.why.job_events import JobEvents
-from shunter.ask.words import gpus_in_words
+from shunter.ask.words import first_of, gpus_in_words
 from shunter.core.cluster import Cluster, Pool
 from shunter.core.estimates import is_by_limit
 from shunter.core.planning.guards import NO_GUARDS
@@ -110,16 +110,15 @@ class Beside:
     def words(self) -> str:
         """Say what is needed and where how much there is."""
         gpus, needed = self.needed.gpus, self._named(self.needed)
-        there = ", ".join(
+        there = [
             f"{node} has {self._named(has)}"
             + (f" beside {gpus_in_words(has.gpus)}" if gpus else "")
-            for node, has in self.servers[:_SERVERS_NAMED]
-        )
-        hidden = len(self.servers) - _SERVERS_NAMED
-        more = f" and {hidden} more" if hidden > 0 else ""
+            for node, has in self.servers
+        ]
+        some = first_of(there, _SERVERS_NAMED) or "no server is up"
         each = f" ({self._named(self._each)} each)" if gpus > 1 else ""
         which = f" that it needs beside {'it' if gpus == 1 else 'them'}" if gpus else ""
-        return f"the {needed}{which}{each}: {there or 'no server is up'}{more}{self._counted()}"
+        return f"the {needed}{which}{each}: {some}{self._counted()}"
 
     def document(self) -> dict[str, object]:
         """Return the numbers by name."""

@@ -1,24 +1,20 @@
-"""What must happen before a waiting job starts, and what is enough for it.
-
-`needs` are necessary: none of them promises a start, because others may rank before the job, or
-come first. `suffices` are the few things of which the planner itself says that the job starts.
-"""
+"""Why a job waits, in words: one table of reasons, with what each needs and what to do about it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from shunter.ask.scores import decision_score, gpu_time_in_words, score_in_words
 from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.job_events import Own, proposal_rejection_in_words
-from shunter.ask.why.present import NAMED, Group, Present
-from shunter.ask.why.timeline import ended_as, is_displacement
+from shunter.ask.why.job_events import proposal_rejection_in_words
+from shunter.ask.why.present import NAMED, Present
+from shunter.ask.why.timeline import is_displacement
 from shunter.ask.words import (
     because_in_words,
     clock,
     down_in_words,
+    first_of,
     gpus_in_words,
     held_by_others,
     share_in_words,
-    span,
     split_in_words,
 )
 from shunter.core.cluster import Cluster, Health, Server
@@ -26,9 +22,9 @@ from shunter.core.fold.checkpoints import awaited, home_of, out_of_reach
 from shunter.core.state import JobPhase
 from shunter.counting import counted
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptLost, JobSuspended, LaunchFailed
-from shunter.events.facts.jobs import JobHeld, JobResized, JobRetried
-from shunter.events.values.causes import BY_POLICY, HEIGHT_MOST, HELD, RESIZED
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended, LaunchFailed
+from shunter.events.facts.jobs import JobHeld, JobRetried
+from shunter.events.values.causes import HEIGHT_MOST
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason, Wait
 
@@ -48,9 +44,12 @@ def use_of_free(found: Explanation, evidence: Wait) -> str:
     said = ""
     grants, admitted = next_grants(found, evidence), _admitted_next(found)
     for gpus, text in (
-        (present.gpus.kept, f"for {names_of(present.gpus.kept_for)}, to be placed before it"),
-        (sum(grants.values()), f"given to {names_of([*grants])} by the plan at {at}"),
-        (sum(admitted.values()), f"left to {names_of([*admitted])} by the plan at {at}"),
+        (
+            present.gpus.kept,
+            f"for {first_of(present.gpus.kept_for, NAMED)}, to be placed before it",
+        ),
+        (sum(grants.values()), f"given to {first_of([*grants], NAMED)} by the plan at {at}"),
+        (sum(admitted.values()), f"left to {first_of([*admitted], NAMED)} by the plan at {at}"),
     ):
         taken = min(gpus, free)
         if taken:
@@ -100,12 +99,6 @@ def idle_elsewhere(found: Explanation, evidence: Wait) -> str:
     if sum(idle.values()) < missing:
         return ""
     return f" (and {', '.join(f'{gpus} {where}' for where, gpus in idle.items())})"
-
-
-def names_of(jobs: Sequence[JobId]) -> str:
-    """Return jobs by their names, as many as a line can bear."""
-    more = len(jobs) - NAMED
-    return ", ".join(jobs[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _admitted_next(found: Explanation) -> dict[JobId, int]:
@@ -185,11 +178,75 @@ def _not_counted(server: Server, counted: str, types: Sequence[str]) -> tuple[in
 TASKS_NAMED = 8
 _ATTEMPT_ENDS = (LaunchFailed, AttemptLost, JobRetried)
 
+Said = Callable[[Explanation, Wait], str] | str
+"""A sentence about a wait, or what makes one of its numbers."""
+
+TRY = "`--counterfactuals` tries what would start it now"
+_PROPOSE = "nothing where the scheduler itself proposes; else see that its job scheduler runs"
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What is said of a reason to wait.
+
+    `because` says why a job waits, with the numbers of the instant that is asked for. `needs` are
+    necessary: none of them promises a start. `waits_for` is who or what brings them about (empty:
+    whoever holds what the job needs), `to_do` what somebody can do (empty: wait, or the `hint`).
+    """
+
+    because: Said
+    needs: Callable[[Explanation, Wait], list[str]] | str = ""
+    waits_for: Said = ""
+    to_do: Said = ""
+    hint: str = TRY
+
 
 def reason_in_words(found: Explanation, evidence: Wait) -> str:
     """Return why a job waits."""
-    words = _WHY.get(evidence.reason)
-    return str(evidence.reason) if words is None else words(found, evidence)
+    words = _WORDS.get(evidence.reason)
+    return str(evidence.reason) if words is None else _said(words.because, found, evidence)
+
+
+def needs(found: Explanation) -> list[str]:
+    """Return what has to happen at least before a job starts, each of it."""
+    now, evidence, present = found.waits_now, found.evidence, found.present
+    if now is None or evidence is None or (present is not None and present.starts_us is not None):
+        return []
+    is_unseen = evidence.reason is Reason.node_lost and evidence.detail
+    reason = Reason.waiting_for_round if is_unseen else now.wait.reason
+    if now.told is not None and present is not None and present.wait is not None:
+        reason = present.wait.reason  # what the next plan will find counts, not what the last did
+    words = _WORDS.get(reason)
+    if words is None or not words.needs:
+        return []
+    return [words.needs] if isinstance(words.needs, str) else words.needs(found, evidence)
+
+
+def suffices(found: Explanation) -> list[str]:
+    """Return what is enough for a job to start, as the planner itself says."""
+    present = found.present
+    if found.waits_now is None or present is None or present.starts_us is None:
+        return []
+    return [f"nothing changes until the plan at {clock(present.starts_us)}, which starts it"]
+
+
+def awaited_in_words(found: Explanation, evidence: Wait) -> str:
+    """Return who or what a job waits for by its reason; empty: who holds what it needs."""
+    words = _WORDS.get(evidence.reason)
+    return "" if words is None else _said(words.waits_for, found, evidence)
+
+
+def advice_on(found: Explanation, evidence: Wait) -> tuple[str, str]:
+    """Return what to do about a reason (empty: wait), and what to try while one waits."""
+    words = _WORDS.get(evidence.reason)
+    if words is None:
+        return "", TRY
+    is_unseen = evidence.reason is Reason.node_lost and evidence.detail
+    return "" if is_unseen else _said(words.to_do, found, evidence), words.hint
+
+
+def _said(words: Said, found: Explanation, evidence: Wait) -> str:
+    return words if isinstance(words, str) else words(found, evidence)
 
 
 def _room(found: Explanation, evidence: Wait, use: str = "") -> str:
@@ -213,17 +270,6 @@ def _short_since(found: Explanation, evidence: Wait, cause: str) -> str:
     """Return the same with its cause, unless the next plan starts the job."""
     starts = found.present is not None and found.present.starts_us is not None
     return _short(found, evidence) + ("" if starts else f"; {cause}")
-
-
-def _no_capacity(found: Explanation, evidence: Wait) -> str:
-    words = _short(found, evidence)
-    if evidence.detail == HEIGHT_MOST:
-        words += "; the servers on which it may take turns have as many jobs as height_most allows"
-    return words
-
-
-def _fragmented(found: Explanation, evidence: Wait) -> str:
-    return f"{_room(found, evidence)}, but not where they fit together: {_pieces(found)}"
 
 
 def _nearness(found: Explanation) -> str:
@@ -270,27 +316,12 @@ def _quota_now(found: Explanation, evidence: Wait) -> str:
     return f"{at} finds {present.wait.reason}" if present.wait else ""
 
 
-def _dependency(found: Explanation, evidence: Wait) -> str:
-    state = found.state
-    pending = [each for each in evidence.blockers if state is not None and each in state.jobs]
-    return f"it depends on {', '.join(pending) or 'other jobs'}, which must end first"
-
-
 def _array(found: Explanation, evidence: Wait) -> str:
     """Return how many tasks of its array may run at once, and which have their turn."""
-    spec, first = found.story.spec, ", ".join(evidence.blockers[:TASKS_NAMED])
-    hidden = len(evidence.blockers) - TASKS_NAMED
-    turns = first + (f" and {hidden} more" if hidden > 0 else "") or "others"
+    spec, turns = found.story.spec, first_of(evidence.blockers, TASKS_NAMED) or "others"
     come = "comes" if len(evidence.blockers) == 1 else "come"
     tasks = counted(spec.at_once or 1, "task")
     return f"{tasks} of array {spec.array} may run at once, and {turns} {come} first"
-
-
-def _held(found: Explanation, evidence: Wait) -> str:
-    by = [own for own in found.story.own if isinstance(own.event, JobHeld)]
-    event = by[-1].event if by else None
-    who = f" by {event.by}" if isinstance(event, JobHeld) and event.by else ""
-    return f"it was put on hold{who} at {clock(event.at_us)}" if event else "it is on hold"
 
 
 def _backing_off(found: Explanation, evidence: Wait) -> str:
@@ -314,18 +345,6 @@ def _backing_off(found: Explanation, evidence: Wait) -> str:
         f"its last attempt left by itself at {at}, with exit code 75: "
         f"{again if held and held[-1].until_us is not None else 'the next one waits a while'}"
     )
-
-
-def _pinned(found: Explanation, evidence: Wait) -> str:
-    if evidence.reason is Reason.guard_min_runtime:
-        return _short_since(found, evidence, "others may not be preempted yet (min_runtime)")
-    cause = "others may not be preempted: never, or not again so soon"
-    return _short_since(found, evidence, f"{cause} (max_preemptions_per_job_hour)")
-
-
-def _of_types(found: Explanation) -> str:
-    types = found.story.spec.gpu_types
-    return f" of type {' or '.join(types)}" if types else ""
 
 
 def _lost(found: Explanation, evidence: Wait) -> str:
@@ -435,208 +454,6 @@ def _proposed(found: Explanation, evidence: Wait) -> str:
     return f"{lets}, and {proposal_rejection_in_words(last)}"
 
 
-_WHY: dict[Reason, Callable[[Explanation, Wait], str]] = {
-    Reason.no_capacity: _no_capacity,
-    Reason.outranked: lambda found, evidence: _short_since(
-        found, evidence, "others rank before it"
-    ),
-    Reason.fragmented: _fragmented,
-    Reason.locality_not_met: lambda found, evidence: (
-        f"{_room(found, evidence)}, but not {_nearness(found)}: {_pieces(found)}"
-    ),
-    Reason.cpu_or_memory_short: _beside,
-    Reason.gpu_type_unavailable: lambda found, evidence: (
-        "by the throughputs that are known, its model gets on with no GPU type that is up"
-        if evidence.detail == "throughput"
-        else f"no server with GPUs{_of_types(found)} is up"
-    ),
-    Reason.quota: _quota,
-    Reason.guard_min_runtime: _pinned,
-    Reason.guard_preemption_limit: _pinned,
-    Reason.waiting_for_round: lambda _found, _: "no round has looked at it yet",
-    Reason.waiting_for_release: lambda _found, evidence: (
-        f"it was granted {gpus_in_words(evidence.needed)}, of which others have yet to leave "
-        f"{evidence.needed - evidence.free}"
-    ),
-    Reason.dependency: _dependency,
-    Reason.array_limit: _array,
-    Reason.held: _held,
-    Reason.backing_off: _backing_off,
-    Reason.node_lost: _lost,
-    Reason.node_drained: _lost,
-    Reason.gpus_quarantined: _lost,
-    Reason.gpus_taken: _taken,
-    Reason.checkpoint_unreachable: _checkpoint_unreachable,
-    Reason.checkpoint_stays: _checkpoint_stays,
-    Reason.split_kept: _split_kept,
-    Reason.displaced: _displaced,
-    Reason.awaiting_proposal: _proposed,
-    Reason.proposal_rejected: _proposed,
-    Reason.share_met: _shared,
-    Reason.time_sliced: _shared,
-}
-
-
-# Which size the gang of a job has now, who wanted that and when, if it is not the first one.
-
-
-def size_of(found: Explanation) -> dict[str, object] | None:
-    """Return who gave the job its size; None: it has the one it was submitted with."""
-    told = [own for own in found.story.own if isinstance(own.event, JobResized)]
-    if not told:
-        return None
-    last, event = told[-1], told[-1].event
-    assert isinstance(event, JobResized), "only such were taken"
-    spec = found.story.submitted.spec
-    fewest, most = spec.sizes
-    when = f"{clock(event.at_us)} (e{last.seq}) by {resized_by(event)}"
-    size = f"its gang was given {counted(event.gpus, 'GPU')} at {when}"
-    return {
-        "seq": last.seq,
-        "at_us": event.at_us,
-        "time": clock(event.at_us),
-        "gpus": event.gpus,
-        "by": resized_by(event),
-        "submitted_with": spec.gpus,
-        "words": f"{size}; submitted with {spec.gpus}, and may have {fewest} to {most}",
-    }
-
-
-def resized_by(event: JobResized) -> str:
-    """Return who wanted another size, in words."""
-    return "the policy" if event.by == BY_POLICY else event.by or "somebody"
-
-
-# Where a job stands in the queue and what it was decided by, in words; and what became of it.
-
-
-def decision_in_words(found: Explanation, own: Own) -> str:
-    """Return why something was decided about the job: rule, scores, gainers."""
-    event = own.event
-    assert isinstance(event, AllocationChanged), "an allocation is decided by one kind only"
-    because = event.because
-    if because == HELD:
-        return f"held{by_in_words(found, own)}"
-    if because == RESIZED:
-        sizes = [each.event for each in found.story.own if each.seq < own.seq]
-        wish = next(event for event in reversed(sizes) if isinstance(event, JobResized))
-        return f"{resized_by(wish)} wants it to have {gpus_in_words(wish.gpus)}"
-    return because_in_words(because, scores_in_words(found, own))
-
-
-def by_in_words(found: Explanation, own: Own) -> str:
-    """Return by whom a job was put on hold that left its GPUs for that."""
-    holds = [each.event for each in found.story.own if each.seq < own.seq]
-    by = next((event.by for event in reversed(holds) if isinstance(event, JobHeld)), "")
-    return f" by {by}" if by else ""
-
-
-def scores_in_words(found: Explanation, own: Own) -> str:
-    """Return what the scores of a decision say; empty where nobody can tell."""
-    event = own.event
-    if not isinstance(event, AllocationChanged):
-        return ""
-    measures = found.measures_at(own.seq)
-    return decision_score(event.because, measures, found.used_gpu_us(event.at_us))
-
-
-def rank_in_words(found: Explanation) -> str:
-    """Return what the score says that the job has at the instant asked for."""
-    place = None if found.present is None else found.present.place
-    if place is None:
-        return ""
-    used_gpu_us = found.used_gpu_us(found.story.at_us)
-    return score_in_words(found.measures_at(found.story.seq), place.score, used_gpu_us)
-
-
-def became(found: Explanation) -> list[str]:
-    """Return what became of a waiting job, if the log goes on."""
-    later, story = found.later, found.story
-    if later is None:
-        return []
-    if isinstance(later.event, AllocationChanged):
-        gpus = gpus_in_words(later.event.allocation.gpus)
-        what = "its place" if not later.event.allocation.gpus else gpus
-        after = span(later.event.at_us - story.at_us)
-        lines = [f"it got {what} at {clock(later.event.at_us)} (e{later.seq}), {after} later"]
-    elif later.event is not None:
-        outcome = ended_as(Own(later.seq, later.event, None))
-        lines = [f"it ended as {outcome} at {clock(later.event.at_us)} (e{later.seq}), waiting"]
-    else:
-        lines = [f"it still waited at the end of the log, at {clock(later.upto_us)}"]
-    ended = [
-        f"{job_id} at {clock(event.at_us)}" for job_id, (_, event) in sorted(later.ends.items())
-    ]
-    if ended:
-        lines.append(f"until then these ended: {', '.join(ended)}")
-    return lines
-
-
-def rank_lines(found: Explanation) -> list[str]:
-    """Return where a job ranks, and what those before it have left to do."""
-    place = None if found.present is None else found.present.place
-    if place is None:
-        return []
-    ahead = (
-        f", behind {', '.join(place.ahead)}" if place.ahead else ", no waiting job is ahead of it"
-    )
-    more = " and others" if place.position - 1 > len(place.ahead) else ""
-    score = rank_in_words(found)
-    why = f"; it {score}" if score else ""
-    lines = [f"it ranks {place.position} of {place.waiting} that wait{ahead}{more}{why}"]
-    waiting, running = place.waiting_ahead, place.running_ahead
-    if waiting.jobs:
-        lines.append(f"ahead in the queue: {_jobs(waiting)} for {_work(waiting)}")
-    if running.jobs:
-        lines.append(f"ahead on GPUs: {_jobs(running)} on {_work(running)}")
-    return lines
-
-
-def _jobs(group: Group) -> str:
-    return "1 job" if group.jobs == 1 else f"{group.jobs:,} jobs"
-
-
-def _work(group: Group) -> str:
-    """Return the GPUs of some jobs, and what work they have left, as far as is known."""
-    if group.unknown == group.jobs:
-        return f"{gpus_in_words(group.gpus)}; nobody knows how long they run"
-    unknown = f"; of {group.unknown:,} of them nobody knows it" if group.unknown else ""
-    left = gpu_time_in_words(group.left_gpu_us)
-    if not group.limited:
-        return f"{gpus_in_words(group.gpus)}, with {left} left at base speed{unknown}"
-    known = group.jobs - group.unknown
-    whose = f" of {group.limited:,} of them" if group.limited < known else ""
-    limits = f"by the time limit{'s' if group.limited > 1 else ''}{whose}"
-    return f"{gpus_in_words(group.gpus)}, with {left} left at most, {limits}{unknown}"
-
-
-_LOST = Reason.node_lost
-
-
-def needs(found: Explanation) -> list[str]:
-    """Return what has to happen at least before a job starts, each of it."""
-    now, evidence = found.waits_now, found.evidence
-    if now is None or evidence is None:
-        return []
-    present = found.present
-    if present is not None and present.starts_us is not None:
-        return []
-    reason = Reason.waiting_for_round if evidence.reason is _LOST and evidence.detail else None
-    reason = reason or now.wait.reason
-    if now.told is not None and present is not None and present.wait is not None:
-        reason = present.wait.reason  # what the next plan will find counts, not what the last did
-    advise = _NEEDS.get(reason)
-    return [] if advise is None else advise(found, evidence)
-
-
-def suffices(found: Explanation) -> list[str]:
-    """Return what is enough for a job to start, as the planner itself says."""
-    present = found.present
-    if found.waits_now is None or present is None or present.starts_us is None:
-        return []
-    return [f"nothing changes until the plan at {clock(present.starts_us)}, which starts it"]
-
-
 def _more_gpus(found: Explanation, evidence: Wait) -> list[str]:
     """Return how many GPUs more must come free."""
     present = found.present
@@ -702,84 +519,274 @@ def _needs_quota(found: Explanation, evidence: Wait) -> list[str]:
     return [f"jobs of queue {queue} give back {gpus_in_words(missing)}, or its quota is raised"]
 
 
-def _servers_back(found: Explanation, evidence: Wait) -> list[str]:
-    return ["servers come back into service or join, until enough GPUs are up"]
+def _was_not_launched(found: Explanation) -> bool:
+    """Say whether the last attempt never began, so that it has printed nothing."""
+    own = [each.event for each in found.story.own]
+    kinds = (LaunchFailed, AttemptStarted)
+    last = next((event for event in reversed(own) if isinstance(event, kinds)), None)
+    return isinstance(last, LaunchFailed)
+
+
+def _bring_back(found: Explanation, _: Wait) -> str:
+    """Return how servers and GPUs that are out of service get back to work."""
+    servers = () if found.state is None else found.state.cluster.servers.values()
+    drained = [each.name for each in servers if each.drained and each.health is Health.up]
+    aside = [each for each in servers if each.is_up and each.quarantined]
+    ways = []
+    if drained:
+        ways.append(f"`shunter nodes restore {drained[0]}`")
+    if aside:
+        gpus = [
+            f"`shunter nodes release '{each.name}[{gpu}]'`"
+            for each in aside
+            for gpu in range(each.configuration.gpus)
+            if each.quarantined >> gpu & 1
+        ]
+        ways.append(first_of(gpus, RELEASES_NAMED))
+    silent = [each for each in servers if each.health in (Health.lost, Health.unreachable)]
+    if any(each.name in found.unheld for each in silent):
+        ways.append("wait until Slurm gives nodes (`shunter nodes` says since when it is asked)")
+    if any(each.name not in found.unheld for each in silent):
+        ways.append("bring back what does not answer (`shunter doctor` says why)")
+    return ", ".join([*ways, "or add servers"]) if ways else "add servers"
+
+
+RELEASES_NAMED = 8
+
+
+def _next_round_in_words(found: Explanation, _: Wait) -> str:
+    rules = found.rules
+    if rules is None or rules.backend_rounds or not rules.round_us:
+        return "the next round"
+    return f"the round at {clock(rules.grid_at(found.story.at_us))}"
+
+
+def _last_hold(found: Explanation) -> JobHeld | None:
+    holds = [own.event for own in found.story.own if isinstance(own.event, JobHeld)]
+    return holds[-1] if holds else None
+
+
+def _held(found: Explanation, evidence: Wait) -> str:
+    event = _last_hold(found)
+    if event is None:
+        return "it is on hold"
+    return f"it was put on hold{f' by {event.by}' if event.by else ''} at {clock(event.at_us)}"
+
+
+def _release(found: Explanation, _: Wait) -> str:
+    """Return who put it on hold, and has to let it go."""
+    event = _last_hold(found)
+    return f"{(event and event.by) or 'somebody'} to let it go on"
+
+
+def _next_attempt(found: Explanation, _: Wait) -> str:
+    until_us = None if found.job is None else found.job.back_at_us
+    return "its next attempt" + ("" if until_us is None else f", at {clock(until_us)}")
+
+
+def _resume(found: Explanation, _: Wait) -> str:
+    job_id = found.story.job_id
+    logs = "" if _was_not_launched(found) else f"`shunter logs {job_id}` says how it left; "
+    return f"{logs}`shunter resume {job_id}` starts it at once"
+
+
+def _home(found: Explanation) -> str:
+    """Return the server with a checkpoint that is too large to be copied."""
+    return (found.job and found.job.stays_on) or "the server that has it"
+
+
+def _discard(found: Explanation) -> str:
+    return f"`shunter discard-checkpoint {found.story.job_id}`"
+
+
+def _down(found: Explanation, _: Wait) -> str:
+    if found.state is None:
+        return ""
+    return down_in_words(found.state.cluster, found.story.spec.gpu_types, found.unheld)
+
+
+def _holders_outside(found: Explanation, _: Wait) -> str:
+    if found.state is None:
+        return ""
+    held = held_by_others(found.state.cluster, found.story.spec.gpu_types)
+    return held.replace("others hold", "those who hold", 1)
 
 
 def _others_leave(found: Explanation, evidence: Wait) -> list[str]:
     """Return how many GPUs others must leave that hold too many of them."""
-    pools = {} if found.state is None else found.state.cluster.pools
     types = found.story.spec.gpu_types
-    up = [pool.gpus_up for name, pool in pools.items() if not types or name in types]
-    missing = max(1, evidence.needed - max(up, default=0))
-    return [f"others leave {gpus_in_words(missing)} or more of one type, or servers join"]
+    up = 0 if found.state is None else _most_up(found.state.cluster, types)
+    missing = gpus_in_words(max(1, evidence.needed - up))
+    return [f"others leave {missing} or more of one type, or servers join"]
 
 
-def _go_on_without(found: Explanation, evidence: Wait) -> list[str]:
-    """Return what lets a job go on whose checkpoint is out of reach."""
-    given_up = (
-        f"its owner gives the checkpoint up: `shunter discard-checkpoint {found.story.job_id}`"
+def _no_such_type(found: Explanation, evidence: Wait) -> str:
+    if evidence.detail == "throughput":
+        return "by the throughputs that are known, its model gets on with no GPU type that is up"
+    types = " or ".join(found.story.spec.gpu_types)
+    return f"no server with GPUs{f' of type {types}' if types else ''} is up"
+
+
+def _no_capacity(found: Explanation, evidence: Wait) -> str:
+    words = _short(found, evidence)
+    if evidence.detail == HEIGHT_MOST:
+        words += "; the servers on which it may take turns have as many jobs as height_most allows"
+    return words
+
+
+def _guarded(cause: str) -> _Words:
+    return _Words(
+        lambda found, evidence: _short_since(
+            found, evidence, f"others may not be preempted{cause}"
+        ),
+        _guard_ends,
     )
-    return [f"the server answers again or is lost for good, or {given_up}"]
 
 
-def _room_at_home(found: Explanation, evidence: Wait) -> list[str]:
-    """Return what lets a job go on whose checkpoint is too large to be copied."""
-    job_id = found.story.job_id
-    home = (found.job and found.job.stays_on) or "the server that has it"
-    return [
-        (
-            f"GPUs for it come free on {home}, or what it saved there is made smaller and then "
-            f"`shunter resume {job_id}` lets it be copied, or its owner gives the checkpoint up: "
-            f"`shunter discard-checkpoint {job_id}`"
-        )
-    ]
+_OUT_OF_SERVICE = _Words(
+    _lost,
+    "servers come back into service or join, until enough GPUs are up",
+    _down,
+    _bring_back,
+)
+_SHARED = _Words(_shared, "its turn comes, as others get their shares")
 
-
-def _split_fits(found: Explanation, evidence: Wait) -> list[str]:
-    """Return what a job waits for that keeps its split over servers."""
-    return [
-        (
-            "GPUs come free on servers so that its split fits, or it is submitted anew with "
-            "--split-may-change, if another number of processes can load its checkpoints"
-        )
-    ]
-
-
-_NEEDS: dict[Reason, Callable[[Explanation, Wait], list[str]]] = {
-    Reason.no_capacity: _more_gpus,
-    Reason.outranked: _more_gpus,
-    Reason.fragmented: _together,
-    Reason.locality_not_met: _together,
-    Reason.cpu_or_memory_short: lambda _found, _: [
-        "jobs on servers with free GPUs give back CPUs or memory, or other GPUs come free"
-    ],
-    Reason.gpu_type_unavailable: lambda _found, evidence: [
-        "a server with other GPUs joins, or its throughputs are measured anew"
-        if evidence.detail == "throughput"
-        else "a server with such GPUs joins or comes back"
-    ],
-    Reason.quota: _needs_quota,
-    Reason.guard_min_runtime: _guard_ends,
-    Reason.guard_preemption_limit: _guard_ends,
-    Reason.waiting_for_round: _next_round,
-    Reason.waiting_for_release: lambda _found, evidence: [
-        f"the GPUs that it was granted are left by {', '.join(evidence.blockers) or 'others'}"
-    ],
-    Reason.dependency: _others_end,
-    Reason.array_limit: lambda found, _: [
-        f"a task of array {found.story.spec.array} that has its turn ends, or gives it up"
-    ],
-    Reason.held: lambda _found, _: ["it is released"],
-    Reason.backing_off: _wait_ends,
-    Reason.share_met: lambda _found, _: ["its turn comes, as others get their shares"],
-    Reason.time_sliced: lambda _found, _: ["its turn comes, as others get their shares"],
-    Reason.node_lost: _servers_back,
-    Reason.node_drained: _servers_back,
-    Reason.gpus_quarantined: _servers_back,
-    Reason.gpus_taken: _others_leave,
-    Reason.checkpoint_unreachable: _go_on_without,
-    Reason.checkpoint_stays: _room_at_home,
-    Reason.split_kept: _split_fits,
-    Reason.displaced: _next_round,
+_WORDS: dict[Reason, _Words] = {
+    Reason.no_capacity: _Words(_no_capacity, _more_gpus),
+    Reason.outranked: _Words(
+        lambda found, evidence: _short_since(found, evidence, "others rank before it"),
+        _more_gpus,
+    ),
+    Reason.fragmented: _Words(
+        lambda found, evidence: (
+            f"{_room(found, evidence)}, but not where they fit together: {_pieces(found)}"
+        ),
+        _together,
+        hint="or submit it with other splits (--shape)",
+    ),
+    Reason.locality_not_met: _Words(
+        lambda found, evidence: (
+            f"{_room(found, evidence)}, but not {_nearness(found)}: {_pieces(found)}"
+        ),
+        _together,
+        hint="or submit it with another --max-level, --shape or --min-speed",
+    ),
+    Reason.split_kept: _Words(
+        _split_kept,
+        "GPUs come free on servers so that its split fits, or it is submitted anew with "
+        "--split-may-change, if another number of processes can load its checkpoints",
+        to_do="wait until its split fits, or submit it with --split-may-change, if another number "
+        "of processes can load its checkpoints",
+    ),
+    Reason.cpu_or_memory_short: _Words(
+        _beside,
+        "jobs on servers with free GPUs give back CPUs or memory, or other GPUs come free",
+        hint="or submit it with fewer CPUs or less memory",
+    ),
+    Reason.gpu_type_unavailable: _Words(
+        _no_such_type,
+        lambda _found, evidence: [
+            "a server with other GPUs joins, or its throughputs are measured anew"
+            if evidence.detail == "throughput"
+            else "a server with such GPUs joins or comes back"
+        ],
+        lambda _found, evidence: (
+            "a GPU type on which its model gets on"
+            if evidence.detail == "throughput"
+            else "a server with GPUs that it accepts"
+        ),
+        "add a server with such GPUs, or submit it with other types (--type)",
+    ),
+    Reason.quota: _Words(_quota, _needs_quota),
+    Reason.share_met: _SHARED,
+    Reason.time_sliced: _SHARED,
+    Reason.guard_min_runtime: _guarded(" yet (min_runtime)"),
+    Reason.guard_preemption_limit: _guarded(
+        ": never, or not again so soon (max_preemptions_per_job_hour)"
+    ),
+    Reason.waiting_for_round: _Words(
+        "no round has looked at it yet", _next_round, _next_round_in_words
+    ),
+    Reason.displaced: _Words(_displaced, _next_round, _next_round_in_words),
+    Reason.waiting_for_release: _Words(
+        lambda _found, evidence: (
+            f"it was granted {gpus_in_words(evidence.needed)}, of which others have yet to leave "
+            f"{evidence.needed - evidence.free}"
+        ),
+        lambda _found, evidence: [
+            f"the GPUs that it was granted are left by {', '.join(evidence.blockers) or 'others'}"
+        ],
+    ),
+    Reason.dependency: _Words(
+        lambda found, evidence: (
+            f"it depends on {', '.join(_there(found, evidence)) or 'other jobs'}, which must end "
+            "first"
+        ),
+        _others_end,
+        hint="`shunter show` of that job says how far it is",
+    ),
+    Reason.array_limit: _Words(
+        _array,
+        lambda found, _: [
+            f"a task of array {found.story.spec.array} that has its turn ends, or gives it up"
+        ],
+    ),
+    Reason.held: _Words(
+        _held,
+        "it is released",
+        _release,
+        lambda found, _: f"`shunter resume {found.story.job_id}` lets it start",
+    ),
+    Reason.backing_off: _Words(_backing_off, _wait_ends, _next_attempt, _resume),
+    Reason.node_lost: replace(
+        _OUT_OF_SERVICE,
+        waits_for=lambda found, evidence: (_next_round_in_words if evidence.detail else _down)(
+            found, evidence
+        ),
+    ),
+    Reason.node_drained: _OUT_OF_SERVICE,
+    Reason.gpus_quarantined: _OUT_OF_SERVICE,
+    Reason.gpus_taken: _Words(_taken, _others_leave, _holders_outside),
+    Reason.awaiting_proposal: _Words(
+        _proposed,
+        waits_for="its job scheduler, which has to propose a place",
+        to_do=_PROPOSE,
+    ),
+    Reason.proposal_rejected: _Words(
+        _proposed,
+        waits_for="its job scheduler, which has to propose again",
+        to_do=_PROPOSE,
+    ),
+    Reason.checkpoint_unreachable: _Words(
+        _checkpoint_unreachable,
+        lambda found, _: [
+            (
+                "the server answers again or is lost for good, or its owner gives the checkpoint "
+                f"up: {_discard(found)}"
+            )
+        ],
+        lambda found, evidence: _checkpoint_unreachable(found, evidence).split(", and ")[-1],
+        lambda found, _: f"bring that server back, or give the checkpoint up: {_discard(found)}",
+    ),
+    Reason.checkpoint_stays: _Words(
+        _checkpoint_stays,
+        lambda found, _: [
+            (
+                f"GPUs for it come free on {_home(found)}, or what it saved there is made smaller "
+                f"and then `shunter resume {found.story.job_id}` lets it be copied, or its owner "
+                f"gives the checkpoint up: {_discard(found)}"
+            )
+        ],
+        lambda found, _: f"room on {_home(found)}, where what it saved is",
+        lambda found, _: (
+            "wait for room there; or make that folder smaller, then `shunter resume "
+            f"{found.story.job_id}`; or give it up: {_discard(found)}"
+        ),
+    ),
 }
+
+
+def _there(found: Explanation, evidence: Wait) -> list[JobId]:
+    """Return the blockers that have not ended."""
+    jobs = {} if found.state is None else found.state.jobs
+    return [each for each in evidence.blockers if each in jobs]

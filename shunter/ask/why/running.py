@@ -1,22 +1,17 @@
-"""The turns that a job had on GPUs which it shares with others, and whether it has one now.
-
-At an instant at which the scheduler was away, turns are told as the log has them since: a turn was
-seen late that says when it began or ended (`Explanation.told_later`).
-"""
+"""What a job has that holds GPUs: its gang's contract, shares, trials and turns."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isclose
 
 from shunter.ask.waits import stands_still
-from shunter.ask.why.explanation import Explanation, order_to_leave
+from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own
-from shunter.ask.why.reasons import decision_in_words
 from shunter.ask.why.timeline import RunSpan
 from shunter.ask.words import (
     allocation_in_words,
     clock,
-    names_partners,
+    first_of,
     resources_in_words,
     span,
     split_in_words,
@@ -395,9 +390,11 @@ def _why(found: Explanation, event: JobReshaped) -> str:
     because = event.because
     speeds = " -> ".join(f"{speed:.3g}" for speed in because.scores)
     gainers = because.beneficiaries
-    named = ", ".join(gainers[:_GAINERS_NAMED])
-    more = f" and {len(gainers) - _GAINERS_NAMED} more" if len(gainers) > _GAINERS_NAMED else ""
-    room = f" to make room for {named}{more}" if because.rule == SHRUNK and gainers else ""
+    room = (
+        f" to make room for {first_of(gainers, _GAINERS_NAMED)}"
+        if because.rule == SHRUNK and gainers
+        else ""
+    )
     if because.rule == SHRUNK and because.scores and _is_as_fair(found, event):
         room = f" to the speed of its proportional share{room}"
     return f"{because.rule}{room}" + (f": speed {speeds}" if speeds else "")
@@ -412,42 +409,6 @@ def _is_as_fair(found: Explanation, event: JobReshaped) -> bool:
     server = cluster.servers[event.allocation.shares[0].node]
     whole = whole_of(cluster.pools[server.configuration.gpu_type])
     return isclose(event.because.scores[-1], sizing.speed(spec, sizing.guaranteed(spec, whole)))
-
-
-# Why a job that still has its GPUs is about to leave them: who or what ordered it.
-
-_SERVERS_NAMED = 4
-
-
-def leaves_by(found: Explanation) -> Own | None:
-    """Return what makes a job leave its GPUs that is about to; None: nothing does."""
-    job = found.job
-    if job is None or job.phase is not JobPhase.suspending:
-        return None
-    order = order_to_leave(job, [(own.seq, own.event) for own in found.story.own])
-    if order is None:
-        return None
-    return next(own for own in found.story.own if own.seq == order[0])
-
-
-def leaving_in_words(found: Explanation) -> list[str]:
-    """Return when it was told to leave, by which decision, why, and for whom."""
-    own = leaves_by(found)
-    if own is None:
-        return []
-    event, at = own.event, clock(own.event.at_us)
-    if isinstance(event, JobSuspended):
-        cause = f": {event.cause}" if event.cause else ""
-        return [f"it stopped by itself at {at} (e{own.seq}){cause}; it has yet to leave its GPUs"]
-    assert isinstance(event, AllocationChanged), "nothing else makes it leave"
-    goes = f"move to {allocation_in_words(event.allocation, _SERVERS_NAMED)}"
-    what = goes if event.allocation.shares else "leave"
-    number = "" if own.round is None else f" of round {own.round.number}"
-    why, because = decision_in_words(found, own), event.because
-    gain = f" for {', '.join(because.beneficiaries)}"
-    if because.beneficiaries and gain not in why and not names_partners(because):
-        why += f",{gain}"
-    return [f"it was told to {what} at {at} by e{own.seq}{number}: {why}"]
 
 
 # What was tried of a job: packs and moves, what they measured, and how each ended.
@@ -686,6 +647,11 @@ class AttemptTurns:
         return max(0, now_us - self.changed_us) if self.gpus and self.changed_us is not None else 0
 
 
+# The turns that a job had on GPUs which it shares with others, and whether it has one now.
+#
+# At an instant at which the scheduler was away, turns are told as the log has them since: a turn
+# was seen late that says when it began or ended (`Explanation.told_later`).
+
 _NAMED = 3
 
 
@@ -778,7 +744,7 @@ def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
         places = tuple(turns.places[node] for node in sorted(turns.places))
         where = allocation_in_words(Allocation(places))
         now = f"it has its turn on {where} since {clock(turns.changed_us or 0)}"
-        now += f", together with {_named(partners)}" if partners else ""
+        now += f", together with {first_of(partners, _NAMED)}" if partners else ""
     else:
         own = [each.event for each in found.story.own if each.seq > run.from_seq]
         goes_on = [event.at_us for event in own if isinstance(event, JobContinued)]
@@ -786,7 +752,7 @@ def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
         now = f"it waits for its turn on {nodes} since {clock(since_us)}"
     rest = [name for name in others if name not in partners]
     if rest:
-        return f"{now}; {_named(rest)} {'has' if len(rest) == 1 else 'have'} turns on {nodes} too"
+        return f"{now}; {first_of(rest, _NAMED)} {'has' if len(rest) == 1 else 'have'} turns on {nodes} too"
     return now if partners else f"{now}, alone"
 
 
@@ -828,8 +794,3 @@ def _skew_in_words(skews_us: list[int]) -> str:
         return ""
     mean_ms, most_ms = sum(skews_us) / len(skews_us) / 1e3, max(skews_us) / 1e3
     return f"; its servers began them {mean_ms:.3g} ms apart in the mean, {most_ms:.3g} at most"
-
-
-def _named(others: Sequence[str]) -> str:
-    hidden = len(others) - _NAMED
-    return ", ".join(others[:_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")

@@ -1,28 +1,33 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
+from shunter.ask.scores import decision_score, gpu_time_in_words, score_in_words
 from shunter.ask.waits import STOPPED
-from shunter.ask.why.explanation import Explanation, phase_since_us
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.present import NAMED, Room
-from shunter.ask.why.reasons import decision_in_words, rank_lines, reason_in_words
-from shunter.ask.why.running import leaving_in_words, shares_before
-from shunter.ask.why.timeline import RunSpan, Segment, is_displacement
+from shunter.ask.why.explanation import Explanation, order_to_leave, phase_since_us
+from shunter.ask.why.job_events import Own, Round
+from shunter.ask.why.present import NAMED, Group, Room
+from shunter.ask.why.reasons import reason_in_words
+from shunter.ask.why.running import shares_before
+from shunter.ask.why.timeline import RunSpan, Segment, ended_as, is_displacement
 from shunter.ask.words import (
     allocation_in_words,
     because_in_words,
     clock,
     discarded_in_words,
+    first_of,
     gpus_in_words,
     names_partners,
     rejection_in_words,
     span,
 )
 from shunter.core.state import JobPhase
-from shunter.counting import signal_in_words
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, is_preemption
+from shunter.counting import counted, signal_in_words
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    JobReshaped,
+    is_preemption,
+)
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
@@ -36,12 +41,14 @@ from shunter.events.facts.jobs import (
     JobCancelRequested,
     JobFailed,
     JobFinished,
+    JobHeld,
     JobRejected,
+    JobResized,
     JobRetried,
     Outcome,
 )
 from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.causes import DEPENDENCY, EXITED, HELD, RESIZED
+from shunter.events.values.causes import BY_POLICY, DEPENDENCY, EXITED, HELD, RESIZED
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import DependsWhen
 from shunter.events.values.reasons import Reason
@@ -129,7 +136,7 @@ def _kept_for_others(room: Room) -> list[str]:
     """Say for whom what is free is, where job schedulers have yet to propose it."""
     if not room.free or not room.kept:
         return []
-    names = _some(room.kept_for)
+    names = first_of(room.kept_for, NAMED)
     gpus = min(room.kept, room.free)
     is_for = "is for" if gpus == 1 else "are for"
     said = f"{gpus_in_words(gpus)} of what is free {is_for} {names}"
@@ -152,7 +159,7 @@ def how_ended(found: Explanation, run: RunSpan) -> str:
             where = _where(event.allocation)
             if run.allocation.gpus == event.allocation.gpus:
                 gainers = () if names_partners(event.because) else event.because.beneficiaries
-                return f"moved to {where}{f' for {_some(gainers)}' if gainers else ''}"
+                return f"moved to {where}{f' for {first_of(gainers, NAMED)}' if gainers else ''}"
             return f"resized to {where}: {decision_in_words(found, run.ended_by)}"
         if event.because == RESIZED:
             return f"resized: {decision_in_words(found, run.ended_by)}"
@@ -193,10 +200,8 @@ def _others(found: Explanation) -> str:
     blockers = () if evidence is None else evidence.blockers
     if state is None or not blockers:
         return "others have"
-    names = [f"{job_id} ({state.jobs[job_id].phase})" for job_id in blockers[:OTHERS_NAMED]]
-    hidden = len(blockers) - OTHERS_NAMED
-    more = f" and {hidden} more" if hidden > 0 else ""
-    return f"{', '.join(names)}{more} {'has' if len(blockers) == 1 else 'have'}"
+    names = [f"{job_id} ({state.jobs[job_id].phase})" for job_id in blockers]
+    return f"{first_of(names, OTHERS_NAMED)} {'has' if len(blockers) == 1 else 'have'}"
 
 
 def _where(allocation: Allocation) -> str:
@@ -292,7 +297,7 @@ def room_in_words(found: Explanation, run: RunSpan) -> str:
     if run.decision is None:
         return ""
     made = _room_made(found, run.decision.round)
-    return ", ".join(f"{_some(names)} {what}" for what, names in made)
+    return ", ".join(f"{first_of(names, NAMED)} {what}" for what, names in made)
 
 
 def _room_made(found: Explanation, planned: Round | None) -> list[tuple[str, list[JobId]]]:
@@ -304,12 +309,6 @@ def _room_made(found: Explanation, planned: Round | None) -> list[tuple[str, lis
         ("had to move", [each.job_id for each in victims if each.allocation.shares]),
     ]
     return [(what, names) for what, names in made if names]
-
-
-def _some(names: Sequence[JobId]) -> str:
-    """Return jobs by their names, as many as a line can bear."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _rehomed(found: Explanation, granted_seq: int) -> list[str]:
@@ -404,3 +403,167 @@ def _of_class(found: Explanation, told: Round) -> str:
         f"jobs that ask for the same have waited for that since {clock(told.at_us)}, "
         f"before {came}, and no round since then found another reason"
     )
+
+
+# Why something was decided about a job, where it ranks, and what became of it.
+
+
+def decision_in_words(found: Explanation, own: Own) -> str:
+    """Return why something was decided about the job: rule, scores, gainers."""
+    event = own.event
+    assert isinstance(event, AllocationChanged), "an allocation is decided by one kind only"
+    because = event.because
+    if because == HELD:
+        return f"held{by_in_words(found, own)}"
+    if because == RESIZED:
+        sizes = [each.event for each in found.story.own if each.seq < own.seq]
+        wish = next(event for event in reversed(sizes) if isinstance(event, JobResized))
+        return f"{resized_by(wish)} wants it to have {gpus_in_words(wish.gpus)}"
+    return because_in_words(because, scores_in_words(found, own))
+
+
+def by_in_words(found: Explanation, own: Own) -> str:
+    """Return by whom a job was put on hold that left its GPUs for that."""
+    holds = [each.event for each in found.story.own if each.seq < own.seq]
+    by = next((event.by for event in reversed(holds) if isinstance(event, JobHeld)), "")
+    return f" by {by}" if by else ""
+
+
+def scores_in_words(found: Explanation, own: Own) -> str:
+    """Return what the scores of a decision say; empty where nobody can tell."""
+    event = own.event
+    if not isinstance(event, AllocationChanged):
+        return ""
+    measures = found.measures_at(own.seq)
+    return decision_score(event.because, measures, found.used_gpu_us(event.at_us))
+
+
+def rank_in_words(found: Explanation) -> str:
+    """Return what the score says that the job has at the instant asked for."""
+    place = None if found.present is None else found.present.place
+    if place is None:
+        return ""
+    used_gpu_us = found.used_gpu_us(found.story.at_us)
+    return score_in_words(found.measures_at(found.story.seq), place.score, used_gpu_us)
+
+
+def rank_lines(found: Explanation) -> list[str]:
+    """Return where a job ranks, and what those before it have left to do."""
+    place = None if found.present is None else found.present.place
+    if place is None:
+        return []
+    ahead = (
+        f", behind {', '.join(place.ahead)}" if place.ahead else ", no waiting job is ahead of it"
+    )
+    more = " and others" if place.position - 1 > len(place.ahead) else ""
+    score = rank_in_words(found)
+    why = f"; it {score}" if score else ""
+    lines = [f"it ranks {place.position} of {place.waiting} that wait{ahead}{more}{why}"]
+    waiting, running = place.waiting_ahead, place.running_ahead
+    if waiting.jobs:
+        lines.append(f"ahead in the queue: {_jobs(waiting)} for {_work(waiting)}")
+    if running.jobs:
+        lines.append(f"ahead on GPUs: {_jobs(running)} on {_work(running)}")
+    return lines
+
+
+def _jobs(group: Group) -> str:
+    return "1 job" if group.jobs == 1 else f"{group.jobs:,} jobs"
+
+
+def _work(group: Group) -> str:
+    """Return the GPUs of some jobs, and what work they have left, as far as is known."""
+    if group.unknown == group.jobs:
+        return f"{gpus_in_words(group.gpus)}; nobody knows how long they run"
+    unknown = f"; of {group.unknown:,} of them nobody knows it" if group.unknown else ""
+    left = gpu_time_in_words(group.left_gpu_us)
+    if not group.limited:
+        return f"{gpus_in_words(group.gpus)}, with {left} left at base speed{unknown}"
+    known = group.jobs - group.unknown
+    whose = f" of {group.limited:,} of them" if group.limited < known else ""
+    limits = f"by the time limit{'s' if group.limited > 1 else ''}{whose}"
+    return f"{gpus_in_words(group.gpus)}, with {left} left at most, {limits}{unknown}"
+
+
+def became(found: Explanation) -> list[str]:
+    """Return what became of a waiting job, if the log goes on."""
+    later, story = found.later, found.story
+    if later is None:
+        return []
+    if isinstance(later.event, AllocationChanged):
+        gpus = gpus_in_words(later.event.allocation.gpus)
+        what = "its place" if not later.event.allocation.gpus else gpus
+        after = span(later.event.at_us - story.at_us)
+        lines = [f"it got {what} at {clock(later.event.at_us)} (e{later.seq}), {after} later"]
+    elif later.event is not None:
+        outcome = ended_as(Own(later.seq, later.event, None))
+        lines = [f"it ended as {outcome} at {clock(later.event.at_us)} (e{later.seq}), waiting"]
+    else:
+        lines = [f"it still waited at the end of the log, at {clock(later.upto_us)}"]
+    ended = [
+        f"{job_id} at {clock(event.at_us)}" for job_id, (_, event) in sorted(later.ends.items())
+    ]
+    if ended:
+        lines.append(f"until then these ended: {', '.join(ended)}")
+    return lines
+
+
+def size_of(found: Explanation) -> dict[str, object] | None:
+    """Return who gave the job its size; None: it has the one it was submitted with."""
+    told = [own for own in found.story.own if isinstance(own.event, JobResized)]
+    if not told:
+        return None
+    last, event = told[-1], told[-1].event
+    assert isinstance(event, JobResized), "only such were taken"
+    spec = found.story.submitted.spec
+    fewest, most = spec.sizes
+    when = f"{clock(event.at_us)} (e{last.seq}) by {resized_by(event)}"
+    size = f"its gang was given {counted(event.gpus, 'GPU')} at {when}"
+    return {
+        "seq": last.seq,
+        "at_us": event.at_us,
+        "time": clock(event.at_us),
+        "gpus": event.gpus,
+        "by": resized_by(event),
+        "submitted_with": spec.gpus,
+        "words": f"{size}; submitted with {spec.gpus}, and may have {fewest} to {most}",
+    }
+
+
+def resized_by(event: JobResized) -> str:
+    """Return who wanted another size, in words."""
+    return "the policy" if event.by == BY_POLICY else event.by or "somebody"
+
+
+# Why a job that still has its GPUs is about to leave them: who or what ordered it.
+
+
+def leaves_by(found: Explanation) -> Own | None:
+    """Return what makes a job leave its GPUs that is about to; None: nothing does."""
+    job = found.job
+    if job is None or job.phase is not JobPhase.suspending:
+        return None
+    order = order_to_leave(job, [(own.seq, own.event) for own in found.story.own])
+    if order is None:
+        return None
+    return next(own for own in found.story.own if own.seq == order[0])
+
+
+def leaving_in_words(found: Explanation) -> list[str]:
+    """Return when it was told to leave, by which decision, why, and for whom."""
+    own = leaves_by(found)
+    if own is None:
+        return []
+    event, at = own.event, clock(own.event.at_us)
+    if isinstance(event, JobSuspended):
+        cause = f": {event.cause}" if event.cause else ""
+        return [f"it stopped by itself at {at} (e{own.seq}){cause}; it has yet to leave its GPUs"]
+    assert isinstance(event, AllocationChanged), "nothing else makes it leave"
+    goes = f"move to {allocation_in_words(event.allocation, _SERVERS_NAMED)}"
+    what = goes if event.allocation.shares else "leave"
+    number = "" if own.round is None else f" of round {own.round.number}"
+    why, because = decision_in_words(found, own), event.because
+    gain = f" for {', '.join(because.beneficiaries)}"
+    if because.beneficiaries and gain not in why and not names_partners(because):
+        why += f",{gain}"
+    return [f"it was told to {what} at {at} by e{own.seq}{number}: {why}"]

@@ -1,9 +1,4 @@
-"""Whether servers are drained or lost, or others hold GPUs of them, where a job waits for that.
-
-A round records one reason for all. A drained server is somebody's order, and its jobs run on; so
-where all that are missing are drained, the wait is told as that. Where there would be enough GPUs
-but for those that others hold, it is told as that.
-"""
+"""The life of a job in order: when it waited and held GPUs, and why it waited in each part."""
 
 import json
 from bisect import bisect_right
@@ -471,6 +466,12 @@ async def _loss(
             found = None  # it was given others, or a plan took them
     return found
 
+
+# Whether servers are drained or lost, or others hold GPUs of them, where a job waits for that.
+#
+# A round records one reason for all. A drained server is somebody's order, and its jobs run on; so
+# where all that are missing are drained, the wait is told as that. Where there would be enough GPUs
+# but for those that others hold, it is told as that.
 
 _KINDS = frozenset(
     kind.__name__

@@ -8,7 +8,7 @@ from shunter.api.documents.queue import Present, queue_document
 from shunter.ask.log_reading import fold_events
 from shunter.ask.waits import state_document, told_apart, wait_to_count
 from shunter.ask.why.document import document
-from shunter.ask.why.reasons import rank_lines
+from shunter.ask.why.sentences import rank_lines
 from shunter.backends.simulated import Costs
 from shunter.cli.live.queue import explained
 from shunter.cli.live.reasons import clause
