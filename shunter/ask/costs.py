@@ -1,7 +1,9 @@
 """What a log measured: what starts and suspensions cost, how fast jobs are, what they worked.
 
-attempts ─▶ costs (`fit_costs`) ─┬─▶ a config and a table of rates, which predict the cluster
-└─▶ a trace of the same jobs, with the work that they did
+    attempts ─▶ costs (`fit_costs`) ─┬─▶ a config and a table of rates, which predict the cluster
+                                     └─▶ a trace of the same jobs, with the work that they did
+
+`Fitted` counts in microseconds, what is written in seconds.
 """
 
 import json

@@ -1,7 +1,9 @@
 """Where two runs part and why, and what came of it.
 
-two logs ─▶ their steps ─▶ the first decision that differs ─▶ what each policy saw there
-└─▶ what became of each job ─▶ how much later or earlier it ended
+    two logs ─▶ their steps ─▶ the first decision that differs ─▶ what each policy saw there
+            └─▶ what became of each job ─▶ how much later or earlier it ended
+
+`diff_logs` compares two logs, and a `LogDiff` says all of it as one document.
 """
 
 import json
@@ -12,9 +14,18 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from shunter.ask.divergence import Difference, Seen, first_difference, seen_at
+from shunter.ask.divergence import Seen, first_difference, seen_at
 from shunter.ask.log_reading import Advance, last_up_to, state_at
-from shunter.ask.recorded_terms import TERMS, Rebuild, Term, last_start, takes_notes, told_term
+from shunter.ask.recorded_terms import (
+    Began,
+    Rebuild,
+    Term,
+    config_of,
+    last_start,
+    takes_notes,
+    terms_up_to,
+    told_term,
+)
 from shunter.ask.run_history import RunHistory, run_history
 from shunter.ask.scores import (
     measures_at,
@@ -263,13 +274,6 @@ class _Ahead:
 
     async def take(self) -> None:
         self.step = await anext(self._source, None)
-
-
-# Why two runs part: what each policy saw there, how it ranks the jobs, and what it was told.
-#
-# The state right before the round is folded in each log, and the policy of the term is put on it,
-# as `why` does. What differs between the logs otherwise is looked for in this order: inputs,
-# policy, configuration, code.
 
 
 def _pair(a: Step | None, b: Step | None) -> tuple[Step, Step]:
@@ -527,6 +531,12 @@ async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
     return start + len(facts) if found is None else found
 
 
+# Why two runs part: what each policy saw there, how it ranks the jobs, and what it was told.
+#
+# The state right before the round is folded in each log, and the policy of the term is put on it,
+# as `why` does. What differs between the logs otherwise is looked for in this order: inputs,
+# policy, configuration, code.
+
 RANKED = 2
 """Of how many decisions of each side the jobs are looked for in the ranking of both."""
 
@@ -606,7 +616,7 @@ async def evidence_of(a: LogReader, b: LogReader, parted: Parted, rebuild: Rebui
     before = await moments_of(a, b, parted.only_a, parted.only_b, parted.at_us)
     one = await _side(a, before[0], facts, parted, parted.only_a, rebuild)
     two = await _side(b, before[1], facts, parted, parted.only_b, rebuild)
-    return Evidence(one, two, changed_keys(_config(one.started), _config(two.started)))
+    return Evidence(one, two, changed_keys(config_of(one.started), config_of(two.started)))
 
 
 def changed_keys(a: Mapping[str, object], b: Mapping[str, object]) -> Mapping[str, tuple[str, str]]:
@@ -624,12 +634,7 @@ async def _side(
 ) -> Side:
     """Look at a log right after the last event before a decision."""
     at_us = parted.at_us
-    found = await reader.events_of(TERMS, seq)
-    terms = [
-        (number, event)
-        for number, event in found
-        if isinstance(event, SchedulerStarted | ConfigChanged)
-    ]
+    terms = await terms_up_to(reader, seq)
     started = last_start(event for _, event in terms)
     term, state, problem = await _staged(reader, terms, seq, rebuild)
     sources = (await reader.sources()).get(state.term, {})
@@ -667,7 +672,7 @@ def scores_told(
 
 async def _staged(
     reader: LogReader,
-    terms: Sequence[tuple[int, SchedulerStarted | ConfigChanged]],
+    terms: Sequence[tuple[int, Began]],
     seq: int,
     rebuild: Rebuild,
 ) -> tuple[Term | None, State, str]:
@@ -689,14 +694,6 @@ async def _staged(
     if term is None and getattr(policy, "remembers", False):
         return None, state, _REMEMBERS
     return term or Term(started, rebuild, state), state, ""
-
-
-def _config(started: SchedulerStarted | None) -> Mapping[str, object]:
-    try:
-        config = {} if started is None else json.loads(started.config)
-    except ValueError:
-        return {}
-    return config if isinstance(config, dict) else {}
 
 
 def _changes(
@@ -784,7 +781,8 @@ class LogDiff:
             return None
         difference = None
         if parted.a is not None and parted.b is not None:
-            difference = _difference(first_difference(parted.a.event, parted.b.event))
+            found = first_difference(parted.a.event, parted.b.event)
+            difference = {"name": found.field, "a": found.recorded, "b": found.replayed}
         return {
             "at_us": parted.at_us,
             "time": clock(parted.at_us),
@@ -805,7 +803,8 @@ class LogDiff:
         return {
             "at_us": other.at_us,
             "time": clock(other.at_us),
-            **_evidence_pair(other.a, other.b),
+            "a": _fact(other.a),
+            "b": _fact(other.b),
         }
 
     def _first_reason(self) -> dict[str, object] | None:
@@ -860,10 +859,6 @@ def _log(run: RunHistory) -> dict[str, object]:
     }
 
 
-def _evidence_pair(a: Fact | None, b: Fact | None) -> dict[str, object]:
-    return {"a": _fact(a), "b": _fact(b)}
-
-
 def _fact(
     fact: Fact | None, scores: Mapping[int, str] = NO_SCORES, other: Fact | None = None
 ) -> dict[str, object] | None:
@@ -898,10 +893,6 @@ def _with_shares(event: Event) -> str:
     if not beside.cpus_milli and not beside.memory_mb:
         return ""
     return f", with {resources_in_words(0, beside.cpus_milli / 1000, beside.memory_mb)}"
-
-
-def _difference(found: Difference) -> dict[str, str]:
-    return {"name": found.field, "a": found.recorded, "b": found.replayed}
 
 
 def _side_document(side: Side) -> dict[str, object]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from shunter import __version__
-from shunter.ask.recorded_terms import Term
+from shunter.ask.recorded_terms import Term, config_of
 from shunter.ask.scores import measures_of, score_in_words, score_of
 from shunter.ask.waits import promise_basis
 from shunter.ask.words import clock, fact_in_words, first_of
@@ -144,11 +144,8 @@ def differing_term(
 def term_in_words(started: SchedulerStarted) -> str:
     """Return who decided in a term, with parameters, placement, rounds and guards."""
     name = f"{started.policy} {started.policy_version}"
-    try:
-        config = json.loads(started.config)
-    except ValueError:
-        return name
-    section = config.get("policy") if isinstance(config, dict) else None
+    config = config_of(started)
+    section = config.get("policy")
     if not isinstance(section, dict):
         return name
     params = section.get("params", {}).get(started.policy, {})

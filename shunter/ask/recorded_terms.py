@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from shunter.ask.log_reading import fold_events, restored
 from shunter.core.interfaces import AnyPolicy
@@ -26,6 +26,11 @@ from shunter.gc_control import collector_off
 # A term of a log, staged again: its policy with its memory, on the state as it is folded.
 
 Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[AnyPolicy, RoundRules]]
+
+Began = SchedulerStarted | ConfigChanged
+
+TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
+"""The kinds of events that say who decides from there on."""
 
 
 class Term:
@@ -100,15 +105,18 @@ def after_change(started: SchedulerStarted, changed: ConfigChanged) -> Scheduler
     )
 
 
+def config_of(term: Began | None) -> Mapping[str, Any]:
+    """Return the recorded configuration of a term; empty where the log does not say it."""
+    try:
+        config = {} if term is None else json.loads(term.config)
+    except ValueError:
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
 def origin_of(started: SchedulerStarted | None) -> str | None:
     """Return the date of time zero in ISO 8601 where the log names one."""
-    if started is None:
-        return None
-    try:
-        config = json.loads(started.config)
-    except ValueError:
-        return None
-    origin = config.get("origin") if isinstance(config, dict) else None
+    origin = config_of(started).get("origin")
     return origin if isinstance(origin, str) else None
 
 
@@ -122,15 +130,10 @@ def refuse_other_version(started: SchedulerStarted, policy: AnyPolicy) -> None:
         )
 
 
-# Which gangs had to be on the fewest servers, in logs that do not record it.
-#
-# Rounds record it of jobs that wait (`consolidated`, `spread`). Where they did not yet, it follows
-# from the configuration that decided and from what samples had measured by then.
-
-Began = SchedulerStarted | ConfigChanged
-
-TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
-"""The kinds of events that say who decides from there on."""
+async def terms_up_to(reader: LogReader, seq: int) -> list[tuple[int, Began]]:
+    """Return the events that said who decides, up to an event, with their numbers."""
+    found = await reader.events_of(TERMS, seq)
+    return [(number, event) for number, event in found if isinstance(event, Began)]
 
 
 def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
@@ -142,6 +145,12 @@ def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
         elif started is not None:
             started = after_change(started, event)
     return started
+
+
+# Which gangs had to be on the fewest servers, in logs that do not record it.
+#
+# Rounds record it of jobs that wait (`consolidated`, `spread`). Where they did not yet, it follows
+# from the configuration that decided and from what samples had measured by then.
 
 
 def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing | None:
@@ -166,9 +175,8 @@ async def classes_at(reader: LogReader, state: State, rebuild: Rebuild) -> Mappi
     recorded = {job.waits_as for job in state.jobs.values() if job.must_consolidate}
     if not any(demand.tight and demand not in recorded for demand in state.class_waits):
         return {}
-    found = await reader.events_of(TERMS, state.seq)
-    terms = [event for _, event in found if isinstance(event, SchedulerStarted | ConfigChanged)]
-    classing = classing_of(last_start(terms), rebuild)
+    terms = await terms_up_to(reader, state.seq)
+    classing = classing_of(last_start(event for _, event in terms), rebuild)
     if classing is None:
         return {}
     return {

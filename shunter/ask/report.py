@@ -1,6 +1,8 @@
 """A report on one or more runs: one HTML file with its data, which opens from disk.
 
-log ─▶ fold ─▶ curves, slices on GPUs, stories of jobs ─▶ one JSON document ─▶ page
+    log ─▶ fold ─▶ curves, slices on GPUs, stories of jobs ─▶ one JSON document ─▶ page
+
+`run_document` sums up one run, `report_document` several, and `page_of` shows these.
 """
 
 import json

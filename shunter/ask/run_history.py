@@ -1,14 +1,14 @@
-"""A whole run, read off its log: what became of each job, what was where, and of what it consists."""
+"""A whole run, read off its log: what became of each job, who had which GPUs, what it consists of."""
 
-import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
 from shunter.ask.log_reading import Advance, Listener, fold_telling
+from shunter.ask.recorded_terms import config_of
 from shunter.ask.words import clock
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult
@@ -66,13 +66,9 @@ class RunHistory:
         return isinstance(first, SchedulerStarted) and first.simulated
 
     @property
-    def config(self) -> dict[str, object]:
+    def config(self) -> Mapping[str, Any]:
         """The configuration that decided last; empty where the log does not say it."""
-        try:
-            found = json.loads(self.terms[-1].config) if self.terms else {}
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return config_of(self.terms[-1] if self.terms else None)
 
     @property
     def evidence(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from shunter.ask.recorded_terms import TERMS, Rebuild, last_start
+from shunter.ask.recorded_terms import Began, Rebuild, last_start, terms_up_to
 from shunter.ask.words import SECOND_US, clock, span, tells_itself
 from shunter.core.ranking import Measure, Measured, RankedPolicy
 from shunter.core.sizing import WHOLE
@@ -10,7 +10,6 @@ from shunter.core.state import State
 from shunter.counting import counted
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId
@@ -222,9 +221,7 @@ Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""
 
 
-def measures_of_terms(
-    terms: Sequence[tuple[int, SchedulerStarted | ConfigChanged]], rebuild: Rebuild
-) -> Measures:
+def measures_of_terms(terms: Sequence[tuple[int, Began]], rebuild: Rebuild) -> Measures:
     """Return what scores count in each term; nothing: its policy is not there."""
     found: dict[int, tuple[Measure, ...]] = {}
     known: dict[tuple[str, str], tuple[Measure, ...]] = {}
@@ -242,9 +239,7 @@ def measures_of_terms(
 
 async def measures_in(reader: LogReader, to: int, rebuild: Rebuild) -> Measures:
     """Return what the scores of a log count up to an event, in each of its terms."""
-    found = await reader.events_of(TERMS, to)
-    terms = [(n, each) for n, each in found if isinstance(each, SchedulerStarted | ConfigChanged)]
-    return measures_of_terms(terms, rebuild)
+    return measures_of_terms(await terms_up_to(reader, to), rebuild)
 
 
 def measures_at(measures: Measures, seq: int) -> tuple[Measure, ...]:

@@ -4,14 +4,13 @@
 whenever a round was due (`RoundWatch`), and expects what must follow from the facts.
 """
 
-import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from shunter.ask.divergence import Answers, Divergence, Seen, seen_at
 from shunter.ask.log_reading import Advance, cut, is_part, rules_of_log
-from shunter.ask.recorded_terms import Rebuild, Term, after_change
+from shunter.ask.recorded_terms import Rebuild, Term, after_change, config_of
 from shunter.ask.scores import used_by_jobs
 from shunter.ask.words import clock
 from shunter.config.resolved import REACTOR
@@ -70,7 +69,8 @@ from shunter.run.snapshots import check_outcomes, check_state
 #
 # What was observed and commanded is taken from the log as it is. What a policy decided (rounds
 # and their changes, and when they were due at all), and what followed from facts, from the state
-# and from time, is made once more by the same code. Which is which stands in `events/classes.py`.
+# and from time, is made once more by the same code. Which is which stands in
+# `events/fact_classes.py`.
 
 # When a round is due: the scheduler's own rule, asked of a recorded run.
 #
@@ -325,13 +325,7 @@ def _says_all(started: SchedulerStarted) -> bool:
 
     That of a simulation always was.
     """
-    if started.simulated:
-        return True
-    try:
-        config = json.loads(started.config)
-    except ValueError:
-        return False
-    return isinstance(config, dict) and bool(config.get(REACTOR))
+    return started.simulated or bool(config_of(started).get(REACTOR))
 
 
 def _was_compared(event: Event) -> bool:

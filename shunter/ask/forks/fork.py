@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from shunter.ask.forks.future import Future
-from shunter.ask.recorded_terms import TERMS, Began, Rebuild, Term, last_start, told_term
+from shunter.ask.recorded_terms import Rebuild, Term, last_start, terms_up_to, told_term
 from shunter.backends.simulated.resuming import Resumed, TotalWork
 from shunter.config.cluster_section import ClusterSection, NodeGroup, expanded_hostlist
 from shunter.config.faults import Fault, faults_of
@@ -154,15 +154,14 @@ def _is_input(event: Event) -> bool:
 
 async def _term_at(reader: LogReader, seq: int) -> tuple[int, SchedulerStarted]:
     """Return who decides after an event, and the number of the event that says so."""
-    found: Sequence[tuple[int, Event]] = await reader.events_of(TERMS, seq)
-    terms: list[Began] = [event for _, event in found]  # type: ignore[misc]  # only those kinds
-    started = last_start(terms)
+    terms = await terms_up_to(reader, seq)
+    started = last_start(event for _, event in terms)
     if started is None:
         raise UsageError(
             f"event {seq} belongs to no term: the log does not say who decided, so nothing can be "
             "forked there; name a later moment"
         )
-    return found[-1][0], started
+    return terms[-1][0], started
 
 
 # A fork: a scheduler on a state of the past or the present, and a simulated world that goes on.

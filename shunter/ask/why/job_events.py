@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from shunter.ask.recorded_terms import TERMS, Rebuild, classing_of, last_start
+from shunter.ask.recorded_terms import TERMS, Rebuild, classing_of, last_start, terms_up_to
 from shunter.ask.words import allocation_in_words, clock, names_partners
 from shunter.core.fold.checkpoints import demand_with, split_of
 from shunter.core.fold.profiles import note_messages
@@ -119,11 +119,7 @@ async def scan_start_of(reader: LogReader, job_id: JobId) -> ScanStart:
 async def _at(reader: LogReader, state: State, spec: JobSpec) -> ScanStart:
     start = ScanStart(
         state.seq,
-        tuple(
-            (seq, event)
-            for seq, event in await reader.events_of(TERMS, state.seq)
-            if isinstance(event, SchedulerStarted | ConfigChanged)
-        ),
+        tuple(await terms_up_to(reader, state.seq)),
         {job.job_id: job.spec.model for job in state.jobs.values()},
         state.messages,
         frozenset(name for name, queue in state.queues.items() if queue.quota_gpus is not None),
@@ -246,10 +242,9 @@ _ALLOCATED = AllocationChanged.__name__
 _SUBMITTED = JobSubmitted.__name__
 _TRIALS = frozenset(kind.__name__ for kind in TRIALS)
 _QUOTA = QuotaChanged.__name__
-_TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
 _SAMPLED = ProfileSampled.__name__
 _LEARNT = ToleranceLearnt.__name__
-_TELLING = frozenset(kind.encode() for kind in (_ROUND, _QUOTA, _LEARNT, *_TERMS))
+_TELLING = frozenset(kind.encode() for kind in (_ROUND, _QUOTA, _LEARNT, *TERMS))
 _OF_CLASSING = frozenset(kind.encode() for kind in (_SUBMITTED, _SAMPLED))
 _SPEC = row_fields(JobSubmitted).index("spec")
 _MODEL = [each.name for each in stored_fields(JobSpec)].index("model")
@@ -407,7 +402,7 @@ class _Scan:
                 self._plan(seq, row)
             elif kind == _QUOTA:
                 self._bound(decode_event(row))
-            elif kind in _TERMS:
+            elif kind in TERMS:
                 event = decode_event(row)
                 assert isinstance(event, SchedulerStarted | ConfigChanged), "the row says so"
                 story.terms.append((seq, event))

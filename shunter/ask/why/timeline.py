@@ -1,11 +1,11 @@
 """The life of a job in order: when it waited and held GPUs, and why it waited in each part."""
 
-import json
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from shunter.ask.recorded_terms import Began, config_of
 from shunter.ask.waits import told_apart
 from shunter.ask.why.job_events import JobEvents, Own, RecordedWait, Round, proposal_wait
 from shunter.ask.words import clock
@@ -47,7 +47,6 @@ from shunter.events.facts.jobs import (
     Outcome,
     outcome_of,
 )
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.allocation import NOTHING, Allocation
@@ -483,16 +482,13 @@ _KINDS = frozenset(
 )
 
 
-def unheld_by_log(
-    terms: Sequence[tuple[int, SchedulerStarted | ConfigChanged]], state: State
-) -> frozenset[NodeName]:
+def unheld_by_log(terms: Sequence[tuple[int, Began]], state: State) -> frozenset[NodeName]:
     """Return the nodes that Slurm has not given, by what a log says.
 
     No answer is expected of them: in pilot mode nodes that nothing needs are given back, and are
     silent from then on. One on which something of ours runs is held, and has to answer.
     """
-    config = json.loads(terms[-1][1].config) if terms else {}
-    backend = config.get("backend", {}) if isinstance(config, dict) else {}
+    backend = config_of(terms[-1][1] if terms else None).get("backend", {})
     if backend.get("kind") != "slurm":
         return frozenset()
     used = {share.node for job in state.jobs.values() for share in job.held.shares}
