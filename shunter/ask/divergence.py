@@ -7,13 +7,12 @@ question are the first hints, and whether the code is what it was.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
 
 from shunter import __version__
 from shunter.ask.recorded_terms import Term, config_of
 from shunter.ask.scores import measures_of, score_in_words, score_of
 from shunter.ask.waits import promise_basis
-from shunter.ask.words import clock, fact_in_words, first_of
+from shunter.ask.words import clock, fact_in_words, first_of, stamp
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Measure, RankedPolicy, Ranking
@@ -25,7 +24,6 @@ from shunter.errors import ReplayDivergenceError
 from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 from shunter.run.code_digests import sources_of
 
@@ -151,46 +149,36 @@ def term_in_words(started: SchedulerStarted) -> str:
     params = section.get("params", {}).get(started.policy, {})
     parts = [name, *(f"{key} = {json.dumps(value)}" for key, value in sorted(params.items()))]
     parts.append(f"placement {section.get('placement')}")
-    parts.append(f"plans by {section.get('trigger')}" + _every(section))
-    guards = {key: value for key, value in section.get("guards", {}).items() if _is_on(value)}
-    parts += [f"guards.{key} = {value}" for key, value in sorted(guards.items())]
+    trigger = section.get("trigger")
+    every = f" of {section.get('round')}" if trigger == "round" else ""
+    parts.append(f"plans by {trigger}{every}")
+    guards = sorted(section.get("guards", {}).items())
+    parts += [f"guards.{key} = {value}" for key, value in guards if value not in (None, "0s")]
     parts.append(f"seed {config.get('seed')}")
     return ", ".join(parts)
-
-
-def _every(section: Mapping[str, Any]) -> str:
-    return f" of {section.get('round')}" if section.get("trigger") == "round" else ""
-
-
-def _is_on(value: object) -> bool:
-    return value not in (None, "0s")
 
 
 def _given(events: Sequence[Event]) -> Given:
     return {each.job_id: each for each in events if type(each) is AllocationChanged}
 
 
-def _leaving(given: Given) -> Mapping[JobId, object]:
-    return {job: None for job, each in given.items() if not each.allocation.shares}
-
-
-def _starting(given: Given) -> Mapping[JobId, object]:
-    return {job: None for job, each in given.items() if each.allocation.shares}
-
-
-def _placed(given: Given) -> Mapping[JobId, Allocation]:
-    return {job: each.allocation for job, each in given.items()}
-
-
-def _because(given: Given) -> Mapping[JobId, object]:
-    return {job: each.because for job, each in given.items()}
-
-
 _PARTS: Sequence[tuple[str, Callable[[Given], Mapping[JobId, object]]]] = (
-    ("which jobs get GPUs, by its order and by what it holds to fit", _starting),
-    ("which jobs leave, by its order, its guards and whether it preempts", _leaving),
-    ("where jobs are placed, which are the same jobs", _placed),
-    ("why the same is done: rule or score", _because),
+    (
+        "which jobs get GPUs, by its order and by what it holds to fit",
+        lambda given: {job: None for job, each in given.items() if each.allocation.shares},
+    ),
+    (
+        "which jobs leave, by its order, its guards and whether it preempts",
+        lambda given: {job: None for job, each in given.items() if not each.allocation.shares},
+    ),
+    (
+        "where jobs are placed, which are the same jobs",
+        lambda given: {job: each.allocation for job, each in given.items()},
+    ),
+    (
+        "why the same is done: rule or score",
+        lambda given: {job: each.because for job, each in given.items()},
+    ),
 )
 
 
@@ -481,9 +469,7 @@ class Divergence:
         return {
             "decision": self.decision,
             "round": self.round_number,
-            "seq": self.seq,
-            "at_us": self.at_us,
-            "time": clock(self.at_us),
+            **stamp(self.seq, self.at_us),
             "why": self.why,
             "recorded": None if self.recorded is None else to_object(self.recorded),
             "replayed": None if self.replayed is None else to_object(self.replayed),

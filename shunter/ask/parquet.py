@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from shunter.ask.log_reading import Advance
-from shunter.ask.run_history import RunHistory, run_history
+from shunter.ask.run_history import RunHistory, jobs_of, run_history
 from shunter.ask.words import fact_in_words
 from shunter.core.state import FoldResult, Job, State
 from shunter.events.fact_classes import class_of
@@ -22,7 +22,7 @@ from shunter.events.facts import decisions
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.kinds import KINDS, Event
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.allocation import NOTHING, Allocation, gpu_numbers
 from shunter.events.values.ids import JobId
@@ -156,7 +156,6 @@ TABLES: Final[Mapping[str, Columns]] = {
     },
 }
 
-_ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _DECISIONS = frozenset(decisions.CLASSES)
 _NO_REASON = Because("")
 
@@ -227,10 +226,8 @@ class _Rows:
             self._files["samples"].add(*said, *values)
         elif isinstance(event, JobSubmitted):
             self._specs.append(event)
-        if kind in _ABOUT_JOBS:
-            self._job(event.job_id, event, state)  # type: ignore[union-attr]  # all of these have
-        for job in (*result.launched, *result.displaced):
-            self._job(job.job_id, event, state)
+        for job_id in jobs_of(event, result):
+            self._job(job_id, event, state)
 
     def close(self, history: RunHistory) -> None:
         """Add what lasts beyond the last event, and a row for each job."""

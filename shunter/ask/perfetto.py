@@ -16,17 +16,16 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, Track
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
 from shunter.ask.log_reading import Advance, fold_telling
-from shunter.ask.run_history import JobCounts, Occupancy, Spot
+from shunter.ask.run_history import JobCounts, Occupancy, Spot, jobs_of
 from shunter.ask.words import because_in_words
 from shunter.core.cluster import UsableGpus
 from shunter.core.state import FoldResult, State
 from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeAdded
 from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import KINDS, Event
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId, NodeName, QueueName
 
-_ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _ABOUT_SERVERS = frozenset(kind for kind in CLUSTER_CHANGES if "node" in kind.__annotations__)
 
 _Said = Mapping[str, str | int]
@@ -84,16 +83,14 @@ class _Drawing:
     def tell(self, event: Event, state: State, result: FoldResult) -> None:
         """Draw what an event has changed."""
         kind = type(event)
-        if kind in _ABOUT_JOBS:
-            self._job(event.job_id, event, state)  # type: ignore[union-attr]  # all of these have
-        elif kind in _ABOUT_SERVERS:
+        if kind in _ABOUT_SERVERS:
             self._server(event)
         if kind in CLUSTER_CHANGES:
             self._usable.servers_changed(state.cluster)
         else:
             self._usable.holders_changed()
-        for job in (*result.launched, *result.displaced):
-            self._job(job.job_id, event, state)
+        for job_id in jobs_of(event, result):
+            self._job(job_id, event, state)
         if isinstance(event, AllocationChanged):
             self._decision(event)
 

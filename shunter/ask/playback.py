@@ -12,7 +12,7 @@ from typing import Any, Final
 import anyio
 
 from shunter.ask.log_reading import Advance, fold_events, rules_of_log
-from shunter.ask.run_history import JobCounts
+from shunter.ask.run_history import JobCounts, jobs_of
 from shunter.ask.scores import (
     Measures,
     measures_at,
@@ -264,7 +264,6 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 SPEED_MOST = 1e9
 _SPEED = re.compile(r"([0-9]{1,10}(?:\.[0-9]{1,6})?)x?")
-_ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _FIELDS = ("node", "attempt", "cause", "exit_code", "step", "by", "gpus", "priority")
 
 NO_MEASURES: Measures = MappingProxyType({})
@@ -323,10 +322,8 @@ async def play(
     async for frame in reader.frames(0, to):
         for event in frame.events(0, to):
             result = fold_events(state, (event,), rules)
-            if type(event) in _ABOUT_JOBS:
-                counts.note(event.job_id, state)  # type: ignore[union-attr]  # all of these have
-            for job in (*result.launched, *result.displaced):
-                counts.note(job.job_id, state)
+            for job_id in jobs_of(event, result):
+                counts.note(job_id, state)
             if state.seq <= after:
                 continue
             await pace.keep(event.at_us)

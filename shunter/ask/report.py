@@ -23,7 +23,15 @@ import orjson
 
 from shunter import __version__
 from shunter.ask.log_reading import Advance
-from shunter.ask.run_history import JobCounts, Occupancy, RunHistory, Spot, run_history
+from shunter.ask.run_history import (
+    JobCounts,
+    Occupancy,
+    RunHistory,
+    Spot,
+    job_of,
+    jobs_of,
+    run_history,
+)
 from shunter.ask.waits import wait_reasons
 from shunter.core.cluster import UsableGpus
 from shunter.core.metrics import JobResult, finish_time_fairness
@@ -32,12 +40,10 @@ from shunter.errors import UsageError
 from shunter.events.facts.cluster import CLUSTER_CHANGES
 from shunter.events.facts.decisions import AllocationChanged, is_preemption
 from shunter.events.facts.jobs import Outcome
-from shunter.events.kinds import KINDS, Event
+from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId, NodeName
 from shunter.run.comparison import MEASURES, value_of
-
-# All that a report shows, as one JSON-able document.
 
 # What changes over a run, in equal parts of its time.
 #
@@ -47,8 +53,6 @@ from shunter.run.comparison import MEASURES, value_of
 
 PARTS: Final = 400
 """Into so many parts a run is cut: a picture is about twice as many pixels wide."""
-
-_ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +113,16 @@ class Curves:
 
     def tell(self, event: Event, state: State, result: FoldResult) -> None:
         """Take what an event has changed."""
-        kind = type(event)
-        if kind in CLUSTER_CHANGES:
+        if type(event) in CLUSTER_CHANGES:
             self._usable.servers_changed(state.cluster)
         else:
             self._usable.holders_changed()
-        if kind in _ABOUT_JOBS:
-            self._job(event.job_id, event, state)  # type: ignore[union-attr]  # all of these have
-        for job in (*result.launched, *result.displaced):
-            self._job(job.job_id, event, state)
+        for job_id in jobs_of(event, result):
+            self._job(job_id, event, state)
         if isinstance(event, AllocationChanged) and is_preemption(event):
             self._left(event, state)
-        elif kind in _ABOUT_JOBS:
-            self._stayed(event.job_id, state)  # type: ignore[union-attr]  # as above
+        elif (about := job_of(event)) is not None:
+            self._stayed(about, state)
 
     def close(self, state: State) -> None:
         """End what lasts where the log ends, and turn sums into means."""

@@ -18,7 +18,7 @@ from shunter.core.view import View
 from shunter.events.facts.execution import TurnStarted
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName, QueueName
@@ -177,6 +177,22 @@ class _Gathered:
 
 
 # How many jobs wait and how many hold something, kept up to date event by event.
+
+
+_ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
+
+
+def job_of(event: Event) -> JobId | None:
+    """Return the job that an event is about, if it is about one."""
+    return event.job_id if type(event) in _ABOUT_JOBS else None  # type: ignore[union-attr]
+
+
+def jobs_of(event: Event, result: FoldResult) -> Iterator[JobId]:
+    """Yield the jobs that may stand otherwise after an event, the one it is about first."""
+    if (job_id := job_of(event)) is not None:
+        yield job_id
+    for job in (*result.launched, *result.displaced):
+        yield job.job_id
 
 
 class JobCounts:

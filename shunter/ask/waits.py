@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from shunter.ask.words import SECOND_US, clock, down_in_words, span
-from shunter.core.cluster import Cluster, Health
+from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
+from shunter.core.cluster import Cluster, Health, Server
 from shunter.core.digest import state_digest
 from shunter.core.fold.checkpoints import checkpoint_wait, waits_for_checkpoint
 from shunter.core.fold.occupancy import release_wait
@@ -141,26 +141,14 @@ def most_free(job: Job, state: State) -> int:
     return max((pools[name].gpus_free for name in names if name in pools), default=0)
 
 
-def only_drained(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
+def _only_drained(servers: Sequence[Server]) -> bool:
     """Say whether servers are out of service, all because they are drained."""
-    down = [
-        server.health
-        for server in cluster.servers.values()
-        if server.health is not Health.removed
-        and not server.is_up
-        and (not gpu_types or server.configuration.gpu_type in gpu_types)
-    ]
+    down = [server.health for server in servers if not server.is_up]
     return bool(down) and all(health is Health.up for health in down)
 
 
-def only_quarantined(cluster: Cluster, gpu_types: Sequence[str] = ()) -> bool:
+def _only_quarantined(servers: Sequence[Server]) -> bool:
     """Say whether all servers are in service, and some of their GPUs are set aside."""
-    servers = [
-        server
-        for server in cluster.servers.values()
-        if server.health is not Health.removed
-        and (not gpu_types or server.configuration.gpu_type in gpu_types)
-    ]
     return all(server.is_up for server in servers) and any(one.quarantined for one in servers)
 
 
@@ -185,9 +173,15 @@ def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason
         return wait.reason
     if _are_taken(max(1, wait.needed), gpu_types, cluster):
         return Reason.gpus_taken
-    if only_drained(cluster, gpu_types):
+    servers = [
+        server
+        for server in cluster.servers.values()
+        if server.health is not Health.removed
+        and (not gpu_types or server.configuration.gpu_type in gpu_types)
+    ]
+    if _only_drained(servers):
         return Reason.node_drained
-    if only_quarantined(cluster, gpu_types):
+    if _only_quarantined(servers):
         return Reason.gpus_quarantined
     return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason
 
@@ -207,9 +201,7 @@ def state_document(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT)
     """
     return {
         "schema": _SCHEMA,
-        "seq": state.seq,
-        "at_us": state.now_us,
-        "time": clock(state.now_us),
+        **stamp(state.seq, state.now_us),
         "term": state.term,
         "policy": state.policy,
         "rounds": {
@@ -234,7 +226,7 @@ def job_counts(state: State) -> dict[str, int]:
 
 
 def wait_reasons(state: State, rebuilt: Mapping[JobId, Demand] = NONE_REBUILT) -> Counter[str]:
-    """Return how many jobs wait for each reason; `rebuilt` is as in `standing`."""
+    """Return how many jobs wait for each reason; `rebuilt` is as in `state_document`."""
     reasons: Counter[str] = Counter()
     for job in state.jobs.values():
         if job.phase is JobPhase.waiting:

@@ -57,6 +57,11 @@ def clock(at_us: int) -> str:
     return f"T{'-' if at_us < 0 else '+'}{_hours(abs(at_us))}"
 
 
+def stamp(seq: int, at_us: int) -> dict[str, object]:
+    """Return the number of an event and its instant, as every document names them."""
+    return {"seq": seq, "at_us": at_us, "time": clock(at_us)}
+
+
 def span(duration_us: int) -> str:
     """Return a duration in the two units that matter most: `2h 05m`, `40s`, `12d 3h`."""
     seconds = duration_us / SECOND_US

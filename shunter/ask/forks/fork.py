@@ -351,13 +351,9 @@ def standing_at(
     now_us = max(state.now_us, now_us)
     known = {} if future is None else future.work
     submitted = [] if future is None else future.submissions
-    coming = [
-        coming_job(
-            each, known.get(each.job_id) or work_of(each.job_id, each.spec, None, each.at_us)
-        )
-        for each in submitted
-        if not change.is_without(each.spec)
-    ]
+    coming = coming_jobs(
+        (each for each in submitted if not change.is_without(each.spec)), known, work_of
+    )
     work = {
         job.job_id: known.get(job.job_id) or work_of(job.job_id, job.submitted_spec, job, now_us)
         for job in state.jobs.values()
@@ -437,10 +433,16 @@ def _scheduler(standing: Standing, change: ForkChange, listeners: Iterable[Obser
     return core
 
 
-def coming_job(submitted: JobSubmitted, work: TotalWork) -> TraceJob:
-    """Return a job of a log as the simulated world takes it."""
-    ends = JobEnd(work.ends)
-    return TraceJob(submitted.job_id, submitted.at_us, submitted.spec, work.total_us, ends)
+def coming_jobs(
+    submitted: Iterable[JobSubmitted], known: Mapping[JobId, TotalWork], work_of: WorkOf
+) -> list[TraceJob]:
+    """Return jobs of a log as the simulated world takes them, with the work that they have."""
+    found = []
+    for each in submitted:
+        work = known.get(each.job_id) or work_of(each.job_id, each.spec, None, each.at_us)
+        ends = JobEnd(work.ends)
+        found.append(TraceJob(each.job_id, each.at_us, each.spec, work.total_us, ends))
+    return found
 
 
 def _orders(change: ForkChange, state: State, now_us: int) -> Sequence[Input]:

@@ -25,7 +25,7 @@ from shunter.ask.forks.fork import (
     WorkOf,
     callers_propose,
     change_of,
-    coming_job,
+    coming_jobs,
     end_of_instant,
     fork_at,
     fork_point,
@@ -142,12 +142,9 @@ def _takes_time(parts: WorldParts) -> bool:
 
 # One simulated answer to "what if": a log, a moment, what is otherwise, and a seed.
 #
-# A scenario is plain data, so that several can be played in processes of their own. Where a log is
-# one of a simulation whose world the state does not tell all of, the run is made again from its
-# beginning; anywhere else the world goes on from the state alone.
-
-# A simulated run, run once more up to a moment: the world is then exactly what it was.
-#
+# A scenario is plain data, so that several can be played in processes of their own. Where a log
+# is one of a simulation whose world the state does not tell all of, the run is made again from
+# its beginning, and the world is then exactly what it was; else it goes on from the state alone.
 # A world knows more than the state tells: where turns and leases stand, what a checkpoint held,
 # what comes of orders under way. Where that matters, and the log has all that the world was made
 # of, the run is made again from its beginning, and held to the log at the moment where it stops.
@@ -188,13 +185,12 @@ async def rerun_to(
     policy, rules = rebuild(started)
     refuse_other_version(started, policy)
     at_us = await _instant_of(reader, seq)
-    coming = [
-        coming_job(
-            each, whole.work.get(each.job_id) or work_of(each.job_id, each.spec, None, each.at_us)
-        )
+    submitted = (
+        each
         for each in whole.submissions
         if each.at_us <= at_us or not change.is_without(each.spec)
-    ]
+    )
+    coming = coming_jobs(submitted, whole.work, work_of)
     told = {each.job_id: each for each in whole.submissions}
     world = ForkedWorld(make_world(coming, None), whole.inputs, told)
     core = Scheduler(policy, rules, listeners=listeners)

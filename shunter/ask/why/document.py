@@ -42,6 +42,7 @@ from shunter.ask.words import (
     clock,
     first_of,
     gpus_in_words,
+    stamp,
 )
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
@@ -223,9 +224,7 @@ def _priority(found: Explanation) -> dict[str, object] | None:
     when = f"{clock(event.at_us)} (e{last.seq}){by}"
     before = found.story.submitted.spec.priority
     return {
-        "seq": last.seq,
-        "at_us": event.at_us,
-        "time": clock(event.at_us),
+        **stamp(last.seq, event.at_us),
         "priority": event.priority,
         "by": event.by,
         "group": event.group,
@@ -397,9 +396,7 @@ def _allocation(found: Explanation, own: Own) -> dict[str, object]:
     return {
         **({} if own.round is None else _document_round(own.round)),
         "of": "job",
-        "seq": own.seq,
-        "at_us": own.event.at_us,
-        "time": clock(own.event.at_us),
+        **stamp(own.seq, own.event.at_us),
         "where": allocation_in_words(own.event.allocation),
         "rule": because.rule,
         "scores": list(because.scores),

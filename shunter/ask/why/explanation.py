@@ -16,7 +16,7 @@ from shunter.ask.log_reading import (
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.scores import Measures, measures_at, measures_of_terms
 from shunter.ask.waits import holding_back
-from shunter.ask.why.job_events import JobEvents, Own, Round, read_story
+from shunter.ask.why.job_events import JobEvents, Own, Round, gives_gpus, read_story
 from shunter.ask.why.present import NAMED, Present
 from shunter.ask.why.replan import Planned, PointAsked, fold_story, rules_of
 from shunter.ask.why.timeline import (
@@ -201,7 +201,7 @@ def phase_since_us(job: Job, own: NumberedEvents) -> int | None:
     """
     began_us = job.attempt_began_us
     if job.phase is JobPhase.granted:
-        granted = [event.at_us for _, event in own if _grants(event)]
+        granted = [event.at_us for _, event in own if gives_gpus(event)]
         return granted[-1] if granted else job.waiting_since_us
     if job.phase is JobPhase.ending:
         return min((event.at_us for event in _ends(job, own)), default=began_us)
@@ -224,7 +224,7 @@ def order_to_leave(job: Job, own: NumberedEvents) -> tuple[int, Event] | None:
     began_us = job.attempt_began_us
     if began_us is None:
         return None
-    granted = [told for told in own if _grants(told[1]) and told[1].at_us <= began_us]
+    granted = [told for told in own if gives_gpus(told[1]) and told[1].at_us <= began_us]
     if not granted:
         return None
     seq, event = granted[-1]
@@ -246,17 +246,13 @@ def _ends(job: Job, own: NumberedEvents) -> list[Event]:
     """Return what made an attempt end: its own end, or that somebody wants it."""
     ends: list[Event] = []
     for _, event in own:
-        if _grants(event):
+        if gives_gpus(event):
             ends = []  # it was asked of an attempt before
         if isinstance(event, AttemptEnded) and event.attempt == job.attempt:
             ends.append(event)
         if isinstance(event, JobCancelRequested | TimeLimitReached):
             ends.append(event)
     return ends
-
-
-def _grants(event: Event) -> bool:
-    return isinstance(event, AllocationChanged) and bool(event.allocation.shares)
 
 
 _NOT_OF_GPUS = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from shunter.ask.recorded_terms import TERMS, Rebuild, classing_of, last_start, terms_up_to
+from shunter.ask.recorded_terms import TERMS, Began, Rebuild, classing_of, last_start, terms_up_to
 from shunter.ask.words import allocation_in_words, clock, names_partners
 from shunter.core.fold.checkpoints import demand_with, split_of
 from shunter.core.fold.profiles import note_messages
@@ -44,7 +44,7 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
 )
 from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.facts.run import SchedulerStarted
 from shunter.events.facts.tolerance import ToleranceLearnt
 from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader
@@ -88,7 +88,7 @@ class ScanStart:
     """
 
     seq: int = 0
-    terms: tuple[tuple[int, SchedulerStarted | ConfigChanged], ...] = ()
+    terms: tuple[tuple[int, Began], ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     bounded: frozenset[str] = frozenset()
@@ -297,7 +297,7 @@ class JobEvents:
     own: list[Own] = field(default_factory=list)
     told: list[RecordedWait] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
-    terms: list[tuple[int, SchedulerStarted | ConfigChanged]] = field(default_factory=list)
+    terms: list[tuple[int, Began]] = field(default_factory=list)
     dependencies: list[tuple[int, Event]] = field(default_factory=list)
     victims: list[Own] = field(default_factory=list)
     tried_beside: list[Own] = field(default_factory=list)
@@ -325,6 +325,11 @@ class JobEvents:
     def spec(self) -> JobSpec:
         """What it asked for."""
         return self.submitted.spec
+
+    @property
+    def started(self) -> SchedulerStarted | None:
+        """What started the policy that decided at its end; None: the log does not say."""
+        return last_start(event for _, event in self.terms)
 
     @property
     def last_round(self) -> Round | None:
@@ -404,7 +409,7 @@ class _Scan:
                 self._bound(decode_event(row))
             elif kind in TERMS:
                 event = decode_event(row)
-                assert isinstance(event, SchedulerStarted | ConfigChanged), "the row says so"
+                assert isinstance(event, Began), "the row says so"
                 story.terms.append((seq, event))
                 self._class_anew()
             elif kind in _TRIALS and row[2] != story.job_id:
@@ -477,8 +482,7 @@ class _Scan:
 
     def _class_anew(self) -> None:
         """Note what tells gangs apart from here on; the job may be classed anew."""
-        started = last_start(event for _, event in self._story.terms)
-        self._classing = classing_of(started, self._rebuild)
+        self._classing = classing_of(self._story.started, self._rebuild)
         if self._classing is not None:
             self._kinds |= _OF_CLASSING
         if self._class:
@@ -568,6 +572,11 @@ def _decode_wait() -> Callable[[Row], Wait]:
 
 
 _DECODE_WAIT = _decode_wait()
+
+
+def gives_gpus(event: Event) -> bool:
+    """Say whether an event of a job gives it GPUs, the same or others."""
+    return isinstance(event, AllocationChanged) and bool(event.allocation.shares)
 
 
 def _is_ordered(event: Event) -> bool:

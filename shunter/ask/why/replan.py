@@ -18,7 +18,7 @@ from shunter.ask.log_reading import (
     fold_events,
     restored,
 )
-from shunter.ask.recorded_terms import Rebuild, Term, last_start, takes_notes
+from shunter.ask.recorded_terms import Rebuild, Term, takes_notes
 from shunter.ask.why.job_events import JobEvents
 from shunter.ask.why.present import Present, demand_of, present_of
 from shunter.core.fold import RULES
@@ -85,7 +85,7 @@ class Rebuilt(NamedTuple):
 
 def rules_of(story: JobEvents, rebuild: Rebuild) -> Rebuilt:
     """Return by what was decided at the end of a story."""
-    started = _started(story)
+    started = story.started
     if started is None:
         return Rebuilt(None, None, "the log does not say which policy decided")
     try:
@@ -196,7 +196,7 @@ class _Replay:
 
     def _fresh(self) -> tuple[Term | None, str]:
         """Return the policy begun anew on the state."""
-        started = _started(self._story)
+        started = self._story.started
         if started is None:
             return None, "the log does not say which policy decided"
         fault = self.folded.state.policy_fault
@@ -210,7 +210,7 @@ class _Replay:
 
     def _began(self) -> int | None:
         """Return the event that began the term, if its policy takes notes from there on."""
-        started = _started(self._story)
+        started = self._story.started
         if started is None:
             return None
         try:
@@ -263,11 +263,6 @@ def _pause(story: JobEvents) -> int:
         return last.seq - 1
     has_reason = bool(story.told) and story.told[-1].wait is not None
     return story.own[0].seq if has_reason else story.seq
-
-
-def _started(story: JobEvents) -> SchedulerStarted | None:
-    """Return what started the policy that decided at the end of a story."""
-    return last_start(event for _, event in story.terms)
 
 
 def _with_all_reasons(rebuild: Rebuild) -> Rebuild:

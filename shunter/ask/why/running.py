@@ -15,6 +15,7 @@ from shunter.ask.words import (
     resources_in_words,
     span,
     split_in_words,
+    stamp,
 )
 from shunter.core.intake.admission import Admission
 from shunter.core.performance.learnt_tolerance import (
@@ -277,9 +278,7 @@ def _correction(seq: int, event: SensitivityCorrected) -> dict[str, object]:
         )
     )
     return {
-        "seq": seq,
-        "at_us": event.at_us,
-        "time": clock(event.at_us),
+        **stamp(seq, event.at_us),
         "cpus": event.cpus_milli / 1000,
         "memory_mb": event.memory_mb,
         "expected": event.expected,
@@ -344,9 +343,7 @@ def _document(seq: int, event: AllocationChanged | JobReshaped, because: str) ->
 
 def _numbers(seq: int, at_us: int, has: Resources, because: str) -> dict[str, object]:
     return {
-        "seq": seq,
-        "at_us": at_us,
-        "time": clock(at_us),
+        **stamp(seq, at_us),
         "cpus": has.cpus_milli / 1000,
         "memory_mb": has.memory_mb,
         "words": f"{_amounts(has)} since {clock(at_us)} (e{seq}), {because}",
@@ -476,9 +473,7 @@ def _trials_document(found: Explanation, tried: _Tried) -> dict[str, object]:
         words += "; it is over"
     last = tried.verdicts[0][1] if tried.verdicts else None
     return {
-        "seq": tried.seq,
-        "at_us": started.at_us,
-        "time": clock(started.at_us),
+        **stamp(tried.seq, started.at_us),
         "trial": started.trial,
         "beside": beside,
         "baseline": started.baseline,

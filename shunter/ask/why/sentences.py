@@ -20,6 +20,7 @@ from shunter.ask.words import (
     names_partners,
     rejection_in_words,
     span,
+    stamp,
 )
 from shunter.core.state import JobPhase
 from shunter.counting import counted, signal_in_words
@@ -520,9 +521,7 @@ def size_of(found: Explanation) -> dict[str, object] | None:
     when = f"{clock(event.at_us)} (e{last.seq}) by {resized_by(event)}"
     size = f"its gang was given {counted(event.gpus, 'GPU')} at {when}"
     return {
-        "seq": last.seq,
-        "at_us": event.at_us,
-        "time": clock(event.at_us),
+        **stamp(last.seq, event.at_us),
         "gpus": event.gpus,
         "by": resized_by(event),
         "submitted_with": spec.gpus,

@@ -7,7 +7,14 @@ from itertools import pairwise
 
 from shunter.ask.recorded_terms import Began, config_of
 from shunter.ask.waits import told_apart
-from shunter.ask.why.job_events import JobEvents, Own, RecordedWait, Round, proposal_wait
+from shunter.ask.why.job_events import (
+    JobEvents,
+    Own,
+    RecordedWait,
+    Round,
+    gives_gpus,
+    proposal_wait,
+)
 from shunter.ask.words import clock
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.cluster import Health
@@ -63,7 +70,7 @@ def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
     Where outcomes take no time, the decision is the launch. Otherwise a job may have to wait for
     others to leave its GPUs, and only the fold knows until when.
     """
-    granted = [each for each in own if _grants(each.event)]
+    granted = [each for each in own if gives_gpus(each.event)]
     if any(not each.event.instant for each in granted):  # type: ignore[union-attr]  # all grants
         return None
     return [(each.seq, each.event.at_us) for each in granted]
@@ -71,11 +78,7 @@ def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
 
 def last_grant(own: Sequence[Own]) -> Own | None:
     """Return the last event that gave a job GPUs, of its own events."""
-    return next((each for each in reversed(own) if _grants(each.event)), None)
-
-
-def _grants(event: Event) -> bool:
-    return isinstance(event, AllocationChanged) and bool(event.allocation.shares)
+    return next((each for each in reversed(own) if gives_gpus(each.event)), None)
 
 
 # The times a job waited and held GPUs, in order, and why it waited in each.
@@ -194,7 +197,7 @@ class _Timeline:
             self._end_within(own)
         elif isinstance(event, JobRetried) and self.runs:
             self.runs[-1] = replace(self.runs[-1], ended_by=own)
-        if _is_grant(own):
+        if gives_gpus(event):
             self._granted = own
 
     def stop(self, at_us: int | None = None, by_seq: int | None = None) -> None:
@@ -326,7 +329,7 @@ class _Reasons:
                 # A grant on which the job is launched at once ends the wait.
                 is_later = own.seq > self._waiting.from_seq and event.at_us != self._waiting.to_us
                 after = own.seq if is_later else after
-                found = (_FIRST_RELEASE, None) if is_later and _is_grant(own) else None
+                found = (_FIRST_RELEASE, None) if is_later and gives_gpus(event) else None
                 if is_later and is_displacement(event) and not self._was_planned(at_us):
                     found = _displaced_by(event), None
             elif isinstance(event, WaitReasonChanged) and own.seq > self._waiting.from_seq:
@@ -372,11 +375,9 @@ def _initial(waiting: Waiting) -> tuple[Wait, Round | None]:
     event = waiting.after.event
     if isinstance(event, AllocationChanged):
         rule = event.because.rule
-        if _is_grant(waiting.after):  # it moves, and others have yet to leave where it goes
+        if gives_gpus(event):  # it moves, and others have yet to leave where it goes
             return _FIRST_RELEASE, None
-        if event.because == RESIZED:
-            return _FIRST_ROUND, None
-        if event.because == HELD:  # and released since: while it is held, that is its reason
+        if event.because in (RESIZED, HELD):  # released since: while held, that is its reason
             return _FIRST_ROUND, None
         if is_displacement(event):
             return _displaced_by(event), None
@@ -407,10 +408,6 @@ def _displaced_by(event: AllocationChanged) -> Wait:
 def _given_by(own: Own | None) -> Allocation:
     event = None if own is None else own.event
     return event.allocation if isinstance(event, AllocationChanged) else NOTHING
-
-
-def _is_grant(own: Own) -> bool:
-    return isinstance(own.event, AllocationChanged) and bool(own.event.allocation.shares)
 
 
 def _leaves(own: Own) -> bool:
