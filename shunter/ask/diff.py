@@ -27,13 +27,7 @@ from shunter.ask.recorded_terms import (
     told_term,
 )
 from shunter.ask.run_history import RunHistory, run_history
-from shunter.ask.scores import (
-    measures_at,
-    measures_in,
-    measures_of_terms,
-    score_of,
-    used_by_jobs,
-)
+from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
 from shunter.ask.words import clock, fact_in_words, resources_in_words
 from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.metrics import JobResult, distribution, percentile

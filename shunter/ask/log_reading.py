@@ -22,6 +22,7 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     WaitReasonChanged,
 )
+from shunter.events.facts.execution import AttemptEnded, TurnEnded, TurnStarted
 from shunter.events.facts.gangs import GANGS
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.facts.run import SchedulerStarted
@@ -211,6 +212,16 @@ async def state_at(reader: LogReader, seq: int) -> State:
         async for frame in reader.frames(state.seq, seq):
             fold_events(state, frame.events(state.seq, seq), rules)
     return state
+
+
+def noted_us_of(event: Event) -> int | None:
+    """Return when a turn changed or processes went, where a server noted it; None: nobody did.
+
+    A scheduler that was away sees it later.
+    """
+    if isinstance(event, TurnStarted):
+        return event.began_us
+    return event.ended_us if isinstance(event, TurnEnded | AttemptEnded) else None
 
 
 def refuse_older(at_us: int, now_us: int) -> NoReturn:

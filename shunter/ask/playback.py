@@ -13,12 +13,7 @@ import anyio
 
 from shunter.ask.log_reading import Advance, fold_events, rules_of_log
 from shunter.ask.run_history import JobCounts, jobs_of
-from shunter.ask.scores import (
-    Measures,
-    measures_at,
-    score_of,
-    used_by_jobs,
-)
+from shunter.ask.scores import Measures, measures_at, score_of, used_by_jobs
 from shunter.ask.words import allocation_in_words, fact_in_words, gpus_in_words
 from shunter.clock import monotonic_s
 from shunter.core.state import FoldResult, Job, State

@@ -71,7 +71,7 @@ from shunter.run.snapshots import check_outcomes, check_state
 # and their changes, and when they were due at all), and what followed from facts, from the state
 # and from time, is made once more by the same code. Which is which stands in
 # `events/fact_classes.py`.
-
+#
 # When a round is due: the scheduler's own rule, asked of a recorded run.
 #
 # A round is due on the grid (or at once, without one) if something happened that the policy has not

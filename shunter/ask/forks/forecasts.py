@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
-from shunter.ask.attempts import observe_log
-from shunter.ask.costs import Launch, fit_costs, slowed_in
+from shunter.ask.costs import Launch
 from shunter.ask.forks.forecast_process import MOMENTS, SAMPLES, Answer, Held, Kept, Question
 from shunter.ask.forks.fork import (
     NOBODY_CALLS,
@@ -26,7 +25,7 @@ from shunter.ask.forks.fork import (
     fork_point,
     standing_at,
 )
-from shunter.ask.forks.future import Future, measured_parts
+from shunter.ask.forks.future import Future, measure, measured_parts
 from shunter.ask.forks.remaining import ENOUGH, History, WorkEstimates, read_history, resampled
 from shunter.ask.forks.scenario import recorded_world
 from shunter.ask.log_reading import first_start
@@ -496,9 +495,8 @@ async def _forecasting(
 ) -> Forecasting:
     parts, start_us = recorded_parts(point.started.config), 0
     if not point.started.simulated:
-        observed = await observe_log(reader)
-        fitted = fit_costs(observed)
-        history.slowed = slowed_in(observed, fitted)
+        measured = await measure(reader)
+        history.slowed, fitted = measured.slowed, measured.fitted
         parts, start_us = measured_parts(parts, fitted), fitted.launch_us.get(Launch.start, 0)
     if jobs > MANY_JOBS:
         samples = min(samples, FEWER_SAMPLES)

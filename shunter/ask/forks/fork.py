@@ -20,12 +20,7 @@ from shunter.config.loading import refused_at_events
 from shunter.config.model import Config, unsized
 from shunter.config.policies import equipped, find_policy
 from shunter.config.policy import PolicySection
-from shunter.config.resolved import (
-    PolicyRuntime,
-    recorded_runtime,
-    refuse_callers,
-    refuse_misfits,
-)
+from shunter.config.resolved import PolicyRuntime, recorded_runtime, refuse_callers, refuse_misfits
 from shunter.core.cluster import Health
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import CancelJob, DrainNode, Input, SubmitJob

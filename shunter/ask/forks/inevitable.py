@@ -11,7 +11,7 @@ from typing import Any
 
 from shunter.ask.costs import NOT_SLOWED
 from shunter.ask.forks.fork import ForkChange, ForkPoint, Wishes, fork_at, fork_point
-from shunter.ask.forks.future import Future, Measured, measure, read_future
+from shunter.ask.forks.future import Future, Measured, measure
 from shunter.ask.forks.inevitable_outcomes import (
     Harm,
     Normal,
@@ -21,7 +21,7 @@ from shunter.ask.forks.inevitable_outcomes import (
     normal_wait,
 )
 from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.scenario import Staged, assumptions_of, needs_rerun
+from shunter.ask.forks.scenario import Staged, assumptions_of, future_of, needs_rerun
 from shunter.ask.log_reading import seq_at
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.why.explanation import Explanation
@@ -38,7 +38,7 @@ from shunter.core.ranking import Ranking
 from shunter.core.ranking.index import PRIORITY_MOST, band_of, ordinal_of, pack, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.scheduler import Asked
-from shunter.core.state import Job, State
+from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.counting import counted
 from shunter.errors import ConfigError, UsageError
@@ -463,12 +463,7 @@ async def forks_of(
         )
     parts = recorded_parts(point.started.config)
     is_rerun = needs_rerun(point, parts, Wishes())
-    future = await read_future(
-        reader,
-        State() if is_rerun else point.state(),
-        is_simulated=point.started.simulated,
-        is_exact=parts.simulation.lease.lease(parts.round_us).is_exact,
-    )
+    future = await future_of(reader, point, parts, is_rerun=is_rerun)
     measured = None if point.started.simulated else await measure(reader)
     if measured is not None:
         parts = measured.parts(parts)

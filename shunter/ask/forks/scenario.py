@@ -142,12 +142,10 @@ def _takes_time(parts: WorldParts) -> bool:
 
 # One simulated answer to "what if": a log, a moment, what is otherwise, and a seed.
 #
-# A scenario is plain data, so that several can be played in processes of their own. Where a log
-# is one of a simulation whose world the state does not tell all of, the run is made again from
-# its beginning, and the world is then exactly what it was; else it goes on from the state alone.
-# A world knows more than the state tells: where turns and leases stand, what a checkpoint held,
-# what comes of orders under way. Where that matters, and the log has all that the world was made
-# of, the run is made again from its beginning, and held to the log at the moment where it stops.
+# A scenario is plain data, so that several can be played in processes of their own. A simulated
+# world may know more than the state tells: where turns and leases stand, what a checkpoint held,
+# what comes of orders under way. Then, if the log has all that the world was made of, the run is
+# made again from its beginning and held to the log at the moment; else it goes on from the state.
 
 NOT_THE_SAME = "the run could not be made again as it was"
 
@@ -351,13 +349,7 @@ async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
     started, state = point.started, point.state()
     parts = recorded_parts(started.config)
     is_rerun = needs_rerun(point, parts, scenario.wishes)
-    is_exact = parts.simulation.lease.lease(parts.round_us).is_exact
-    future = await read_future(
-        reader,
-        State() if is_rerun else point.state(),
-        is_simulated=started.simulated,
-        is_exact=is_exact,
-    )
+    future = await future_of(reader, point, parts, is_rerun=is_rerun)
     users = {job.spec.user for job in state.jobs.values()}
     users |= {each.spec.user for each in future.submissions}
     change = change_of(scenario.wishes, started, state, users)
@@ -371,6 +363,18 @@ async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
     worked = await _worked(reader, future, slowed, simulated=started.simulated)
     estimates = WorkEstimates(worked, seed, slowed=slowed)
     return Staged(point, state, parts, change, future, estimates, is_rerun, at_us)
+
+
+async def future_of(
+    reader: LogReader, point: ForkPoint, parts: WorldParts, *, is_rerun: bool
+) -> Future:
+    """Return what came after a moment; of a run that is made again, from its beginning."""
+    return await read_future(
+        reader,
+        State() if is_rerun else point.state(),
+        is_simulated=point.started.simulated,
+        is_exact=parts.simulation.lease.lease(parts.round_us).is_exact,
+    )
 
 
 async def _worked(

@@ -16,13 +16,7 @@ from shunter.ask.why.reasons import (
     reason_in_words,
     suffices,
 )
-from shunter.ask.why.running import (
-    contract_of,
-    corrections_of,
-    shares_of,
-    trials_of,
-    turns_of,
-)
+from shunter.ask.why.running import contract_of, corrections_of, shares_of, trials_of, turns_of
 from shunter.ask.why.sentences import (
     became,
     decision_in_words,
@@ -37,13 +31,7 @@ from shunter.ask.why.sentences import (
     size_of,
 )
 from shunter.ask.why.timeline import RunSpan, Waiting
-from shunter.ask.words import (
-    allocation_in_words,
-    clock,
-    first_of,
-    gpus_in_words,
-    stamp,
-)
+from shunter.ask.words import allocation_in_words, clock, first_of, gpus_in_words, stamp
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobPriorityChanged

@@ -8,15 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from shunter.ask.log_reading import (
-    end_of_decision,
-    state_at,
-    unknown_job,
-)
+from shunter.ask.log_reading import end_of_decision, noted_us_of, state_at, unknown_job
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.scores import Measures, measures_at, measures_of_terms
 from shunter.ask.waits import holding_back
-from shunter.ask.why.job_events import JobEvents, Own, Round, gives_gpus, read_story
+from shunter.ask.why.job_events import END_KINDS, JobEvents, Own, Round, gives_gpus, read_story
 from shunter.ask.why.present import NAMED, Present
 from shunter.ask.why.replan import Planned, PointAsked, fold_story, rules_of
 from shunter.ask.why.timeline import (
@@ -44,9 +40,7 @@ from shunter.core.sizing import Sizing
 from shunter.core.state import Job, JobPhase, State
 from shunter.errors import NotFoundError
 from shunter.events.codec import decode_event
-from shunter.events.facts.decisions import (
-    AllocationChanged,
-)
+from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
@@ -82,9 +76,7 @@ from shunter.events.values.reasons import Reason, Wait
 # One look through the frames that name the job or one of those it was told to wait for, up to the
 # event that gives the job GPUs or ends it.
 
-_ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
 _ALLOCATED = AllocationChanged.__name__
-_SUBMITTED = JobSubmitted.__name__
 _OF_TURNS = (TurnStarted, TurnEnded, AttemptEnded)
 _CUTS = (AttemptStarted, AttemptLost, JobSuspended, JobStopped, GpusReleased, AllocationChanged)
 """After these nothing of before is told any more."""
@@ -131,11 +123,11 @@ async def later_of(reader: LogReader, story: JobEvents, named: Sequence[JobId]) 
 
 def _take(later: Later, job_id: JobId, named: Sequence[JobId], seq: int, row: list[object]) -> None:
     kind, about = row[0], row[2]
-    if about == job_id and kind in (_ALLOCATED, *_ENDS):
+    if about == job_id and kind in (_ALLOCATED, *END_KINDS):
         event = decode_event(row)
         if not isinstance(event, AllocationChanged) or event.allocation.shares:
             later.seq, later.event = seq, event
-    elif kind in _ENDS and about in named:
+    elif kind in END_KINDS and about in named:
         later.ends[JobId(str(about))] = (seq, decode_event(row))
 
 
@@ -148,11 +140,7 @@ async def seen_later(reader: LogReader, story: JobEvents) -> list[Event]:
     for seq, event in await reader.job_events(story.job_id):
         if seq <= story.seq or not isinstance(event, (*_OF_TURNS, *_CUTS)):
             continue
-        noted_us = None
-        if isinstance(event, TurnStarted):
-            noted_us = event.began_us
-        elif isinstance(event, TurnEnded | AttemptEnded):
-            noted_us = event.ended_us
+        noted_us = noted_us_of(event)
         if noted_us is None or noted_us > story.at_us:
             break
         found.append(event)

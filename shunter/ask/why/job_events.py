@@ -27,19 +27,11 @@ from shunter.counting import counted
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import QuotaChanged
-from shunter.events.facts.decisions import (
-    TRIALS,
-    AllocationChanged,
-    RoundPlanned,
-    TrialStarted,
-)
+from shunter.events.facts.decisions import TRIALS, AllocationChanged, RoundPlanned, TrialStarted
 from shunter.events.facts.execution import AllocationLearned, AttemptStarted, CheckpointDiscarded
 from shunter.events.facts.gangs import GangRejected
 from shunter.events.facts.jobs import (
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobRejected,
+    JOB_ENDS,
     JobResized,
     JobSubmitted,
 )
@@ -237,7 +229,7 @@ def proposal_rejection_in_words(last: Rejection) -> str:
     )
 
 
-_ENDS = frozenset(kind.__name__ for kind in (JobFinished, JobFailed, JobCancelled, JobRejected))
+END_KINDS = frozenset(kind.__name__ for kind in JOB_ENDS)
 _ALLOCATED = AllocationChanged.__name__
 _SUBMITTED = JobSubmitted.__name__
 _TRIALS = frozenset(kind.__name__ for kind in TRIALS)
@@ -319,7 +311,7 @@ class JobEvents:
     def end(self) -> Own | None:
         """The event that ended it, if it has ended."""
         last = self.own[-1]
-        return last if type(last.event).__name__ in _ENDS else None
+        return last if isinstance(last.event, JOB_ENDS) else None
 
     @property
     def spec(self) -> JobSpec:
@@ -418,7 +410,7 @@ class _Scan:
                 self._mention(seq, row)
                 if self.over:
                     return
-            elif kind in _ENDS and row[2] in self._dependencies:
+            elif kind in END_KINDS and row[2] in self._dependencies:
                 story.dependencies.append((seq, decode_event(row)))
 
     def _mention(self, seq: int, row: Row) -> None:
@@ -434,7 +426,7 @@ class _Scan:
             self._keep_split(event)
             if isinstance(event, TrialStarted):
                 self._try(story.own[-1])
-            self.over = type(event).__name__ in _ENDS
+            self.over = isinstance(event, JOB_ENDS)
         elif isinstance(event, AllocationChanged):
             because = event.because
             if story.job_id in because.beneficiaries and not names_partners(because):

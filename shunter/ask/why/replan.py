@@ -13,11 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from shunter.ask.log_reading import (
-    Rules,
-    fold_events,
-    restored,
-)
+from shunter.ask.log_reading import Rules, fold_events, restored
 from shunter.ask.recorded_terms import Rebuild, Term, takes_notes
 from shunter.ask.why.job_events import JobEvents
 from shunter.ask.why.present import Present, demand_of, present_of

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isclose
 
+from shunter.ask.log_reading import noted_us_of
 from shunter.ask.waits import stands_still
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own
@@ -18,11 +19,7 @@ from shunter.ask.words import (
     stamp,
 )
 from shunter.core.intake.admission import Admission
-from shunter.core.performance.learnt_tolerance import (
-    LearntPoint,
-    has_learnt_floor,
-    learnt_points,
-)
+from shunter.core.performance.learnt_tolerance import LearntPoint, has_learnt_floor, learnt_points
 from shunter.core.performance.speed_model import level_of, tolerated_speed
 from shunter.core.sizing import SHRUNK
 from shunter.core.sizing.mechanism import whole_of
@@ -599,8 +596,7 @@ class AttemptTurns:
     def take(self, event: Event) -> None:
         """Go through the next event about its job while it is under way."""
         if isinstance(event, TurnStarted):
-            began_us = event.at_us if event.began_us is None else event.began_us
-            self.parts |= {share.node: (began_us, share.gpus) for share in event.shares}
+            self.parts |= {share.node: (_noted_us(event), share.gpus) for share in event.shares}
             self.places |= {share.node: share for share in event.shares}
             gpus = sum([gpus for _, gpus in self.parts.values()])
             if gpus >= self.gang:
@@ -609,16 +605,15 @@ class AttemptTurns:
             for node in event.nodes or tuple(self.parts):
                 self.parts.pop(node, None)
             if self.gpus or not self.gang:
-                self._change(event.at_us if event.ended_us is None else event.ended_us)
+                self._change(_noted_us(event))
                 at_us = self.changed_us or 0
                 self.parts = {node: (at_us, gpus) for node, (_, gpus) in self.parts.items()}
         elif isinstance(event, AttemptStarted):
             self._change(event.at_us if event.started_us is None else event.started_us)
         elif isinstance(event, _OVER):
             self.parts.clear()
-            gone_us = event.ended_us if isinstance(event, AttemptEnded) else None
             if self.gpus:
-                self._change(event.at_us if gone_us is None else gone_us)
+                self._change(_noted_us(event))
 
     def _begin(self, gpus: int) -> None:
         """Begin a turn, that of a gang when the last of its parts did."""
@@ -717,11 +712,7 @@ def _of_run(found: Explanation, run: RunSpan) -> tuple[AttemptTurns, _Had]:
 
 def _noted_us(event: Event) -> int:
     """Return when a turn changed or processes went, though that was seen later."""
-    noted_us: int | None = None
-    if isinstance(event, TurnStarted):
-        noted_us = event.began_us
-    elif isinstance(event, TurnEnded | AttemptEnded):
-        noted_us = event.ended_us
+    noted_us = noted_us_of(event)
     return event.at_us if noted_us is None else noted_us
 
 

@@ -24,11 +24,7 @@ from shunter.ask.words import (
 )
 from shunter.core.state import JobPhase
 from shunter.counting import counted, signal_in_words
-from shunter.events.facts.decisions import (
-    AllocationChanged,
-    JobReshaped,
-    is_preemption,
-)
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped, is_preemption
 from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,

@@ -44,11 +44,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.jobs import (
     JOB_ENDS,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
     JobHeld,
-    JobRejected,
     JobReleased,
     JobRetried,
     Outcome,
@@ -97,7 +93,6 @@ _HOLDERS = {
     CHECKPOINT: Reason.checkpoint_unreachable,
     STAYS: Reason.checkpoint_stays,
 }
-_ENDS = (JobFinished, JobFailed, JobCancelled, JobRejected)
 
 
 @dataclass(frozen=True)
@@ -182,7 +177,7 @@ class _Timeline:
     def follow(self, own: Own) -> None:
         """Follow an event of its own."""
         event = own.event
-        ends = isinstance(event, _ENDS)
+        ends = isinstance(event, JOB_ENDS)
         if isinstance(event, AllocationChanged) and self._runs_since is not None:
             self._told_to_leave = own
         if isinstance(event, JobSuspended):
@@ -415,7 +410,7 @@ def _leaves(own: Own) -> bool:
     event = own.event
     if isinstance(event, AllocationChanged):
         return event.instant
-    return isinstance(event, (*_ENDS, GpusReleased, AttemptLost, LaunchFailed))
+    return isinstance(event, (*JOB_ENDS, GpusReleased, AttemptLost, LaunchFailed))
 
 
 def ended_as(own: Own | None) -> Outcome | None:
