@@ -4,7 +4,8 @@
 
 The end of the first mini-batch is an event (`TrainingStarted`) where the job tells it. In older
 logs the number of steps and their mean duration say when it was (costs.py). Of a job that tells no
-steps work begins with `AttemptStarted`.
+steps work begins with `AttemptStarted`. `observe_log` reads all of it; `AttemptTurns` follows the
+turns of one attempt alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from shunter.ask.log_reading import Advance, fold_events, rules_of_log
+from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_log
 from shunter.core.cluster.tenants import Gpu, gpus_of
 from shunter.core.performance.speed_model import contract_speed
 from shunter.core.state import LAUNCHING, NO_RESULT, SUSPENDING, Job, State
@@ -26,6 +27,7 @@ from shunter.events.facts.execution import (
     JobContinued,
     JobStopped,
     JobSuspended,
+    LaunchFailed,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
@@ -33,6 +35,7 @@ from shunter.events.facts.execution import (
     TurnStarted,
 )
 from shunter.events.facts.jobs import (
+    JOB_ENDS,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -46,7 +49,7 @@ from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from shunter.gc_control import collector_off
 
@@ -178,6 +181,101 @@ class Switches:
         share = self._turns.pop(job_id, None)
         if share is not None:
             self._left_us |= dict.fromkeys(gpus_of(share), at_us)
+
+
+# The turns of one attempt on GPUs that it shares: how many, for how long, and what service.
+#
+# A turn counts from when it really began to when it really ended, though that was seen later
+# (`TurnStarted.began_us`, `TurnEnded.ended_us`); so does the fold count service. One that is not
+# over ends with what ends the attempt's work, or its GPUs. Each server of a gang tells of its own
+# part: the turn counts while all of them are on, and how far they are apart is the *skew* of the
+# gang.
+
+_OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
+
+
+@dataclass(slots=True)
+class AttemptTurns:
+    """The turns so far of an attempt; times in microseconds.
+
+    `changed_us` is when the last one began or ended (None: there was none), or its work began.
+    `gpus` are those of the turn that it has, 0: it has none. `past_us` and `past_gpu_us` are of
+    turns that are over. `gang` is how many GPUs a turn is on, where servers tell of parts (0: they
+    do not), `parts` since when which of them are on, with their GPUs; `skews_us` how far apart they
+    began. `places` is where its last turn was, by server.
+    """
+
+    count: int = 0
+    changed_us: int | None = None
+    gpus: int = 0
+    past_us: int = 0
+    past_gpu_us: int = 0
+    gang: int = 0
+    parts: dict[NodeName, tuple[int, int]] = field(default_factory=dict)
+    skews_us: list[int] = field(default_factory=list)
+    places: dict[NodeName, Share] = field(default_factory=dict)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it has its turn."""
+        return bool(self.gpus)
+
+    def on_us(self, now_us: int) -> int:
+        """Return for how long it had its turn, up to an instant."""
+        return self.past_us + self._present_us(now_us)
+
+    def service_gpu_us(self, now_us: int) -> int:
+        """Return its service up to an instant, in GPU-microseconds."""
+        return self.past_gpu_us + self.gpus * self._present_us(now_us)
+
+    def take(self, event: Event) -> None:
+        """Go through the next event about its job while it is under way."""
+        if isinstance(event, TurnStarted):
+            self.parts |= {share.node: (happened_us(event), share.gpus) for share in event.shares}
+            self.places |= {share.node: share for share in event.shares}
+            gpus = sum([gpus for _, gpus in self.parts.values()])
+            if gpus >= self.gang:
+                self._begin(gpus)
+        elif isinstance(event, TurnEnded):
+            for node in event.nodes or tuple(self.parts):
+                self.parts.pop(node, None)
+            if self.gpus or not self.gang:
+                self._change(happened_us(event))
+                at_us = self.changed_us or 0
+                self.parts = {node: (at_us, gpus) for node, (_, gpus) in self.parts.items()}
+        elif isinstance(event, AttemptStarted):
+            self._change(event.at_us if event.started_us is None else event.started_us)
+        elif isinstance(event, _OVER):
+            self.parts.clear()
+            if self.gpus:
+                self._change(happened_us(event))
+
+    def _begin(self, gpus: int) -> None:
+        """Begin a turn, that of a gang when the last of its parts did."""
+        began = [began_us for began_us, _ in self.parts.values()]
+        self._change(max(began))
+        self.count += 1
+        self.gpus = gpus
+        if len(began) > 1:
+            self.skews_us.append(max(began) - min(began))
+
+    def _change(self, at_us: int) -> None:
+        """End the turn that it has, if any; nothing changes before what changed last."""
+        at_us = at_us if self.changed_us is None else max(at_us, self.changed_us)
+        present_us = self._present_us(at_us)
+        self.past_us += present_us
+        self.past_gpu_us += self.gpus * present_us
+        self.gpus, self.changed_us = 0, at_us
+
+    def _present_us(self, now_us: int) -> int:
+        """Return how long the turn lasts that it has."""
+        return max(0, now_us - self.changed_us) if self.gpus and self.changed_us is not None else 0
+
+
+def happened_us(event: Event) -> int:
+    """Return when a turn changed or processes went, though that was seen later."""
+    noted_us = noted_us_of(event)
+    return event.at_us if noted_us is None else noted_us
 
 
 Save = tuple[int, int | None]
@@ -418,9 +516,8 @@ class _Gathering:
         if isinstance(event, TurnStarted) and not self.state.jobs[event.job_id].gpus:
             return  # the gang has it on some of its servers only
         if isinstance(event, TurnStarted) and attempt.stopped_since_us is not None:
-            began_us = event.at_us if event.began_us is None else event.began_us
             since_us = attempt.stopped_since_us
-            self._switches.began(event.job_id, event.shares[0], began_us, since_us)
+            self._switches.began(event.job_id, event.shares[0], happened_us(event), since_us)
         _attempts_note(self._jobs[event.job_id], attempt, event)
         over_us = attempt.left_us if attempt.left_us is not None else attempt.stopped_since_us
         if over_us is not None:
@@ -459,10 +556,10 @@ def _attempts_note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
         attempt.stopped_at_first_us = attempt.stopped_us
     elif isinstance(event, TurnStarted):
         attempt.can_move |= event.can_move
-        _go_on(attempt, at_us if event.began_us is None else event.began_us)
+        _go_on(attempt, happened_us(event))
     elif isinstance(event, TurnEnded):
         if attempt.stopped_since_us is None:  # of a gang the first server that ends it counts
-            attempt.stopped_since_us = at_us if event.ended_us is None else event.ended_us
+            attempt.stopped_since_us = happened_us(event)
     elif isinstance(event, SuspendAcknowledged):
         if attempt.acknowledged_us is None:
             attempt.acknowledged_us = at_us
@@ -487,7 +584,7 @@ def _attempts_note(job: ObservedJob, attempt: Attempt, event: Event) -> None:
         attempt.left_us = attempt.released_us = at_us
         attempt.lost_us, attempt.is_lost = event.lost_us, True
     elif isinstance(event, AttemptEnded):
-        attempt.left_us = at_us if event.ended_us is None else event.ended_us
+        attempt.left_us = happened_us(event)
         attempt.is_last = True
     elif isinstance(event, GpusReleased):
         attempt.released_us = at_us

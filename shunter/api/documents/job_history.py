@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from shunter.api.documents.queue import Dated
-from shunter.ask.why.running import AttemptTurns
+from shunter.ask.attempts import AttemptTurns
 from shunter.ask.words import allocation_in_words
 from shunter.counting import signal_in_words
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped

@@ -1,10 +1,10 @@
 """What a job has that holds GPUs: its gang's contract, shares, trials and turns."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isclose
 
-from shunter.ask.log_reading import noted_us_of
+from shunter.ask.attempts import AttemptTurns, happened_us
 from shunter.ask.waits import stands_still
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own
@@ -36,22 +36,14 @@ from shunter.events.facts.decisions import (
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
     JobContinued,
-    JobSuspended,
-    LaunchFailed,
     ReshapeRefused,
     SpeedChanged,
-    TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
-from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec, Level
 from shunter.events.values.reasons import Reason
 from shunter.events.values.resources import Resources
@@ -548,95 +540,6 @@ def _seconds(batches: Sequence[Batch]) -> dict[str, float]:
     return {each.job_id: each.batch_us / 1e6 for each in batches}
 
 
-# The turns of one attempt on GPUs that it shares: how many, for how long, and what service.
-#
-# A turn counts from when it really began to when it really ended, though that was seen later
-# (`TurnStarted.began_us`, `TurnEnded.ended_us`); so does the fold count service. One that is not
-# over ends with what ends the attempt's work, or its GPUs. Each server of a gang tells of its own
-# part: the turn counts while all of them are on, and how far they are apart is the *skew* of the
-# gang.
-
-_OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
-
-
-@dataclass(slots=True)
-class AttemptTurns:
-    """The turns so far of an attempt; times in microseconds.
-
-    `changed_us` is when the last one began or ended (None: there was none), or its work began.
-    `gpus` are those of the turn that it has, 0: it has none. `past_us` and `past_gpu_us` are of
-    turns that are over. `gang` is how many GPUs a turn is on, where servers tell of parts (0: they
-    do not), `parts` since when which of them are on, with their GPUs; `skews_us` how far apart they
-    began. `places` is where its last turn was, by server.
-    """
-
-    count: int = 0
-    changed_us: int | None = None
-    gpus: int = 0
-    past_us: int = 0
-    past_gpu_us: int = 0
-    gang: int = 0
-    parts: dict[NodeName, tuple[int, int]] = field(default_factory=dict)
-    skews_us: list[int] = field(default_factory=list)
-    places: dict[NodeName, Share] = field(default_factory=dict)
-
-    @property
-    def is_on(self) -> bool:
-        """Whether it has its turn."""
-        return bool(self.gpus)
-
-    def on_us(self, now_us: int) -> int:
-        """Return for how long it had its turn, up to an instant."""
-        return self.past_us + self._present_us(now_us)
-
-    def service_gpu_us(self, now_us: int) -> int:
-        """Return its service up to an instant, in GPU-microseconds."""
-        return self.past_gpu_us + self.gpus * self._present_us(now_us)
-
-    def take(self, event: Event) -> None:
-        """Go through the next event about its job while it is under way."""
-        if isinstance(event, TurnStarted):
-            self.parts |= {share.node: (_noted_us(event), share.gpus) for share in event.shares}
-            self.places |= {share.node: share for share in event.shares}
-            gpus = sum([gpus for _, gpus in self.parts.values()])
-            if gpus >= self.gang:
-                self._begin(gpus)
-        elif isinstance(event, TurnEnded):
-            for node in event.nodes or tuple(self.parts):
-                self.parts.pop(node, None)
-            if self.gpus or not self.gang:
-                self._change(_noted_us(event))
-                at_us = self.changed_us or 0
-                self.parts = {node: (at_us, gpus) for node, (_, gpus) in self.parts.items()}
-        elif isinstance(event, AttemptStarted):
-            self._change(event.at_us if event.started_us is None else event.started_us)
-        elif isinstance(event, _OVER):
-            self.parts.clear()
-            if self.gpus:
-                self._change(_noted_us(event))
-
-    def _begin(self, gpus: int) -> None:
-        """Begin a turn, that of a gang when the last of its parts did."""
-        began = [began_us for began_us, _ in self.parts.values()]
-        self._change(max(began))
-        self.count += 1
-        self.gpus = gpus
-        if len(began) > 1:
-            self.skews_us.append(max(began) - min(began))
-
-    def _change(self, at_us: int) -> None:
-        """End the turn that it has, if any; nothing changes before what changed last."""
-        at_us = at_us if self.changed_us is None else max(at_us, self.changed_us)
-        present_us = self._present_us(at_us)
-        self.past_us += present_us
-        self.past_gpu_us += self.gpus * present_us
-        self.gpus, self.changed_us = 0, at_us
-
-    def _present_us(self, now_us: int) -> int:
-        """Return how long the turn lasts that it has."""
-        return max(0, now_us - self.changed_us) if self.gpus and self.changed_us is not None else 0
-
-
 # The turns that a job had on GPUs which it shares with others, and whether it has one now.
 #
 # At an instant at which the scheduler was away, turns are told as the log has them since: a turn
@@ -703,17 +606,14 @@ def _of_run(found: Explanation, run: RunSpan) -> tuple[AttemptTurns, _Had]:
     turns = AttemptTurns(changed_us=run.from_us, gang=gpus)
     later = [each.from_seq for each in found.runs if each.from_seq > run.from_seq]
     for own in found.story.own:
-        if run.from_seq < own.seq <= min(later, default=own.seq) and _noted_us(own.event) <= to_us:
+        if (
+            run.from_seq < own.seq <= min(later, default=own.seq)
+            and happened_us(own.event) <= to_us
+        ):
             turns.take(own.event)
     for event in found.told_later if run.to_us is None else ():
         turns.take(event)
     return turns, _Had(turns.count, turns.on_us(to_us), to_us - run.from_us)
-
-
-def _noted_us(event: Event) -> int:
-    """Return when a turn changed or processes went, though that was seen later."""
-    noted_us = noted_us_of(event)
-    return event.at_us if noted_us is None else noted_us
 
 
 def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
@@ -723,7 +623,7 @@ def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
     partners = _partners(found, others) if turns.is_on else []
     gone = [each for each in found.told_later if isinstance(each, AttemptEnded)]
     if gone:
-        now = f"its processes on {nodes} were gone since {clock(_noted_us(gone[-1]))}"
+        now = f"its processes on {nodes} were gone since {clock(happened_us(gone[-1]))}"
     elif found.phase != JobPhase.running:
         now = f"it is {found.phase} on {nodes}, out of turns"
     elif turns.is_on:

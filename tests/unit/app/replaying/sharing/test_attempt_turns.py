@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.api.documents.job_history import JobHistories
-from shunter.ask.why.running import AttemptTurns
+from shunter.ask.attempts import AttemptTurns
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.fold import apply
 from shunter.core.placement import PLACEMENTS
