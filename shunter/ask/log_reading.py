@@ -215,9 +215,9 @@ async def state_at(reader: LogReader, seq: int) -> State:
 
 
 def noted_us_of(event: Event) -> int | None:
-    """Return when a turn changed or processes went, where a server noted it; None: nobody did.
+    """Return when a turn changed or processes went, as its server noted.
 
-    A scheduler that was away sees it later.
+    A scheduler that was away sees it later. None: no server noted it.
     """
     if isinstance(event, TurnStarted):
         return event.began_us

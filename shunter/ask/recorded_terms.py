@@ -106,7 +106,7 @@ def after_change(started: SchedulerStarted, changed: ConfigChanged) -> Scheduler
 
 
 def config_of(term: Began | None) -> Mapping[str, Any]:
-    """Return the recorded configuration of a term; empty where the log does not say it."""
+    """Return the recorded configuration of a term; empty: the log has none."""
     try:
         config = {} if term is None else json.loads(term.config)
     except ValueError:

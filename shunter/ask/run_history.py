@@ -1,4 +1,4 @@
-"""A whole run, read off its log: what became of each job, who had which GPUs, what it consists of."""
+"""A whole run, read off its log: what became of its jobs, who had which GPUs, what is in it."""
 
 from array import array
 from collections import Counter
@@ -184,11 +184,13 @@ _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__an
 
 def job_of(event: Event) -> JobId | None:
     """Return the job that an event is about, if it is about one."""
-    return event.job_id if type(event) in _ABOUT_JOBS else None  # type: ignore[union-attr]
+    if type(event) not in _ABOUT_JOBS:
+        return None
+    return event.job_id  # type: ignore[union-attr]  # all of these have one
 
 
 def jobs_of(event: Event, result: FoldResult) -> Iterator[JobId]:
-    """Yield the jobs that may stand otherwise after an event, the one it is about first."""
+    """Yield the jobs that an event may change, the one it is about first."""
     if (job_id := job_of(event)) is not None:
         yield job_id
     for job in (*result.launched, *result.displaced):

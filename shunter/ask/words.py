@@ -163,7 +163,7 @@ def allocation_in_words(allocation: Allocation, most: int | None = None) -> str:
 
 
 def first_of(parts: Sequence[str], most: int) -> str:
-    """Return the first few of several, and how many more there are: `a, b and 2 more`."""
+    """Return the first few of several: `a, b and 2 more`."""
     hidden = len(parts) - most
     return ", ".join(parts[:most]) + (f" and {hidden} more" if hidden > 0 else "")
 

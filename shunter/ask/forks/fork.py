@@ -431,7 +431,7 @@ def _scheduler(standing: Standing, change: ForkChange, listeners: Iterable[Obser
 def coming_jobs(
     submitted: Iterable[JobSubmitted], known: Mapping[JobId, TotalWork], work_of: WorkOf
 ) -> list[TraceJob]:
-    """Return jobs of a log as the simulated world takes them, with the work that they have."""
+    """Return jobs of a log, with their work, as a simulated world takes them."""
     found = []
     for each in submitted:
         work = known.get(each.job_id) or work_of(each.job_id, each.spec, None, each.at_us)

@@ -368,7 +368,7 @@ async def _staged(reader: LogReader, scenario: Scenario) -> "Staged":
 async def future_of(
     reader: LogReader, point: ForkPoint, parts: WorldParts, *, is_rerun: bool
 ) -> Future:
-    """Return what came after a moment; of a run that is made again, from its beginning."""
+    """Return what came after a moment, or all of a run that is made again."""
     return await read_future(
         reader,
         State() if is_rerun else point.state(),

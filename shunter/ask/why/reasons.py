@@ -231,13 +231,13 @@ def suffices(found: Explanation) -> list[str]:
 
 
 def awaited_in_words(found: Explanation, evidence: Wait) -> str:
-    """Return who or what a job waits for by its reason; empty: who holds what it needs."""
+    """Return what a job waits for by its reason; empty: who holds its GPUs."""
     words = _WORDS.get(evidence.reason)
     return "" if words is None else _said(words.waits_for, found, evidence)
 
 
 def advice_on(found: Explanation, evidence: Wait) -> tuple[str, str]:
-    """Return what to do about a reason (empty: wait), and what to try while one waits."""
+    """Return what to do about a reason (empty: wait), and what else to try."""
     words = _WORDS.get(evidence.reason)
     if words is None:
         return "", TRY

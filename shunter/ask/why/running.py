@@ -638,7 +638,8 @@ def _now(found: Explanation, run: RunSpan, turns: AttemptTurns) -> str:
         now = f"it waits for its turn on {nodes} since {clock(since_us)}"
     rest = [name for name in others if name not in partners]
     if rest:
-        return f"{now}; {first_of(rest, _NAMED)} {'has' if len(rest) == 1 else 'have'} turns on {nodes} too"
+        have = "has" if len(rest) == 1 else "have"
+        return f"{now}; {first_of(rest, _NAMED)} {have} turns on {nodes} too"
     return now if partners else f"{now}, alone"
 
 
