@@ -1,12 +1,10 @@
 """What the next plan would do with a job is what it does, whatever the policy."""
 
-import asyncio
 from pathlib import Path
-
-import pytest
-
-from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.ask.replaying.waits import wait_of
+from shunter.ask.forks.fork import ForkPoint
+from shunter.ask.forks.fork import end_of_instant
+from shunter.ask.forks.fork import fork_point
+from shunter.ask.waits import wait_of
 from shunter.core.interfaces import SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.policy_process.child import Thinking
@@ -17,7 +15,12 @@ from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
 from shunter.run.setup import rebuild
 from tests.factories import job_spec
-from tests.unit.app.forking.worlds import COSTS, simulated, tree
+from tests.unit.app.forking.worlds import COSTS
+from tests.unit.app.forking.worlds import simulated
+from tests.unit.app.forking.worlds import tree
+import asyncio
+import pytest
+
 
 JOB = JobId("dry-run")
 

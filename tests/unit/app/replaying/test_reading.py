@@ -1,33 +1,49 @@
 """Small parts: instants, words, places in a log, counting, folding, and traces from logs."""
 
+from shunter.ask.costs import observed_trace
+from shunter.ask.log_reading import fold_events
+from shunter.ask.log_reading import fold_log
+from shunter.ask.log_reading import place_of
+from shunter.ask.log_reading import seq_of
+from shunter.ask.log_reading import state_at
+from shunter.ask.run_history import LogStatistics
+from shunter.ask.run_history import log_statistics
+from shunter.ask.waits import state_document
+from shunter.ask.words import allocation_in_words
+from shunter.ask.words import because_in_words
+from shunter.ask.words import clock
+from shunter.ask.words import demand_in_words
+from shunter.ask.words import instant_us
+from shunter.ask.words import span
+from shunter.core.state import State
+from shunter.core.state import state_digest
+from shunter.errors import IllegalEventError
+from shunter.errors import LogDamagedError
+from shunter.errors import TraceError
+from shunter.errors import UsageError
+from shunter.events import Because
+from shunter.events import Demand
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import Level
+from shunter.events import QueueName
+from shunter.events import RoundPlanned
+from shunter.events import encode_record
+from shunter.events.log import Snapshot
+from shunter.events.log import open_log
+from shunter.events.log import read_log
+from tests.factories import World
+from tests.factories import allocation
+from tests.factories import job_finished
+from tests.factories import servers
+from tests.factories import trace_job
+from tests.replay.recording import reading
+from tests.replay.recording import record
 import asyncio
+import pytest
 import re
 import time
 
-import pytest
-
-from shunter.ask.replaying.folding import fold_events, fold_log, state_at
-from shunter.ask.replaying.formatting import allocation_in_words, because_in_words, demand_in_words
-from shunter.ask.replaying.instants import clock, instant_us, span
-from shunter.ask.replaying.lookup import place_of, seq_of
-from shunter.ask.replaying.state_document import standing
-from shunter.ask.replaying.statistics import LogStatistics, log_statistics
-from shunter.ask.replaying.trace_export import observed_trace
-from shunter.core.state import State, state_digest
-from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError
-from shunter.events import (
-    Because,
-    Demand,
-    GpuType,
-    JobId,
-    Level,
-    QueueName,
-    RoundPlanned,
-    encode_record,
-)
-from shunter.events.log import Snapshot, open_log, read_log
-from tests.factories import World, allocation, job_finished, servers, trace_job
-from tests.replay.recording import reading, record
 
 RUN = record(
     World(
@@ -180,7 +196,7 @@ def test_standing_counts_every_job_once() -> None:
     for seq in range(len(RUN.events) + 1):
         state = State()
         fold_events(state, RUN.events[:seq])
-        jobs = standing(state)["jobs"]
+        jobs = state_document(state)["jobs"]
         assert sum(jobs.values()) == 2 * jobs["submitted"]
 
 
@@ -189,7 +205,7 @@ def test_the_digest_is_that_of_the_state_alone() -> None:
     fold_events(one, RUN.events)
     fold_events(other, RUN.events[:-1])
 
-    assert state_digest(one) == standing(one)["state_digest"]
+    assert state_digest(one) == state_document(one)["state_digest"]
     assert state_digest(one) != state_digest(other)
 
 

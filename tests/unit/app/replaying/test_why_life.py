@@ -1,19 +1,26 @@
 """The rest of a job's life: running, preempted, moved, ended, and the split of its time."""
 
-import asyncio
-from typing import Any, NoReturn
-
-import pytest
-
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import Explanation
-from shunter.ask.replaying.why.sentences import details
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.sentences import details
 from shunter.backends.simulated import Costs
 from shunter.core.interfaces import CancelJob
 from shunter.errors import NotFoundError
-from shunter.events import AllocationChanged, JobId, NodeLost
-from tests.factories import World, servers, trace_job
-from tests.replay.recording import Recorded, asked, reading, record
+from shunter.events import AllocationChanged
+from shunter.events import JobId
+from shunter.events import NodeLost
+from tests.factories import World
+from tests.factories import servers
+from tests.factories import trace_job
+from tests.replay.recording import Recorded
+from tests.replay.recording import asked
+from tests.replay.recording import reading
+from tests.replay.recording import record
+from typing import Any
+from typing import NoReturn
+import asyncio
+import pytest
+
 
 PREEMPTED = World(
     servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))
@@ -188,7 +195,7 @@ def test_a_log_whose_policy_is_gone_is_still_explained() -> None:
 
 def test_the_answer_does_not_depend_on_snapshots_or_frames() -> None:
     async def twice() -> list[dict[str, Any]]:
-        from shunter.ask.replaying.why.explanation import explain
+        from shunter.ask.why.explanation import explain
 
         recorded = record(COSTLY, "las")
         found = []
