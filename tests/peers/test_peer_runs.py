@@ -4,21 +4,19 @@ There they need not make sense, but every plan must hold, and every decision com
 """
 
 from dataclasses import replace
+
+import pytest
 from hypothesis import given
+
 from shunter.ask.verification import Verifier
 from shunter.core.state import state_digest
-from shunter.events import SchedulerStarted
-from shunter.events import encode_record
+from shunter.events import SchedulerStarted, encode_record
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.peers.played import tiresias_policy
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, rebuilt
 from tests.slices import searched
-import pytest
-
 
 SCHEDULES = ("dlas-gpu-1", "dlas-gpu-gittins", "shortest-gpu")
 

@@ -1,45 +1,31 @@
 """Laws of Gavel's policies: over any small world, and of targets and receipts by themselves."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.ask.verification import Verifier
 from shunter.config.policies import completed
 from shunter.core.interfaces import Policy
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import Job
-from shunter.core.state import state_digest
-from shunter.events import PlanRejected
-from shunter.events import SchedulerStarted
-from shunter.events import encode_record
-from shunter.events.values.ids import GpuType
-from shunter.events.values.ids import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.mechanism import Ledger
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.state import Job, state_digest
+from shunter.events import PlanRejected, SchedulerStarted, encode_record
+from shunter.events.values.ids import GpuType, JobId
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
 from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.catalogue import Chosen
-from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES
+from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
 from shunter.policies.gavel.scheduling.policy import Timing
 from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
-from shunter.policies.gavel.seating.choosing import Candidate
-from shunter.policies.gavel.seating.choosing import Room
-from shunter.policies.gavel.seating.choosing import choose
+from shunter.policies.gavel.seating.choosing import Candidate, Room, choose
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import job_spec
-from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
+from tests.factories import Outcome, job_spec, run
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, rebuilt
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 TYPES = (GpuType("k80"), GpuType("p100"), GpuType("v100"))
 PLAYED = ("max_min_fairness", "fifo", "finish_time_fairness", "hierarchical", "allox")

@@ -1,32 +1,19 @@
 """Small runs and their logs: recorded as a simulation records them, read back as a command does."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
+
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.verification import Verifier
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.explanation import explain
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import Policy
+from shunter.ask.why.explanation import Explanation, explain
+from shunter.core.interfaces import Command, Policy
 from shunter.core.planning.planner import RoundRules
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import SchedulerStarted
-from shunter.events import encode_record
-from shunter.events.log import LogReader
-from shunter.events.log import open_log
-from shunter.events.log import read_log
+from shunter.events import Event, JobId, SchedulerStarted, encode_record
+from shunter.events.log import LogReader, open_log, read_log
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import las_policy
-from tests.factories import policy
-from tests.factories import run
-from typing import Any
+from tests.factories import Outcome, World, las_policy, policy, run
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,21 @@
 """The kept runs: made again under a hash seed of three, and decided again from their kept logs."""
 
-from pathlib import Path
-from shunter.ask.verification import Verdict
-from shunter.ask.verification import verify_log
-from shunter.config.policies import POLICIES
-from shunter.core.state import state_digest
-from shunter.events.log import import_jsonl
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from shunter.run.setup import rebuild
-from tests.replay.golden_runs import DIGESTS
-from tests.replay.golden_runs import FOLDER
-from tests.replay.golden_runs import RUNS
-from tests.replay.golden_runs import SOLVED
-from tests.replay.golden_runs import SOLVED_FOLDER
-from tests.replay.golden_runs import exported
-from tests.replay.golden_runs import run
-from typing import Any
 import asyncio
 import json
 import os
-import pytest
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from shunter.ask.verification import Verdict, verify_log
+from shunter.config.policies import POLICIES
+from shunter.core.state import state_digest
+from shunter.events.log import import_jsonl, open_log, read_log
+from shunter.run.setup import rebuild
+from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, SOLVED, SOLVED_FOLDER, exported, run
 
 DIGESTS_KEPT: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text())
 

@@ -1,49 +1,38 @@
 """Small parts: instants, words, places in a log, counting, folding, and traces from logs."""
 
-from shunter.ask.costs import observed_trace
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import fold_log
-from shunter.ask.log_reading import place_of
-from shunter.ask.log_reading import seq_of
-from shunter.ask.log_reading import state_at
-from shunter.ask.run_history import LogStatistics
-from shunter.ask.run_history import log_statistics
-from shunter.ask.waits import state_document
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import because_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import demand_in_words
-from shunter.ask.words import instant_us
-from shunter.ask.words import span
-from shunter.core.state import State
-from shunter.core.state import state_digest
-from shunter.errors import IllegalEventError
-from shunter.errors import LogDamagedError
-from shunter.errors import TraceError
-from shunter.errors import UsageError
-from shunter.events import Because
-from shunter.events import Demand
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import Level
-from shunter.events import QueueName
-from shunter.events import RoundPlanned
-from shunter.events import encode_record
-from shunter.events.log import Snapshot
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import job_finished
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import reading
-from tests.replay.recording import record
 import asyncio
-import pytest
 import re
 import time
 
+import pytest
+
+from shunter.ask.costs import observed_trace
+from shunter.ask.log_reading import fold_events, fold_log, place_of, seq_of, state_at
+from shunter.ask.run_history import LogStatistics, log_statistics
+from shunter.ask.waits import state_document
+from shunter.ask.words import (
+    allocation_in_words,
+    because_in_words,
+    clock,
+    demand_in_words,
+    instant_us,
+    span,
+)
+from shunter.core.state import State, state_digest
+from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError
+from shunter.events import (
+    Because,
+    Demand,
+    GpuType,
+    JobId,
+    Level,
+    QueueName,
+    RoundPlanned,
+    encode_record,
+)
+from shunter.events.log import Snapshot, open_log, read_log
+from tests.factories import World, allocation, job_finished, servers, trace_job
+from tests.replay.recording import reading, record
 
 RUN = record(
     World(

@@ -1,47 +1,40 @@
 """Deciding again: runs of all kinds come out the same, and every kind of tampering is found."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from shunter.ask.divergence import Divergence
-from shunter.ask.verification import Verifier
-from shunter.ask.verification import same_targets
-from shunter.ask.verification import verify_log
-from shunter.backends.simulated import Costs
-from shunter.core.state import state_digest
-from shunter.errors import LogDamagedError
-from shunter.errors import UsageError
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import ConfigChanged
-from shunter.events import Dependency
-from shunter.events import GpuType
-from shunter.events import JobCancelled
-from shunter.events import JobId
-from shunter.events import JobRejected
-from shunter.events import NodeName
-from shunter.events import PlanRejected
-from shunter.events import Reason
-from shunter.events import ReservationSet
-from shunter.events import RoundPlanned
-from shunter.events import SchedulerStarted
-from shunter.events import Share
-from shunter.events import Target
-from shunter.events import TimeLimitReached
-from shunter.events import Trigger
-from shunter.events import encode_record
-from shunter.events.log import Snapshot
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from tests.factories import World
-from tests.factories import scheduler_started
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import Recorded
-from tests.replay.recording import reading
-from tests.replay.recording import record
-import asyncio
+
 import pytest
 
+from shunter.ask.divergence import Divergence
+from shunter.ask.verification import Verifier, same_targets, verify_log
+from shunter.backends.simulated import Costs
+from shunter.core.state import state_digest
+from shunter.errors import LogDamagedError, UsageError
+from shunter.events import (
+    Allocation,
+    AllocationChanged,
+    ConfigChanged,
+    Dependency,
+    GpuType,
+    JobCancelled,
+    JobId,
+    JobRejected,
+    NodeName,
+    PlanRejected,
+    Reason,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+    Share,
+    Target,
+    TimeLimitReached,
+    Trigger,
+    encode_record,
+)
+from shunter.events.log import Snapshot, open_log, read_log
+from tests.factories import World, scheduler_started, servers, trace_job
+from tests.replay.recording import Recorded, reading, record
 
 JOBS = (
     trace_job(0, 4, lasts=100),

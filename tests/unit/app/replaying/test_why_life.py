@@ -1,26 +1,19 @@
 """The rest of a job's life: running, preempted, moved, ended, and the split of its time."""
 
+import asyncio
+from typing import Any, NoReturn
+
+import pytest
+
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.sentences import details
 from shunter.backends.simulated import Costs
 from shunter.core.interfaces import CancelJob
 from shunter.errors import NotFoundError
-from shunter.events import AllocationChanged
-from shunter.events import JobId
-from shunter.events import NodeLost
-from tests.factories import World
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import reading
-from tests.replay.recording import record
-from typing import Any
-from typing import NoReturn
-import asyncio
-import pytest
-
+from shunter.events import AllocationChanged, JobId, NodeLost
+from tests.factories import World, servers, trace_job
+from tests.replay.recording import Recorded, asked, reading, record
 
 PREEMPTED = World(
     servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))

@@ -1,10 +1,13 @@
 """Stories read from a snapshot on: the same as those read from the beginning of the log."""
 
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
+
 from shunter.ask.log_reading import fold_events
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
@@ -13,30 +16,22 @@ from shunter.core.interfaces import ResizeJob
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.errors import NotFoundError
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import SchedulerStarted
+from shunter.events import Event, JobId, SchedulerStarted
 from shunter.events.codec import encode_record
-from shunter.events.log import Frame
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
-from shunter.events.log import open_log
-from shunter.events.log import read_log
+from shunter.events.log import Frame, LogReader, Snapshot, open_log, read_log
 from tests.commanded import Commanded
-from tests.factories import World
-from tests.factories import configuration
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import scheduler_started
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import (
+    World,
+    configuration,
+    node_name,
+    policy,
+    quota,
+    run,
+    scheduler_started,
+    servers,
+    trace_job,
+)
 from tests.replay.recording import rebuilt
-from typing import Any
-import asyncio
-import pytest
-
 
 JOBS = tuple(
     trace_job(number, 1 + number % 4, at=7 * number, lasts=20 + 9 * (number % 3), queue=queue)

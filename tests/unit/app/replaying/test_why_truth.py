@@ -1,40 +1,22 @@
 """What an answer may say: of one instant, of this job, necessary or sufficient, and in words."""
 
-from shunter.ask.scores import gpu_time_in_words
-from shunter.ask.scores import ordinal_in_words
-from shunter.ask.scores import score_in_words
-from shunter.ask.scores import used_in_words
-from shunter.ask.why.document import document
-from shunter.ask.why.explanation import explain
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.ranking import Aged
-from shunter.core.ranking import Measure
-from shunter.core.ranking import RankedPolicy
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events import AllocationChanged
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import JobSubmitted
-from shunter.events import RoundPlanned
-from shunter.policies.las import AttainedService
-from shunter.policies.tiresias import FeedbackQueues
-from tests.factories import World
-from tests.factories import configuration
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import Recorded
-from tests.replay.recording import reading
-from tests.replay.recording import rebuilt
-from tests.replay.recording import record
-from typing import Any
 import asyncio
+from typing import Any
+
 import pytest
 
+from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, score_in_words, used_in_words
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.core.interfaces import ReleaseJob, ResizeJob, SuspendJob
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.ranking import Aged, Measure, RankedPolicy
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
+from shunter.policies.las import AttainedService
+from shunter.policies.tiresias import FeedbackQueues
+from tests.factories import World, configuration, node_name, run, servers, trace_job
+from tests.replay.recording import Recorded, reading, rebuilt, record
 
 PREEMPTED = World(
     servers=servers(4), jobs=(trace_job(0, 4, lasts=100), trace_job(1, 4, at=30, lasts=4))
