@@ -21,7 +21,7 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.inbox import Stamped
+from shunter.backends.live.inbox import Stamped
 from shunter.config.loading import make_config
 from shunter.config.resolved import policy_runtime
 from shunter.core.effects import Launch, Resume

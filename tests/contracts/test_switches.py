@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.live.backend import SupervisedBackend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId

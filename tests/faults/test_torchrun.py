@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.local import LocalBackend
+from shunter.backends.live.local import LocalBackend
 from shunter.core.effects import Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shunter.backends.agents.settings import Limits, Owner, Socket
+from shunter.backends.live.settings import Limits, Owner, Socket
 from shunter.events.values.ids import NodeName
 
 

@@ -14,9 +14,9 @@ from anyio import lowlevel
 
 from shunter import clock
 from shunter.ask.replaying.verification import Verifier
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.inbox import Stamped
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.inbox import Stamped
+from shunter.backends.live.settings import Limits, Owner
 from shunter.core.cluster import Health
 from shunter.core.fold import replay
 from shunter.core.intake.inputs import SubmitJob

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.agents.zip_application import zip_application
+from shunter.backends.live.transport import zip_application
 from shunter.backends.slurm.pilots.channel import ListenerSettings
 from tests.faults.pilots.dialling import daemon, until
 from tests.faults.pilots.driving import (

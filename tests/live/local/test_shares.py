@@ -17,7 +17,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.shares.cgroups import (
     change_group,

@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
-from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.errors import SlurmUnknownError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
+from shunter.backends.live.ssh import HostInventory, host_inventories
 from shunter.cli.application import app
 from shunter.config.loading import load_config
 from shunter.core.effects import Terminate

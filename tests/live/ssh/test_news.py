@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from anyio.lowlevel import checkpoint
 
-from shunter.backends.agents.reading import Reading
+from shunter.backends.live.node_agent import Reading
 from shunter.core.effects import Fence
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptLost, AttemptStarted

@@ -20,8 +20,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shunter.backends.agents.zip_application import digest, zip_application
-from shunter.backends.ssh.host_inventory import host_inventories
+from shunter.backends.live.ssh import host_inventories
+from shunter.backends.live.transport import digest, zip_application
 from shunter.core.effects import Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed

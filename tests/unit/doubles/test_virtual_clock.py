@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 
 from shunter import clock
-from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.core.intake.inputs import Input
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock

@@ -23,7 +23,7 @@ from anyio import TASK_STATUS_IGNORED, to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from shunter import clock
-from shunter.backends.agents.orders import Order
+from shunter.backends.live.messages import Order
 from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
 from shunter.backends.node.batch.claims import claimed_by, withdraw
 from shunter.backends.node.heartbeat import write_beat

@@ -23,17 +23,22 @@ from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from shunter import clock
-from shunter.backends.agents.child_process import begin_here
-from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
-from shunter.backends.agents.zip_application import install_shared
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.transport import (
+    AgentProcess,
+    Link,
+    Server,
+    UnreachedError,
+    begin_here,
+    install_shared,
+)
+from shunter.backends.live.watch import Watch
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs.queue_view import Key, QueueView, queue_view
 from shunter.backends.slurm.jobs.session import JobSession
 from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
 from shunter.backends.slurm.records import QueuedJob, SlurmNode
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError, SlurmUnknownError
 from shunter.events.facts.cluster import GpusTaken

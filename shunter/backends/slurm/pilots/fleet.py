@@ -19,8 +19,9 @@ from typing import Self
 import anyio
 
 from shunter import clock
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.zip_application import install_shared
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.transport import install_shared
 from shunter.backends.node.failpoints import failpoint
 from shunter.backends.slurm.batch_jobs import batch_script, name_in, usual_options
 from shunter.backends.slurm.commands import Slurm
@@ -49,7 +50,6 @@ from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.quantities import duration
 from shunter.backends.slurm.records import QueuedJob, end_in_words
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
 

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from shunter.backends.agents.child_process import begin_here
-from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
+from shunter.backends.live.transport import AgentProcess, Link, Server, UnreachedError, begin_here
 from shunter.backends.slurm.pilots.channel import PilotStream
 from shunter.backends.slurm.settings import SlurmServer
 

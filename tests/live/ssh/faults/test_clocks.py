@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from shunter.backends.live.settings import SshHost
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.ssh import SshHost
 from shunter.core.effects import Suspend
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable

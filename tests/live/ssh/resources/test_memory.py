@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.ssh.host_inventory import host_inventories
+from shunter.backends.live.ssh import host_inventories
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.values.allocation import Allocation, Share

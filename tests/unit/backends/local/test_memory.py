@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.local.memory import OURS, MemoryControl, memory_control
+from shunter.backends.live.local import OURS, MemoryControl, memory_control
 
 
 class Machine:

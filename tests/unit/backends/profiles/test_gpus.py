@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from shunter.backends.profiles.gpus import (
+from shunter.backends.live.gpus import (
     EXPLANATIONS,
     GpuFault,
     GpuReader,

@@ -1,7 +1,7 @@
 """Servers that answer but are about to end: nothing is started there, and no launch has failed."""
 
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import Limits, Owner
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import Input
 from shunter.events.facts.execution import AttemptLost

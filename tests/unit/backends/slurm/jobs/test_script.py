@@ -7,7 +7,7 @@ from itertools import groupby
 
 import msgspec
 
-from shunter.backends.agents.orders import Order
+from shunter.backends.live.messages import Order
 from shunter.backends.slurm.jobs.queue_view import (
     QueueView,
     job_name,

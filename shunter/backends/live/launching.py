@@ -12,17 +12,14 @@ from itertools import islice
 import anyio
 from anyio.abc import TaskGroup
 
-from shunter.backends.agents.answers import StartAnswer
-from shunter.backends.agents.messages import Port
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.orders import Order
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.agents.transport import UnreachedError
-from shunter.backends.inbox import Inbox
+from shunter.backends.live.gang import NEVER, Gang
+from shunter.backends.live.inbox import Inbox
+from shunter.backends.live.messages import Order, Port, StartAnswer
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.orders import Where, given_to, orders_for
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import UnreachedError
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.supervised.environment import given_to
-from shunter.backends.supervised.gangs.gang import NEVER, Gang
-from shunter.backends.supervised.orders import Where, orders_for
 from shunter.core.effects import Effect, Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable

@@ -1,4 +1,8 @@
-"""An agent on a host that sshd lets us into: installed if it must be, begun over one connection."""
+"""Servers reached over SSH as a cluster: one connection, and one agent, a host.
+
+In this order: how a connection is opened, how the agent gets onto a host on which nothing is
+installed, the transport and the backend, and what hosts have, asked once for `shunter init`.
+"""
 
 import asyncio
 import json
@@ -9,27 +13,37 @@ import stat
 import traceback
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from shunter.backends.agents.transport import (
+from shunter import clock
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.gpus import why_unseen
+from shunter.backends.live.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.live.transport import (
     AgentProcess,
     Link,
     Server,
     TooMuchSaidError,
     UnreachedError,
+    digest,
     hinted,
+    installer,
     is_too_old,
     read_all,
+    run_verb,
+    zip_application,
 )
-from shunter.backends.agents.zip_application import digest, installer, zip_application
-from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.node.messages.shapes import an_object
+from shunter.errors import BackendError
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection, SSHClientProcess, SSHReader
+
 
 # One connection to a host, opened as told, and errors in words that say what to do.
 #
@@ -488,3 +502,83 @@ def _told_as_os_error() -> Iterator[None]:
         yield
     except asyncssh.Error as error:
         raise ConnectionError(str(error)) from error
+
+
+class SshBackend(SupervisedBackend):
+    """Runs attempts on hosts that sshd lets us into; use it as an async context."""
+
+    def __init__(self, settings: SshSettings, start_us: int = 0) -> None:
+        limit = anyio.Semaphore(settings.simultaneous)
+        hosts = [SshTransport(host, settings, limit) for host in settings.hosts]
+        super().__init__(settings, settings.owner, hosts, start_us)
+
+
+# What hosts have, asked beside any scheduler: for `shunter init --ssh` and `doctor`.
+
+INVENTORY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostInventory:
+    """What a host has, or why nobody knows.
+
+    `found` is the answer of `shunter.backends.node.remote.host_inventory`, and `gpu_fault` why
+    neither NVML nor nvidia-smi names a GPU. `ahead_s` is how far its wall clock is ahead of ours,
+    and `slow_s` how long connecting and answering took.
+    """
+
+    host: SshHost
+    found: dict[str, Any] | None = None
+    cause: str = ""
+    ahead_s: float = 0.0
+    slow_s: float = 0.0
+
+
+def host_inventories(
+    hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float
+) -> list[HostInventory]:
+    """Ask all hosts at once; return what each has, in the order given."""
+    return anyio.run(_take_inventories, hosts, access, connect_s)
+
+
+async def _take_inventories(
+    hosts: tuple[SshHost, ...], access: SshAccess, connect_s: float
+) -> list[HostInventory]:
+    settings = SshSettings(hosts, access, "", 0, "", "", connect_s=connect_s)
+    limit = anyio.Semaphore(settings.simultaneous)
+    found: dict[str, HostInventory] = {}
+
+    async def ask(host: SshHost) -> None:
+        found[host.name] = await _take_inventory(host, settings, limit)
+
+    async with anyio.create_task_group() as tasks:
+        for host in hosts:
+            tasks.start_soon(ask, host)
+    return [found[host.name] for host in hosts]
+
+
+async def _take_inventory(
+    host: SshHost, settings: SshSettings, limit: anyio.Semaphore
+) -> HostInventory:
+    began_s = clock.monotonic_s()
+    try:
+        async with SshTransport(host, settings, limit).opened() as link:
+            asked_s = clock.wall_s()
+            words = ["survey", host.base, host.cgroup]
+            answer: dict[str, Any] = await run_verb(
+                link, host.name, words, limit_s=INVENTORY_S, shape=an_object
+            )
+            # Its clock was read within the question: half of that is what nobody can know.
+            middle_s = (asked_s + clock.wall_s()) / 2
+    except BackendError as error:
+        return HostInventory(host, cause=str(error))
+    ahead_s = float(answer["wall_s"]) - middle_s
+    answer["gpu_fault"] = _why_no_gpus(answer)
+    return HostInventory(host, answer, ahead_s=ahead_s, slow_s=clock.monotonic_s() - began_s)
+
+
+def _why_no_gpus(answer: Mapping[str, Any]) -> str:
+    """Return what NVML and nvidia-smi said where they told of no GPU."""
+    if answer["gpus"] or answer["gpus_lost"]:
+        return "" if answer["gpus"] else "all are lost"
+    return why_unseen(answer["gpu_code"], answer["gpu_said"])

@@ -10,10 +10,9 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from shunter.backends.agents.attempt_records import Known, State
-from shunter.backends.agents.messages import Inventory, Read, SetAside
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.transport import UnreachedError, run_verb
+from shunter.backends.live.messages import Inventory, Known, Read, SetAside, State
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.transport import UnreachedError, run_verb
 from shunter.backends.node.messages.shapes import COUNT_MOST, a_list, a_record, a_text, a_whole
 from shunter.backends.node.messages.wire import Ages, Found, Removed, Shape
 from shunter.core.effects import Resume

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shunter.backends.agents.attempt_records import Note, Started, State, Status
-from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import Note, Started, State, Status
 from shunter.backends.node.messages.journal import FACTS
 from shunter.backends.node.records import boot_id
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptLost,
@@ -214,9 +214,16 @@ def learned_allocation(planned: Allocation | None, started: Started) -> Allocati
     return Allocation(tuple(shares))
 
 
-def _acknowledged(watch: Watch, told: Told) -> Stamped:
-    nodes = watch.nodes_of(told)
-    return lambda at_us: SuspendAcknowledged(at_us, watch.job_id, watch.attempt, nodes)
+def _plain(
+    fact: Callable[[int, JobId, int, tuple[NodeName, ...]], Input],
+) -> Callable[[Watch, Told], Stamped]:
+    """Return what makes a fact that says nothing beside its attempt and servers."""
+
+    def stamped(watch: Watch, told: Told) -> Stamped:
+        nodes = watch.nodes_of(told)
+        return lambda at_us: fact(at_us, watch.job_id, watch.attempt, nodes)
+
+    return stamped
 
 
 def _escalated(watch: Watch, told: Told) -> Stamped:
@@ -236,21 +243,6 @@ def _refused(watch: Watch, told: Told) -> Stamped:
     return lambda at_us: MessagesDropped(
         at_us, watch.job_id, watch.attempt, note.count or 1, note.cause or "", nodes
     )
-
-
-def _training(watch: Watch, told: Told) -> Stamped:
-    nodes = watch.nodes_of(told)
-    return lambda at_us: TrainingStarted(at_us, watch.job_id, watch.attempt, nodes)
-
-
-def _stopped(watch: Watch, told: Told) -> Stamped:
-    nodes = watch.nodes_of(told)
-    return lambda at_us: JobStopped(at_us, watch.job_id, watch.attempt, nodes)
-
-
-def _continued(watch: Watch, told: Told) -> Stamped:
-    nodes = watch.nodes_of(told)
-    return lambda at_us: JobContinued(at_us, watch.job_id, watch.attempt, nodes)
 
 
 def _turn_started(watch: Watch, told: Told, noted_us: int) -> Stamped:
@@ -274,12 +266,12 @@ def _turn_ended(watch: Watch, told: Told, noted_us: int) -> Stamped:
 
 
 _NOTES: dict[str, Callable[[Watch, Told], Stamped]] = {
-    "acknowledged": _acknowledged,
+    "acknowledged": _plain(SuspendAcknowledged),
     "escalated": _escalated,
     "saved": _saved,
-    "stopped": _stopped,
-    "training": _training,
-    "continued": _continued,
+    "stopped": _plain(JobStopped),
+    "training": _plain(TrainingStarted),
+    "continued": _plain(JobContinued),
     "refused": _refused,
 }
 _TURNS: dict[str, Callable[[Watch, Told, int], Stamped]] = {

@@ -8,7 +8,7 @@ supervisor under it can be alive any more. Nothing is started again before that.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -16,21 +16,11 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from shunter.backends.agents import messages
-from shunter.backends.agents.attempt_records import GpuReading, Known, Sample
-from shunter.backends.agents.messages import Switch
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.orders import Shares
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.agents.transport import Transport, UnreachedError
-from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.wire import Found
-from shunter.backends.supervised import environment as environments
-from shunter.backends.supervised.attempt_locations import STRAYS_S, AttemptLocations
-from shunter.backends.supervised.checkpoints.transfer import CheckpointTransfer
-from shunter.backends.supervised.checkpoints.verbs import StaysError
-from shunter.backends.supervised.gangs.gang import (
+from shunter.backends.live import messages
+from shunter.backends.live.attempt_locations import STRAYS_S, AttemptLocations
+from shunter.backends.live.checkpoint_lists import StaysError
+from shunter.backends.live.checkpoint_transfer import CheckpointTransfer
+from shunter.backends.live.gang import (
     LOST,
     Gang,
     Part,
@@ -38,10 +28,25 @@ from shunter.backends.supervised.gangs.gang import (
     end_unbelieved,
     told_of,
 )
-from shunter.backends.supervised.launching import DrainingError, Launches, OrderQueue, Reachability
-from shunter.backends.supervised.samples import Samples
-from shunter.backends.supervised.shares import ShareNotices, refusal_in_words, shares_of
-from shunter.backends.supervised.watch import Watch
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.launching import DrainingError, Launches, OrderQueue, Reachability
+from shunter.backends.live.messages import (
+    GpuReading,
+    Known,
+    Sample,
+    Shares,
+    Switch,
+    Wiring,
+    wiring_in,
+)
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
+from shunter.backends.live.samples import SampleCollector
+from shunter.backends.live.settings import Limits, Owner, Socket
+from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
+from shunter.backends.live.watch import Watch
+from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.messages.wire import Found
 from shunter.backends.timetables import timetables
 from shunter.core.effects import (
     Effect,
@@ -354,7 +359,7 @@ class SupervisedBackend:
         self._launches = Launches(
             limits, owner, self.agents, self._agent_of, self._gangs, self.drain_of
         )
-        self._samples = Samples(self._inbox, self._gangs, limits)
+        self._samples = SampleCollector(self._inbox, self._gangs, limits)
         self._orders = OrderQueue(self._tasks, self._obey)
 
     async def __aenter__(self) -> Self:
@@ -501,7 +506,7 @@ class SupervisedBackend:
         Raises:
             BackendError: it cannot be stored.
         """
-        await to_thread.run_sync(environments.store_all, self._owner.root, given)
+        await to_thread.run_sync(store_all, self._owner.root, given)
 
     async def old_jobs(self, keep_s: float) -> list[JobId]:
         """Return the jobs unchanged for so long; none while an agent is silent."""
@@ -663,3 +668,70 @@ class SupervisedBackend:
 
 async def _give_up(cause: str) -> None:
     raise BackendError(cause)
+
+
+# How the GPUs of servers are wired: asked of their agents, and kept where orders look it up.
+
+WIRING_S = 15.0
+"""How long an agent may take; a driver in trouble may never answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wired:
+    """A server with the sockets that were found."""
+
+    name: NodeName
+    gpus: tuple[str, ...]
+    cpus: tuple[int, ...]
+    sockets: tuple[Socket, ...]
+
+
+async def ask_wirings(agents: Mapping[NodeName, NodeAgent]) -> dict[NodeName, Wiring]:
+    """Ask the agents of servers with several GPUs how these are wired.
+
+    One that does not answer gives a wiring of which nothing is known but the cause.
+
+    Args:
+        agents: by name.
+    Returns:
+        the wirings, by server.
+    """
+    found: dict[NodeName, Wiring] = {}
+
+    async def ask(agent: NodeAgent, names: list[NodeName]) -> None:
+        try:
+            async with agent.programs() as link:
+                words = ["wiring", agent.transport.folder]
+                told = await run_verb(link, agent.name, words, limit_s=WIRING_S, shape=wiring_in)
+        except BackendError as error:
+            told = Wiring(cause=str(error))
+        found.update(dict.fromkeys(names, told))
+
+    async with anyio.create_task_group() as tasks:
+        for agent in agents.values():
+            if names := [each.name for each in agent.transport.servers if _has_several(each)]:
+                tasks.start_soon(ask, agent, names)
+    return found
+
+
+def set_sockets(
+    agents: Mapping[NodeName, NodeAgent], sockets: Mapping[NodeName, tuple[Socket, ...]]
+) -> None:
+    """Set the sockets of servers.
+
+    One whose CPUs nobody numbered has those of its sockets.
+    """
+    for agent in agents.values():
+        agent.transport.servers = [
+            _wired(server, sockets[server.name]) if sockets.get(server.name) else server
+            for server in agent.transport.servers
+        ]
+
+
+def _has_several(server: Server) -> bool:
+    return sum(gpu != NO_DEVICE for gpu in server.gpus) > 1
+
+
+def _wired(server: Server, sockets: tuple[Socket, ...]) -> _Wired:
+    cpus = server.cpus or tuple(sorted({cpu for socket in sockets for cpu in socket.cpus}))
+    return _Wired(server.name, server.gpus, cpus, sockets)

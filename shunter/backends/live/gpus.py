@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.backends.agents.attempt_records import GpuReading
+from shunter.backends.live.messages import GpuReading
 from shunter.errors import extra_hint
 
 

@@ -15,24 +15,30 @@ import anyio
 from msgspec.structs import replace
 
 from shunter import clock
-from shunter.backends.agents.answers import Answer, ClaimRefused, Failed, Greeting, StartAnswer
-from shunter.backends.agents.attempt_records import GpuReading, Known, Sample
-from shunter.backends.agents.messages import (
+from shunter.backends.live.messages import (
+    Answer,
     Beat,
     Claim,
+    ClaimRefused,
+    Failed,
+    GpuReading,
+    Greeting,
+    Known,
     Look,
+    Note,
+    Order,
     Question,
+    Sample,
     Start,
+    StartAnswer,
     decode_answer,
     decode_greeting,
     decode_news,
     decode_number,
     encode_question,
 )
-from shunter.backends.agents.orders import Order
-from shunter.backends.agents.reading import Reading
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.agents.transport import (
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import (
     AgentProcess,
     Link,
     Transport,
@@ -40,10 +46,54 @@ from shunter.backends.agents.transport import (
     hinted,
 )
 from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.messages.journal import FACTS
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.backends.node.records import boot_id
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
+
+# How far the journal of an attempt on one machine was read, and how far that is durable.
+
+
+@dataclass(slots=True)
+class Reading:
+    """Numbers of notes: the last that was read, the last that is in the log.
+
+    `facts` is how many facts came before the first note that was ever read here: what an earlier
+    term has read, and its supervisor has dropped since. `told` is how many facts of it an earlier
+    term has told.
+    """
+
+    read: int = 0
+    durable: int = 0
+    facts: int | None = None
+    told: int = 0
+
+    def take(self, known: Known) -> list[Note]:
+        """Return the notes of a record that were not read before, and note that they are.
+
+        One that was read from further on than we are (for somebody before us, say) tells none.
+        """
+        if known.after > self.read:
+            return []
+        if self.facts is None:
+            self.facts = known.facts
+        fresh = [note for note in known.notes if note.n > self.read]
+        if fresh:
+            self.read = fresh[-1].n
+        return fresh
+
+    def was_told(self, note: Note) -> bool:
+        """Say whether an earlier term has told a note; ask once, in their order."""
+        if note.what not in FACTS or self.told <= (self.facts or 0):
+            return False
+        self.told -= 1
+        return True
+
+    def note_durable(self, upto: int) -> None:
+        """Note that the facts of all notes up to a number are in the log."""
+        self.durable = max(self.durable, upto)
+
 
 # Remote procedure calls to an agent over one channel: see `shunter.backends.node.remote.session`.
 #

@@ -9,11 +9,14 @@ Paths are bytes in there, with NUL in place of "/": in this order a folder comes
 is in it. Only one thread at a time may work with lists, and it may be any.
 """
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from shunter.backends.live.messages import ERROR_CHARACTERS
+from shunter.backends.node.messages.shapes import cleaned
 from shunter.backends.node.messages.wire import Kind
 from shunter.backends.node.remote.entry_lists import (
     ENTRIES_MAX,
@@ -23,7 +26,7 @@ from shunter.backends.node.remote.entry_lists import (
     rows_of,
 )
 from shunter.backends.node.remote.file_trees import MODE_BITS
-from shunter.backends.supervised.checkpoints.verbs import failed, read_answer
+from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
 CACHE_KIB = 512
@@ -330,3 +333,34 @@ def path_of(key: bytes) -> str:
 
 def _parent(key: bytes) -> bytes:
     return key.rpartition(b"\0")[0]
+
+
+class StaysError(BackendError):
+    """A checkpoint is too large to be copied: its job goes on where that lies."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
+def read_answer(node: str, line: bytes) -> Any:
+    """Return an answer of a host.
+
+    Raises:
+        StaysError: it says that there is more than is copied.
+        BackendError: it is none, or says what went wrong.
+    """
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise failed(f"host {node} said what is no answer") from error
+    if not isinstance(found, dict):
+        raise failed(f"host {node} said what is no answer")
+    if "error" in found:
+        kind = StaysError if found.get("is_too_large") is True else failed
+        raise kind(f"host {node}: {cleaned(found['error'], ERROR_CHARACTERS)}")
+    return found
+
+
+def failed(cause: str) -> BackendError:
+    """Return what says that a checkpoint cannot be copied now."""
+    return BackendError(cause, retryable=True)

@@ -15,17 +15,28 @@ from typing import Self, cast
 import anyio
 from msgspec.structs import replace
 
-from shunter.backends.agents.answers import Fenced, ReshapeAnswer
-from shunter.backends.agents.attempt_records import Known, Note, Started, State, Status
-from shunter.backends.agents.messages import Fence as FenceQuestion
-from shunter.backends.agents.messages import Reshape, Send, SetAside
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.orders import Command, Do, Order, Shares
-from shunter.backends.agents.reading import Reading
-from shunter.backends.agents.transport import UnreachedError
-from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.supervised.shares import shares_kept
-from shunter.backends.supervised.watch import NOT_BEGUN, Standing, Told, Watch
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import (
+    Command,
+    Do,
+    Fenced,
+    Known,
+    Note,
+    Order,
+    Reshape,
+    ReshapeAnswer,
+    Send,
+    SetAside,
+    Shares,
+    Started,
+    State,
+    Status,
+)
+from shunter.backends.live.messages import Fence as FenceQuestion
+from shunter.backends.live.node_agent import NodeAgent, Reading
+from shunter.backends.live.orders import shares_kept
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live.watch import NOT_BEGUN, Standing, Told, Watch
 from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts.execution import AttemptLost, LaunchFailed, ReshapeRefused

@@ -1,18 +1,21 @@
-"""The agent of this machine: a child process, from which supervisors fork that outlive it.
+"""This machine as a cluster of one or more nodes: its agent is a child process of the daemon.
 
-A daemon has threads and much memory, and cannot fork supervisors itself. Its agent has neither: a
-job costs two forks of a small process, and no start of Python. If it is killed, nothing else is:
-the daemon begins another one, which finds everything in the records.
+Supervisors fork from the agent and outlive it. A daemon has threads and much memory, and cannot
+fork supervisors itself. Its agent has neither: a job costs two forks of a small process, and no
+start of Python. If it is killed, nothing else is: the daemon begins another one, which finds
+everything in the records.
 """
 
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from shunter.backends.agents.child_process import begin_here
-from shunter.backends.agents.transport import AgentProcess, Link, Server
-from shunter.backends.local.settings import LocalSettings
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import LocalSettings
+from shunter.backends.live.transport import AgentProcess, Link, Server, begin_here
+from shunter.backends.node.shares.division import divisible
 from shunter.events.values.ids import NodeName
 
 NAME = NodeName("local")
@@ -60,11 +63,32 @@ class LocalTransport:
         return await begin_here("serve", folder, nonce), nonce
 
 
-# This machine as a cluster: its agent is a process beside the daemon.
-
-
 class LocalBackend(SupervisedBackend):
     """Runs attempts on this machine; use it as an async context."""
 
     def __init__(self, settings: LocalSettings, start_us: int = 0) -> None:
         super().__init__(settings, settings.owner, [LocalTransport(settings)], start_us)
+
+
+# Where this machine lets us limit the memory of jobs: see `node.shares.division`.
+
+PROC = Path("/proc/self")
+MEND = "under systemd, run the daemon in a unit with Delegate=yes"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryControl:
+    """The group below which attempts get theirs; without one, why."""
+
+    group: str = ""
+    why_not: str = ""
+
+
+def memory_control(*, prepare: bool, proc: Path = PROC) -> MemoryControl:
+    """Find the group that we may divide.
+
+    Args:
+        prepare: also make it ready, which may move the processes in it one level down.
+        proc: where the kernel tells of this process.
+    """
+    return MemoryControl(*divisible(prepare=prepare, mend=MEND, proc=str(proc)))

@@ -12,34 +12,162 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from anyio import to_thread
 
-from shunter.backends.agents.node_agent import PROGRAMS, NodeAgent
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.agents.transport import Link, UnreachedError
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.remote.checkpoint_transfer import COMMIT
-from shunter.backends.node.remote.entry_lists import END, TOO_MUCH, listings, packed, pieces
-from shunter.backends.supervised.checkpoints.file_lists import (
+from shunter.backends.live.checkpoint_lists import (
     FileLists,
+    StaysError,
     TooManyEntriesError,
+    failed,
     key_of,
     path_of,
+    read_answer,
     record_of,
 )
-from shunter.backends.supervised.checkpoints.verbs import (
-    CheckpointVerb,
-    NotTakenError,
-    StaysError,
-    failed,
-    read_answer,
+from shunter.backends.live.node_agent import NOISE_BYTES_MAX, PROGRAMS, NodeAgent
+from shunter.backends.live.orders import checkpoints_of
+from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.transport import AgentProcess, Link, UnreachedError, hinted
+from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.remote.checkpoint_transfer import COMMIT
+from shunter.backends.node.remote.entry_lists import (
+    END,
+    RECORD_BYTES_MAX,
+    TOO_MUCH,
+    listings,
+    packed,
+    pieces,
 )
-from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName, UserName
+
+READ_BYTES = 1 << 18
+
+
+class CheckpointVerb:
+    """A verb that runs on a host.
+
+    Each read and write has a deadline, the whole has none: it may be of any size.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        verb: str,
+        process: AgentProcess,
+        nonce: str,
+        limit_s: float,
+    ) -> None:
+        self._name, self._verb, self._limit_s = name, verb, limit_s
+        self._process = process
+        self._mark = f"\n{nonce} ".encode()
+        self._left = b""
+
+    async def write(self, content: bytes) -> None:
+        """Hand it more of its input.
+
+        Raises:
+            NotTakenError: it has ended, and may say why.
+            UnreachedError: its host takes nothing any more.
+        """
+        try:
+            with anyio.fail_after(self._limit_s):
+                await self._process.write(content)
+        except TimeoutError as error:
+            raise self._silent() from error
+        except OSError as error:
+            raise NotTakenError(str(error)) from error
+
+    async def end_input(self) -> None:
+        """Say that there is no more input."""
+        await self._process.end_input()
+
+    async def answer(self) -> Any:
+        """Return its next answer.
+
+        Raises:
+            UnreachedError: the host tells none.
+            BackendError: it could not be done.
+        """
+        return read_answer(self._name, await self.answer_line())
+
+    async def answer_line(self) -> bytes:
+        """Return its next answer as it is.
+
+        Raises:
+            UnreachedError: the host tells none.
+            BackendError: it ended without one.
+        """
+        await self._reach_mark()
+        parts = [self._left]
+        while b"\n" not in parts[-1]:
+            parts.append(await self._read())
+            if not parts[-1] or sum(map(len, parts)) > RECORD_BYTES_MAX:
+                raise await self._failure()
+        line, _, self._left = b"".join(parts).partition(b"\n")
+        self._left = b"\n" + self._left  # a mark begins with one
+        return line
+
+    async def pour(self, receiving: "CheckpointVerb") -> None:
+        """Hand all of its output to another.
+
+        Raises:
+            UnreachedError: its host tells no more.
+            BackendError: it ended before all was told.
+        """
+        await self._reach_mark()
+        piece = self._left
+        while True:
+            if piece:
+                await receiving.write(piece)
+            piece = await self._read()
+            if not piece:
+                break
+        if await self._status() != 0:
+            raise await self._failure()
+
+    async def _reach_mark(self) -> None:
+        """Read past what a shell has printed, and the empty lines of who works."""
+        while self._mark not in self._left:
+            read = await self._read()
+            if not read or len(self._left) > NOISE_BYTES_MAX:
+                raise await self._failure()
+            self._left += read
+        self._left = self._left.partition(self._mark)[2]
+
+    async def _read(self) -> bytes:
+        try:
+            with anyio.fail_after(self._limit_s):
+                return await self._process.read(READ_BYTES)
+        except TimeoutError as error:
+            raise self._silent() from error
+        except OSError as error:
+            raise UnreachedError(f"the connection to host {self._name} was lost") from error
+
+    async def _status(self) -> int | None:
+        with anyio.move_on_after(self._limit_s):
+            return await self._process.status()
+        return None
+
+    def _silent(self) -> UnreachedError:
+        waited = f"within {self._limit_s:g} s"
+        return UnreachedError(f"host {self._name} did not go on with '{self._verb}' {waited}")
+
+    async def _failure(self) -> BackendError:
+        """Return why it ended without an answer, in its own words where it left any."""
+        said = await self._process.complaint()
+        if await self._status() is None:
+            return UnreachedError(f"the connection to host {self._name} was lost")
+        words = hinted(said.decode("utf-8", "replace"))
+        return failed(f"host {self._name}: {self._verb} failed: {words}")
+
+
+class NotTakenError(UnreachedError):
+    """A process has ended that was to be handed more; what it answered says why."""
+
 
 # How a host gets the files of a checkpoint: which are sent, by whom, and what is told of all.
 
