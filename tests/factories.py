@@ -14,8 +14,8 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
-from shunter.backends.simulated.samples import NO_SAMPLES, Samples
-from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
 from shunter.core.interfaces import Observers, Policy
 from shunter.core.performance.correction import TableCheck
 from shunter.core.performance.speed_model import SpeedModel

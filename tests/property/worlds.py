@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.samples import NO_SAMPLES, Samples
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
 from shunter.core.intake.inputs import (
     CancelJob,
     ChangePriority,

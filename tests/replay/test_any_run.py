@@ -12,7 +12,7 @@ from shunter.ask.replaying.verification import Verifier
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import explain
 from shunter.ask.replaying.why.sentences import details
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import PLACEMENTS

@@ -15,10 +15,9 @@ Where nothing takes time (`instant`), nothing is open: the world is exactly the 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import StepRate
-from shunter.backends.simulated.turning.turns import BEFORE_ALL
-from shunter.backends.simulated.work import EXIT_CODES, Run, Task
+from shunter.backends.simulated.turns import BEFORE_ALL
+from shunter.backends.simulated.work import EXIT_CODES, Costs, Run, Task
 from shunter.backends.simulated.world import World
 from shunter.core.effects import Migrate, ShareTurns, Suspend, Terminate
 from shunter.core.progress import NEVER_US, worked_us

@@ -18,8 +18,8 @@ from shunter.ask.replaying.verification import Verifier
 from shunter.ask.replaying.waits import wait_of
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import explain
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
 from shunter.core.digest import state_digest
 from shunter.core.fold import apply, replay
 from shunter.core.intake.inputs import Command, ResizeJob

@@ -18,7 +18,7 @@ from shunter.ask.forking.fork_point import ForkPoint, fork_point
 from shunter.ask.replaying.folding import fold_events
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.samples import NO_SAMPLES
+from shunter.backends.simulated.world import NO_SAMPLES
 from shunter.core.intake.inputs import CancelJob, ChangePriority, Command, ResizeJob
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.state import JobPhase, State

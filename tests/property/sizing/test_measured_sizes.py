@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.core.interfaces import Rng
 from shunter.core.performance.correction import TableCheck
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable

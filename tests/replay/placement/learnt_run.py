@@ -7,7 +7,7 @@ runs at half of its speed. So it is learnt that 2+2 is too slow for j7, which wa
 from dataclasses import replace
 from typing import Any
 
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.core.performance.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.core.placement import Mode, Topology
 from shunter.core.ranking import RankedPolicy

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.core.performance.correction import TableCheck
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.performance.speed_model import SpeedModel

@@ -13,7 +13,7 @@ from shunter.ask.replaying.folding import fold_events
 from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.intake.inputs import ChangePriority, Command, SuspendJob
 from shunter.core.performance.turn_shares import fair_shares
 from shunter.core.placement import PLACEMENTS

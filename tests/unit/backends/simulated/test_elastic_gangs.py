@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.costs import NO_COSTS
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.work import NO_COSTS
+from shunter.backends.simulated.world import Samples
 from shunter.core.effects import Launch, Resume
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable

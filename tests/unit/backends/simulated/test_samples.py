@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.core.effects import Continue, Stop
 from shunter.core.intake.inputs import AttemptExited
 from shunter.core.performance.speed_model import SpeedModel

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.placement import PLACEMENTS
 from shunter.core.state import State

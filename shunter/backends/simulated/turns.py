@@ -9,13 +9,11 @@ GPUs of a job that ends or leaves go to who waits at that instant.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
-from shunter.backends.simulated.costs import transfer_us
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.backends.simulated.work import Run, Work
+from shunter.backends.simulated.work import Run, Work, transfer_us
 from shunter.backends.timetables import timetables
 from shunter.core.performance.speed_model import FactorTable
 from shunter.core.performance.turn_shares import Tenant
@@ -24,7 +22,34 @@ from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId, NodeName
 
-# The turns on one server of the simulated world, and what of them is about to change.
+
+@fact
+class Slicing:
+    """How jobs take turns, in microseconds.
+
+    `quantum_us` is the length of a turn while others wait, `switch_us` that of a change of hands,
+    and after `wait_most_us` without a turn a job goes first (None: never for that alone). Memory of
+    GPUs is copied at `copy_mb_s` (None: in no time). Turns end at mini-batch boundaries, up to
+    `boundary_most_us` late (None: as late as these are), or without `at_boundary` wherever a job
+    is. With `keeps_homes` a job works on its own GPUs only, as live ones do, but for those that
+    are `moving`.
+    """
+
+    quantum_us: int = 60_000_000
+    switch_us: int = 0
+    wait_most_us: int | None = None
+    copy_mb_s: float | None = None
+    at_boundary: bool = True
+    boundary_most_us: int | None = None
+    keeps_homes: bool = False
+    moving: frozenset[JobId] = frozenset()
+
+    def keeps_home(self, job_id: JobId) -> bool:
+        """Say whether a job works on its own GPUs only."""
+        return self.keeps_homes and job_id not in self.moving
+
+
+NO_SLICING: Final = Slicing(0)
 
 
 class ServerTurns:
