@@ -234,10 +234,10 @@ def _inside_slurm(
     settings = as_wanted(settings, loaded)
     keep = partial(keep_mode, settings.root, section.mode, held)
     if section.mode == "per-job":
-        from shunter.backends.slurm.jobs.taken_resources import JobBackend
+        from shunter.backends.slurm.job_backend import JobBackend
 
         return _below(settings.root, cluster_id, JobBackend(settings, instants.now_us()), keep)
-    from shunter.backends.slurm.pilots.fleet import PilotBackend
+    from shunter.backends.slurm.pilot_fleet import PilotBackend
 
     return _below(settings.root, cluster_id, PilotBackend(settings, instants.now_us()), keep)
 

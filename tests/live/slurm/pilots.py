@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 
 from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.slurm.pilots.allocations import GpuRequest
-from shunter.backends.slurm.pilots.fleet import PilotBackend
+from shunter.backends.slurm.pilot_allocations import GpuRequest
+from shunter.backends.slurm.pilot_fleet import PilotBackend
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import AttemptLost, JobSuspended

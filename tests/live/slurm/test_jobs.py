@@ -11,7 +11,7 @@ import pytest
 
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
-from shunter.backends.slurm.jobs.taken_resources import JobBackend
+from shunter.backends.slurm.job_backend import JobBackend
 from shunter.core.effects import Continue, Stop, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.errors import SlurmUnknownError

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilots.allocations import (
+from shunter.backends.slurm.pilot_allocations import (
     AllocationLimits,
     AllocationView,
     Decisions,

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from shunter.backends.slurm.answers import duration
 from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilots.allocations import (
+from shunter.backends.slurm.pilot_allocations import (
     AllocationLimits,
     AllocationView,
     Decisions,
@@ -17,7 +18,6 @@ from shunter.backends.slurm.pilots.allocations import (
     SubmitRefusals,
     decide,
 )
-from shunter.backends.slurm.quantities import duration
 from shunter.events.values.ids import NodeName
 
 NOW_S = 100_000.0

@@ -1,15 +1,7 @@
-"""What of each node other people's jobs hold, by what Slurm says is in use: GPUs, CPUs, memory.
+"""A partition of Slurm as a cluster, where each attempt is a batch job of its own.
 
-Slurm tells what of a node is in use, not by whom. What of it is ours is known by the starts of our
-attempts, a while after Slurm has started them. So a listing of nodes is judged between two answers
-of squeue: all of ours that one of them has on a node must have started by our records, or nothing
-is said of that node yet. A short attempt may have come and gone between the two.
-
-CPUs and memory have no numbers by which ours could be told from others', only amounts. What an
-attempt of ours has beyond what was booked for it, such as the rest of a core, counts as others': so
-what is free by the books is what Slurm has free. Where ours came or went between the two answers,
-it is not known whether the listing counts them; then what was told is changed only as far as it
-cannot be true either way.
+All nodes have one agent, which is a session within the daemon (`job_session`). What other people's
+jobs hold of each node is told as taken.
 """
 
 import secrets
@@ -33,19 +25,17 @@ from shunter.backends.live.transport import (
     install_shared,
 )
 from shunter.backends.live.watch import Watch
+from shunter.backends.slurm.answers import QueuedJob, SlurmNode
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.jobs.queue_view import Key, QueueView, queue_view
-from shunter.backends.slurm.jobs.session import JobSession
+from shunter.backends.slurm.job_attempts import Key, QueueView, queue_view
+from shunter.backends.slurm.job_session import JobSession
 from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
-from shunter.backends.slurm.records import QueuedJob, SlurmNode
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError, SlurmUnknownError
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.values.allocation import NOTHING, Share
 from shunter.events.values.ids import JobId, NodeName
-
-# Slurm as one agent for all nodes of a partition: a session within the daemon.
 
 NAME = NodeName("slurm")
 
@@ -208,6 +198,19 @@ class _SessionProcess:
         await self.end_input()
 
 
+# What of each node other people's jobs hold, by what Slurm says is in use: GPUs, CPUs, memory.
+#
+# Slurm tells what of a node is in use, not by whom. What of it is ours is known by the starts of
+# our attempts, a while after Slurm has started them. So a listing of nodes is judged between two
+# answers of squeue: all of ours that one of them has on a node must have started by our records,
+# or nothing is said of that node yet. A short attempt may have come and gone between the two.
+#
+# CPUs and memory have no numbers by which ours could be told from others', only amounts. What an
+# attempt of ours has beyond what was booked for it, such as the rest of a core, counts as
+# others': so what is free by the books is what Slurm has free. Where ours came or went between
+# the two answers, it is not known whether the listing counts them; then what was told is changed
+# only as far as it cannot be true either way.
+
 Own = Mapping[Key, Share]
 """What our attempts have of one node, as it was booked."""
 
@@ -342,8 +345,6 @@ def _used(node: SlurmNode) -> int:
             found |= 1 << gpu
     return found
 
-
-# A partition of Slurm as a cluster, where each attempt is a batch job of its own.
 
 LAUNCHES_AT_ONCE = 16
 OTHERS = "jobs of others in Slurm"

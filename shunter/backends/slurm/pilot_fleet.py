@@ -7,11 +7,9 @@ squeue that began after its submission was settled has ended, or was never taken
 it took in the seconds before a crash. An answer that failed says nothing of any pilot.
 """
 
-import os
-import pwd
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -21,12 +19,19 @@ import anyio
 from shunter import clock
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.transport import install_shared
+from shunter.backends.live.transport import (
+    AgentProcess,
+    Link,
+    Server,
+    UnreachedError,
+    begin_here,
+    install_shared,
+)
 from shunter.backends.node.failpoints import failpoint
-from shunter.backends.slurm.batch_jobs import batch_script, name_in, usual_options
+from shunter.backends.slurm.answers import QueuedJob, duration, end_in_words
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_service import NodeService, least_s
-from shunter.backends.slurm.pilots.allocations import (
+from shunter.backends.slurm.pilot_allocations import (
     AllocationLimits,
     AllocationView,
     GpuRequest,
@@ -37,7 +42,7 @@ from shunter.backends.slurm.pilots.allocations import (
     announced_end,
     decide,
 )
-from shunter.backends.slurm.pilots.channel import (
+from shunter.backends.slurm.pilot_channel import (
     ClusterAuthority,
     DialBack,
     ListenerSettings,
@@ -46,12 +51,131 @@ from shunter.backends.slurm.pilots.channel import (
     PilotStream,
     read_certificate,
 )
-from shunter.backends.slurm.pilots.transport import PilotTransport
-from shunter.backends.slurm.quantities import duration
-from shunter.backends.slurm.records import QueuedJob, end_in_words
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.backends.slurm.settings import (
+    SlurmServer,
+    SlurmSettings,
+    batch_script,
+    name_in,
+    own_user,
+    usual_options,
+)
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
+
+# An agent inside a pilot: there once the pilot has dialled in, gone when it is lost.
+#
+# The session runs over the pilot's own connection. What else is asked of an agent needs no node: it
+# is about files that lie on the folder all nodes share, so it is begun on this machine.
+
+NOT_ASKED = "Slurm was not asked for node {name} yet"
+
+
+class PilotTransport:
+    """Reaches the agent of one node, while a pilot holds it.
+
+    `reason` says why nobody is there, for people.
+    """
+
+    def __init__(self, server: SlurmServer, root: str) -> None:
+        self.name = server.name
+        self.servers: Sequence[Server] = (server,)
+        self.address = str(server.name)
+        self.environment: Mapping[str, str] = {}
+        self.cgroup: str | None = ""
+        self.folder = f"{root}/nodes/{server.name}"
+        self.is_here = False
+        self.is_on_demand = True
+        self.reason = NOT_ASKED.format(name=server.name)
+        self._stream: PilotStream | None = None
+        self._came = anyio.Event()
+
+    @property
+    def pilot(self) -> str:
+        """The name of the pilot that is connected; nothing if none is."""
+        return "" if self._stream is None else self._stream.name
+
+    async def serve(self, stream: PilotStream) -> None:
+        """Have a pilot that dialled in used until its connection is over."""
+        self._stream = stream
+        self._came.set()
+        try:
+            await stream.over.wait()
+        finally:
+            if self._stream is stream:
+                self._stream = None
+                self._came = anyio.Event()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Link]:
+        """Take the pilot that is there.
+
+        Raises:
+            UnreachedError: there is none, and why.
+        """
+        if self._stream is None:
+            raise UnreachedError(self.reason)
+        stream = self._stream
+        try:
+            yield _PilotLink(stream)
+        finally:
+            await stream.aclose()
+            stream.over.set()
+
+    async def answers(self) -> bool:
+        """Wait until a pilot has dialled in."""
+        await self._came.wait()
+        return True
+
+
+class _PilotLink:
+    """What can be begun while a pilot is connected."""
+
+    def __init__(self, stream: PilotStream) -> None:
+        self._stream = stream
+
+    async def begin(self, verb: str, *words: str) -> AgentProcess:
+        """Begin a verb of the agent on this machine, which has the same files.
+
+        Raises:
+            OSError: it cannot be begun.
+        """
+        return await begin_here(verb, *words)
+
+    async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
+        """Return the session that the pilot has begun."""
+        return _PilotSession(self._stream), self._stream.nonce
+
+
+class _PilotSession:
+    """The session of a pilot, as a program of the agent."""
+
+    def __init__(self, stream: PilotStream) -> None:
+        self._stream = stream
+
+    async def read(self, most: int) -> bytes:
+        try:
+            return await self._stream.receive(most)
+        except anyio.EndOfStream:
+            return b""
+
+    async def write(self, content: bytes) -> None:
+        try:
+            await self._stream.send(content)
+        except anyio.BrokenResourceError as error:
+            raise BrokenPipeError("the pilot is gone") from error
+
+    async def end_input(self) -> None:
+        await self._stream.send_eof()
+
+    async def complaint(self) -> bytes:
+        return self._stream.cause.encode()
+
+    async def status(self) -> int | None:
+        return None
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
 
 # What a pilot is, as Slurm is told: a batch script and the options of sbatch.
 
@@ -201,7 +325,7 @@ class PilotFleet:
             idle_s=settings.idle_s,
         )
         self._folder = Path(settings.root) / "pilots"
-        self._user = pwd.getpwuid(os.geteuid()).pw_name
+        self._user = own_user()
         self._known: dict[str, KnownPilot] = {}
         self._refusals: dict[str, SubmitRefusals] = {}
         self._spare_since_s: Mapping[str, float] = {}
@@ -505,8 +629,6 @@ class PilotFleet:
         if not self._agent or not Path(self._agent).exists():
             self._agent = install_shared(str(self._folder))
 
-
-# A partition of Slurm as a cluster, whose nodes are held by pilots as jobs need them.
 
 FIRST_LOOK_S = 3.0  # what a start waits for Slurm at most
 

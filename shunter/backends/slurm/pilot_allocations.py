@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from zlib import crc32
 
-from shunter.backends.slurm.batch_jobs import NOTICE_LEAD_MOST_S
-from shunter.backends.slurm.limit_reasons import reason_in_words
+from shunter.backends.slurm.answers import duration
+from shunter.backends.slurm.commands import reason_in_words
 from shunter.backends.slurm.node_service import NodeReservation, least_s
-from shunter.backends.slurm.quantities import duration
+from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
 from shunter.events.values.ids import NodeName
 
 # What is known of pilots and of the demand for nodes, and what is decided on it.

@@ -43,23 +43,23 @@ from shunter.backends.node.records import (
 )
 from shunter.backends.node.remote.reports import Reports
 from shunter.backends.node.remote.session import OUTPUT, READ_BYTES_MAX, TOLD_OF_JOB
-from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.jobs import queue_view as accounting
-from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
-from shunter.backends.slurm.jobs.queue_view import (
+from shunter.backends.slurm.answers import QueuedJob, end_in_words
+from shunter.backends.slurm.commands import Slurm, reason_in_words, submit_limit_in
+from shunter.backends.slurm.job_attempts import (
+    ACCOUNTING_DEADLINE_S,
     LIMIT_SIGNAL,
+    Accounting,
+    JobAttempt,
     Key,
+    Patience,
     QueueView,
-    job_name,
+    attempt_job_name,
     job_options,
     job_script,
-    own_user,
     queue_view,
 )
-from shunter.backends.slurm.limit_reasons import reason_in_words, submit_limit_in
 from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.records import QueuedJob, end_in_words
-from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.settings import SlurmSettings, own_user
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
 
@@ -217,7 +217,7 @@ class Submissions:
             await self._cancel(key, job.id, "USR1")
 
     async def _cancel(self, key: Key, number: int, signal: str) -> None:
-        name = job_name(self._cluster_id, *key)
+        name = attempt_job_name(self._cluster_id, *key)
         async with self._turns:
             with suppress(SlurmUnknownError):
                 await self._slurm.cancel(
@@ -485,8 +485,8 @@ class JobSession:
         self._records = JobRecords(settings.root, lambda: self._queue, patience)
         self._tasks: TaskGroup = anyio.create_task_group()
         self._submissions = Submissions(slurm, settings.cluster_id, self._tasks, tell)
-        accounting_s = min(accounting.DEADLINE_S, settings.command_s)
-        self._accounting = accounting.Accounting(
+        accounting_s = min(ACCOUNTING_DEADLINE_S, settings.command_s)
+        self._accounting = Accounting(
             Slurm(deadline_s=accounting_s, conf=settings.conf), settings.cluster_id, own_user()
         )
         self._turn = anyio.Lock()
