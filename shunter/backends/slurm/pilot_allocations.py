@@ -22,7 +22,7 @@ from zlib import crc32
 from shunter.backends.slurm.answers import duration
 from shunter.backends.slurm.commands import reason_in_words
 from shunter.backends.slurm.node_service import NodeReservation, least_s
-from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
+from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S, SlurmServer
 from shunter.events.values.ids import NodeName
 
 # What is known of pilots and of the demand for nodes, and what is decided on it.
@@ -39,15 +39,6 @@ class PilotState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PilotNode:
-    """A node that pilots may ask Slurm for."""
-
-    name: str
-    gpu_type: str
-    gpus: int
-
-
-@dataclass(frozen=True, slots=True)
 class GpuRequest:
     """The GPUs that one waiting job needs; an empty set means any."""
 
@@ -55,10 +46,10 @@ class GpuRequest:
     gpu_types: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
 
-    def may_use(self, node: PilotNode) -> bool:
+    def may_use(self, server: SlurmServer) -> bool:
         """Say whether the job could run on a node."""
-        return (not self.gpu_types or node.gpu_type in self.gpu_types) and (
-            not self.nodes or node.name in self.nodes
+        return (not self.gpu_types or server.gpu_type in self.gpu_types) and (
+            not self.nodes or server.name in self.nodes
         )
 
 
@@ -168,7 +159,7 @@ class AllocationView:
     """
 
     now_s: float
-    nodes: tuple[PilotNode, ...]
+    nodes: tuple[SlurmServer, ...]
     pilots: tuple[Pilot, ...] = ()
     waiting: tuple[GpuRequest, ...] = ()
     refusals: Mapping[str, SubmitRefusals] = field(default_factory=dict)
@@ -241,7 +232,7 @@ SURELY_EARLY_S = 5.0  # before the time limit, by clocks of two machines
 
 
 def reason_of(
-    node: PilotNode,
+    name: NodeName,
     holder: Pilot | None,
     asked: Pilot | None,
     view: AllocationView,
@@ -253,7 +244,7 @@ def reason_of(
     """Return why a node can be used, or cannot yet.
 
     Args:
-        node: which.
+        name: of the node.
         holder: the pilot that holds it.
         asked: the pilot that waits for it.
         view: what is known.
@@ -261,8 +252,7 @@ def reason_of(
         is_submitted: whether it is asked for by this decision.
         is_unmet: whether jobs need it that it is not asked for.
     """
-    name, now_s = node.name, view.now_s
-    slurm, successor = _in_slurm(node, view, limits), ""
+    now_s, slurm, successor = view.now_s, _in_slurm(name, view, limits), ""
     if asked is not None:
         because = f" ({reason_in_words(asked.reason)})" if asked.reason else ""
         ago = duration(now_s - asked.asked_at_s)
@@ -320,12 +310,11 @@ def announced_end(signal: str, left_s: float, pilot: Pilot, now_s: float) -> str
     return f"Slurm has sent it {signal} ({why}), which leaves {duration(left_s)}{whom}"
 
 
-def _in_slurm(node: PilotNode, view: AllocationView, limits: AllocationLimits) -> str:
+def _in_slurm(name: NodeName, view: AllocationView, limits: AllocationLimits) -> str:
     """Return what Slurm says of a node that bears on its use; nothing if nothing."""
-    out = view.out_of_service.get(NodeName(node.name), "")
-    kept = view.reservation(node.name)
+    out, kept = view.out_of_service.get(name, ""), view.reservation(name)
     if not out and kept is not None and kept.start_s - view.now_s < limits.limit_s:
-        out = kept.in_words(node.name)
+        out = kept.in_words(name)
     return f"; {out}" if out else ""
 
 
@@ -333,7 +322,8 @@ def _in_slurm(node: PilotNode, view: AllocationView, limits: AllocationLimits) -
 class _Node:
     """A node as this decision sees it."""
 
-    node: PilotNode
+    name: NodeName
+    server: SlurmServer
     holder: Pilot | None = None
     asked: Pilot | None = None
     others: list[Pilot] = field(default_factory=list)
@@ -341,6 +331,10 @@ class _Node:
     is_usable: bool = False
     is_needed: bool = False
     is_new: bool = False
+
+    @property
+    def gpus(self) -> int:
+        return len(self.server.gpus)
 
     @property
     def is_taken(self) -> bool:
@@ -357,7 +351,8 @@ def decide(view: AllocationView, limits: AllocationLimits) -> Decisions:
 
     Two calls on the same view return the same; carried out, the second one does nothing more.
     """
-    nodes = {node.name: _Node(node) for node in sorted(view.nodes, key=lambda node: node.name)}
+    servers = sorted(view.nodes, key=lambda server: server.name)
+    nodes = {str(server.name): _Node(server.name, server) for server in servers}
     drains, releases = _sorted_out(view, limits, nodes)
     room = limits.pilots_max - len({pilot.node for pilot in view.pilots})
     releases += _beyond(nodes, limits, -room)
@@ -372,7 +367,7 @@ def decide(view: AllocationView, limits: AllocationLimits) -> Decisions:
     unmet |= {name for name, each in nodes.items() if each.is_new}
     reasons = {
         name: reason_of(
-            each.node,
+            each.name,
             each.holder,
             each.asked,
             view,
@@ -421,9 +416,9 @@ def _sorted_out(
             releases.append(Release(pilot.name, "it is drained: nothing runs in it any more"))
     for each in nodes.values():
         if each.is_usable and each.holder is not None:
-            each.free = max(0, each.node.gpus - each.holder.busy_gpus)
+            each.free = max(0, each.gpus - each.holder.busy_gpus)
         elif each.asked is not None:
-            each.free = each.node.gpus
+            each.free = each.gpus
     return drains, releases
 
 
@@ -499,21 +494,21 @@ def _place(
             continue
         while not _placed_on_one(request, fitting):
             new = _next_new(request, fitting, view, held_back)
-            is_split = new is None or new.node.gpus < request.gpus
+            is_split = new is None or new.gpus < request.gpus
             if is_split and sum(each.free for each in fitting) >= request.gpus:
                 _spread(request, fitting)
                 break
             if new is None:
-                unmet |= {each.node.name for each in fitting if not each.is_taken}
+                unmet |= {each.name for each in fitting if not each.is_taken}
                 _spread(request, fitting)
                 vain.add(request)
                 break
             if not new.is_taken:
                 if room < 1:
-                    held_back |= {each.node.name for each in nodes.values() if not each.is_taken}
+                    held_back |= {each.name for each in nodes.values() if not each.is_taken}
                     continue
                 room -= 1
-            new.is_new, new.free = True, new.node.gpus
+            new.is_new, new.free = True, new.gpus
     return unmet
 
 
@@ -529,9 +524,9 @@ def _most_bound_first(
     for request in view.waiting:
         if (request.gpu_types, request.nodes) not in fitting:
             fitting[request.gpu_types, request.nodes] = [
-                each for each in nodes.values() if request.may_use(each.node)
+                each for each in nodes.values() if request.may_use(each.server)
             ]
-    most = {key: sum(each.node.gpus for each in able) for key, able in fitting.items()}
+    most = {key: sum(each.gpus for each in able) for key, able in fitting.items()}
     found = [
         (request, fitting[request.gpu_types, request.nodes])
         for request in view.waiting
@@ -562,7 +557,7 @@ def _placed_on_one(request: GpuRequest, fitting: list[_Node]) -> bool:
 def _spread(request: GpuRequest, fitting: list[_Node]) -> None:
     """Take the GPUs of a job from several nodes, as many as there are."""
     left = request.gpus
-    for each in sorted(fitting, key=lambda each: (-each.free, each.node.name)):
+    for each in sorted(fitting, key=lambda each: (-each.free, each.name)):
         taken = min(left, each.free)
         if taken:
             each.free -= taken
@@ -573,7 +568,7 @@ def _spread(request: GpuRequest, fitting: list[_Node]) -> None:
 def _age_and_fit(each: _Node) -> tuple[bool, float, int, str]:
     """Return what nodes are tried by: held, longest asked for, least room left."""
     asked_at_s = each.asked.asked_at_s if each.asked is not None else float("inf")
-    return not each.is_usable, 0.0 if each.is_usable else asked_at_s, each.free, each.node.name
+    return not each.is_usable, 0.0 if each.is_usable else asked_at_s, each.free, each.name
 
 
 def _next_new(
@@ -583,14 +578,14 @@ def _next_new(
     able = [
         each
         for each in fitting
-        if not (each.is_new or each.asked or each.is_usable) and each.node.name not in held_back
+        if not (each.is_new or each.asked or each.is_usable) and each.name not in held_back
     ]
 
     def rank(each: _Node) -> tuple[object, ...]:
-        refusals = view.refusals.get(each.node.name)
-        is_small = each.node.gpus < request.gpus
-        size = -each.node.gpus if is_small else each.node.gpus
-        return (is_small, each.is_taken, refusals.count if refusals else 0, size, each.node.name)
+        refusals = view.refusals.get(each.name)
+        is_small = each.gpus < request.gpus
+        size = -each.gpus if is_small else each.gpus
+        return (is_small, each.is_taken, refusals.count if refusals else 0, size, each.name)
 
     return min(able, key=rank, default=None)
 
@@ -615,8 +610,8 @@ def _renewals(
 
 def _first(view: AllocationView, limits: AllocationLimits, each: _Node) -> Submit:
     holder = each.holder.name if each.holder is not None else None
-    limit_s = view.limit_s(each.node.name, limits)
-    return Submit(each.node.name, limit_s, holder, "jobs wait for its GPUs")
+    limit_s = view.limit_s(each.name, limits)
+    return Submit(each.name, limit_s, holder, "jobs wait for its GPUs")
 
 
 def _spare(view: AllocationView, nodes: dict[str, _Node]) -> dict[str, float]:

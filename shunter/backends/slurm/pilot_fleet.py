@@ -36,7 +36,6 @@ from shunter.backends.slurm.pilot_allocations import (
     AllocationView,
     GpuRequest,
     Pilot,
-    PilotNode,
     PilotState,
     SubmitRefusals,
     announced_end,
@@ -484,10 +483,7 @@ class PilotFleet:
         now_s = clock.wall_s()
         view = AllocationView(
             now_s=now_s,
-            nodes=tuple(
-                PilotNode(str(each.name), each.gpu_type, len(each.gpus))
-                for each in self._settings.nodes
-            ),
+            nodes=self._settings.nodes,
             pilots=tuple(self._pilot(name, known) for name, known in self._known.items()),
             waiting=(*self._waiting, *self._unread()),
             refusals=dict(self._refusals),
