@@ -29,12 +29,12 @@ from shunter.backends.node.messages.shapes import (
     CLOCK_MOST,
     COUNT_MOST,
     PROTOCOL,
+    READ_BYTES_MAX,
     WrongMessageError,
     cleaned,
     parsed,
 )
 from shunter.backends.node.records import LINE_BYTES_MAX
-from shunter.backends.node.remote.session import READ_BYTES_MAX
 
 # What agents tell of attempts and GPUs: typed, and held to the bounds of what can be true.
 #

@@ -28,7 +28,7 @@ from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
 from shunter.backends.node.batch.claims import claimed_by, withdraw
 from shunter.backends.node.heartbeat import write_beat
 from shunter.backends.node.messages.attempt_records import a_job, number_of, status_in
-from shunter.backends.node.messages.shapes import PROTOCOL, checked
+from shunter.backends.node.messages.shapes import PROTOCOL, READ_BYTES_MAX, checked
 from shunter.backends.node.messages.wire import Answer, Found, Known
 from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.processes.attempt_watch import UNREAD
@@ -42,7 +42,7 @@ from shunter.backends.node.records import (
     put,
 )
 from shunter.backends.node.remote.reports import Reports
-from shunter.backends.node.remote.session import OUTPUT, READ_BYTES_MAX, TOLD_OF_JOB
+from shunter.backends.node.remote.session import OUTPUT, TOLD_OF_JOB
 from shunter.backends.slurm.answers import QueuedJob, end_in_words
 from shunter.backends.slurm.commands import Slurm, reason_in_words, submit_limit_in
 from shunter.backends.slurm.job_attempts import (

@@ -13,13 +13,12 @@ import pytest
 from shunter.backends.live.gpus import (
     EXPLANATIONS,
     GpuFault,
-    GpuReader,
     GpuUse,
-    NoGpus,
-    fault_of,
 )
+from tests.doubles.gpu_reader import GpuReader, NoGpus, fault_of
 
 SOURCE = Path(__file__).with_name("nvml_stub.c")
+
 Machine = Callable[..., GpuReader]
 
 
