@@ -106,6 +106,13 @@ class Record(NamedTuple):
     is_whole: bool = False
 
 
+class StaysError(BackendError):
+    """A checkpoint is too large to be copied: its job goes on where that lies."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
 class TooManyEntriesError(ValueError):
     """The hosts of a gang list more entries together than are put together."""
 
@@ -333,13 +340,6 @@ def path_of(key: bytes) -> str:
 
 def _parent(key: bytes) -> bytes:
     return key.rpartition(b"\0")[0]
-
-
-class StaysError(BackendError):
-    """A checkpoint is too large to be copied: its job goes on where that lies."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=True)
 
 
 def read_answer(node: str, line: bytes) -> Any:

@@ -20,7 +20,7 @@ from shunter.events.facts.cluster import GpuQuarantined
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId, NodeName
 
-# Profiles of attempts, downsampled for the log: what is as before is recorded once a while.
+# Profiles, downsampled for the log: what is as before is recorded once a while.
 #
 # A sample is kept where something changed by more than a tolerance, or the last one kept is old.
 # What is kept waits for the batch, so that the log gets one append for many jobs.
