@@ -1,32 +1,50 @@
 """The backends that really run jobs, as the daemon needs them, made from a config."""
 
-import fcntl
-import os
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.settings import Limits, Slicing
-from shunter.backends.agents.transport import NO_DEVICE
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import LocalNode
+from shunter.backends.live.settings import LocalSettings
+from shunter.backends.live.settings import TurnSettings
+from shunter.backends.live.transport import NO_DEVICE
 from shunter.backends.node.messages.wire import Found
-from shunter.backends.node.records import get, hold, make_folder, put
+from shunter.backends.node.records import get
+from shunter.backends.node.records import hold
+from shunter.backends.node.records import make_folder
+from shunter.backends.node.records import put
 from shunter.config.cluster_section import ClusterSection
-from shunter.config.live import BackendSection, LocalSection, SshSection
+from shunter.config.live import BackendSection
+from shunter.config.live import LocalSection
+from shunter.config.live import SshSection
 from shunter.config.live.limits import shared_limits
 from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import Backend, Input
+from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Input
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
-from shunter.errors import BackendError, ConfigError, extra_hint
+from shunter.errors import BackendError
+from shunter.errors import ConfigError
+from shunter.errors import extra_hint
 from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.ids import JobId
+from shunter.events.values.ids import NodeName
+from typing import Protocol
+from typing import TypeVar
+import fcntl
+import os
+
 
 LimitsT = TypeVar("LimitsT", bound=Limits)
 Stamped = Callable[[int], Input]
@@ -185,12 +203,12 @@ def _sizes(loaded: LoadedConfig) -> bool:
     return loaded.config.policy.sizing is not None
 
 
-def slicing_of(loaded: LoadedConfig) -> Slicing | None:
+def slicing_of(loaded: LoadedConfig) -> TurnSettings | None:
     """Return how jobs share GPUs in turns; None: they do not."""
     section = loaded.config.policy.slicing
     if section is None:
         return None
-    slicing = Slicing(quantum_us=section.quantum, wait_most_us=section.wait_most)
+    slicing = TurnSettings(quantum_us=section.quantum, wait_most_us=section.wait_most)
     if section.boundary_most is None:
         return slicing
     return replace(slicing, boundary_most_us=section.boundary_most)
@@ -209,7 +227,7 @@ def _over_ssh(
     """Return the SSH backend, whose libraries only its users need."""
     if find_spec("asyncssh") is None:
         raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
-    from shunter.backends.ssh import SshBackend
+    from shunter.backends.live.ssh import SshBackend
     from shunter.daemon.host_settings import ssh_settings
 
     settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
@@ -233,10 +251,10 @@ def _inside_slurm(
     settings = as_wanted(settings, loaded)
     keep = partial(keep_mode, settings.root, section.mode, held)
     if section.mode == "per-job":
-        from shunter.backends.slurm.jobs.taken_resources import JobBackend
+        from shunter.backends.slurm.job_backend import JobBackend
 
         return _below(settings.root, cluster_id, JobBackend(settings, instants.now_us()), keep)
-    from shunter.backends.slurm.pilots.fleet import PilotBackend
+    from shunter.backends.slurm.pilot_fleet import PilotBackend
 
     return _below(settings.root, cluster_id, PilotBackend(settings, instants.now_us()), keep)
 

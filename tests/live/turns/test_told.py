@@ -1,25 +1,28 @@
 """Turns on a local backend: what its scheduler is told of them, also of those it was away for."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-
-import anyio
-import pytest
-
-from shunter.backends.agents.settings import Slicing
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.core.interfaces import Input, Launch
-from shunter.events.facts.execution import (
-    AttemptStarted,
-    LaunchFailed,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode
+from shunter.backends.live.settings import LocalSettings
+from shunter.backends.live.settings import TurnSettings
+from shunter.core.interfaces import Input
+from shunter.core.interfaces import Launch
+from shunter.events.facts.execution import AttemptStarted
+from shunter.events.facts.execution import LaunchFailed
+from shunter.events.facts.execution import TurnEnded
+from shunter.events.facts.execution import TurnStarted
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Sharing
+from shunter.events.values.ids import JobId
+from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.local_backends import empty
+import anyio
+import os
+import pytest
+
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 
@@ -29,7 +32,7 @@ JOBS = [JobId(f"j{number}") for number in range(3)]
 SECOND_US = 1_000_000
 
 
-def settings_of(root: Path, term: int, slicing: Slicing | None) -> LocalSettings:
+def settings_of(root: Path, term: int, slicing: TurnSettings | None) -> LocalSettings:
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     nodes = (LocalNode(NODE, ("0", "1"), cpus),)
     return LocalSettings(str(root), nodes, term, grace_s=0.3, cgroup="", slicing=slicing)
@@ -77,7 +80,7 @@ async def test_turns_go_on_while_the_scheduler_is_away_and_each_is_told_once(
     tmp_path: Path,
 ) -> None:
     """Three jobs on two GPUs; the instants are those of the turns, not of their telling."""
-    slicing = Slicing(quantum_us=QUANTUM_US)
+    slicing = TurnSettings(quantum_us=QUANTUM_US)
     try:
         async with LocalBackend(settings_of(tmp_path, 1, slicing)) as backend:
             now_us = backend.now_us()

@@ -1,20 +1,28 @@
 """Links that are cut while jobs take turns: these go on, and each is told once, in order."""
 
 from itertools import pairwise
-
-import anyio
-import pytest
-
-from shunter.backends.agents.settings import Slicing
-from shunter.core.interfaces import Input, Launch, Weigh
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.values.allocation import Allocation, Share, Sharing
+from shunter.backends.live.settings import TurnSettings
+from shunter.core.interfaces import Input
+from shunter.core.interfaces import Launch
+from shunter.core.interfaces import Weigh
+from shunter.events.facts.cluster import NodeReachable
+from shunter.events.facts.cluster import NodeUnreachable
+from shunter.events.facts.execution import TurnEnded
+from shunter.events.facts.execution import TurnStarted
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import Share
+from shunter.events.values.allocation import Sharing
 from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import job_id
-from tests.live.ssh.bench import Bench, order, rest, seen_until
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.bench import order
+from tests.live.ssh.bench import rest
+from tests.live.ssh.bench import seen_until
 from tests.live.ssh.namespaces import Namespaces
+import anyio
+import pytest
+
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
@@ -41,7 +49,7 @@ async def test_turns_go_on_over_a_cut_link_and_a_weight_given_then_counts_afterw
     bench, farm = network
     shared = Allocation((Share(NodeName("n0"), 1),), Sharing.sliced)
     spec = JobSpec(1, command=("/bin/sleep", "600"))
-    async with bench.opened(slicing=Slicing(quantum_us=QUANTUM_US)) as backend:
+    async with bench.opened(slicing=TurnSettings(quantum_us=QUANTUM_US)) as backend:
         await order(backend, *[Launch(job, 1, shared, spec) for job in JOBS])
         seen = await rest(backend, 3.0)
         farm.cut("n0")
