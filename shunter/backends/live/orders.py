@@ -33,7 +33,7 @@ from shunter.backends.live.transport import NO_DEVICE, Server, Transport
 from shunter.backends.node.messages.attempt_records import a_job
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.records import own_folder
-from shunter.core.effects import Launch, Resume
+from shunter.core.interfaces import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.facts.execution import ReshapeRefused
 from shunter.events.values.allocation import Allocation, Share, Sharing

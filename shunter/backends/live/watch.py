@@ -1,41 +1,34 @@
 """One attempt as the daemon sees it: what its records say, and what of that was told already."""
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.messages import Note
-from shunter.backends.live.messages import Started
-from shunter.backends.live.messages import State
-from shunter.backends.live.messages import Status
-from shunter.backends.node.messages.journal import FACTS
-from shunter.backends.node.records import boot_id
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import AttemptExited
-from shunter.events.facts.execution import AllocationLearned
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.execution import CheckpointSaved
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.facts.execution import JobContinued
-from shunter.events.facts.execution import JobStopped
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.facts.execution import LaunchFailed
-from shunter.events.facts.execution import MessagesDropped
-from shunter.events.facts.execution import SuspendAcknowledged
-from shunter.events.facts.execution import SuspendEscalated
-from shunter.events.facts.execution import TrainingStarted
-from shunter.events.facts.execution import TurnEnded
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import JobId
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import SuspendMode
 from typing import NamedTuple
 
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import Note, Started, State, Status
+from shunter.backends.node.messages.journal import FACTS
+from shunter.backends.node.records import boot_id
+from shunter.core.interfaces import AttemptExited, Input
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values.job_spec import SuspendMode
 
 SET_ASIDE = "set aside"
 NOT_BEGUN = "its supervisor was gone before it began"

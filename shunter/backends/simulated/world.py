@@ -4,64 +4,47 @@
 the samples that are taken of jobs, and after the agenda the rounds that end with their last gang.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from heapq import heappop
-from heapq import heappush
-from math import cos
-from math import exp
-from math import log
-from math import pi
-from math import sqrt
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.backends.simulated.lease import StepRate
-from shunter.backends.simulated.turns import Ready
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.turns import Turns
-from shunter.backends.simulated.work import Costs
-from shunter.backends.simulated.work import KILLED
-from shunter.backends.simulated.work import LOSING
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.work import Task
-from shunter.backends.simulated.work import Work
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import Reshape
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import Weigh
-from shunter.core.performance.speed_model import FactorTable
-from shunter.core.performance.speed_model import ModelFactors
-from shunter.core.progress import NEVER_US
-from shunter.core.rng import Rng
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.facts.execution import JobContinued
-from shunter.events.facts.execution import JobStopped
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.facts.execution import SpeedChanged
-from shunter.events.facts.execution import TurnEnded
-from shunter.events.facts.execution import TurnStarted
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import cos, exp, log, pi, sqrt
+from typing import Any, Final
+
+from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds, StepRate
+from shunter.backends.simulated.turns import Ready, Slicing, Turns
+from shunter.backends.simulated.work import KILLED, LOSING, Costs, Run, Task, Work
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    Continue,
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Reshape,
+    Resume,
+    ShareTurns,
+    Stop,
+    Suspend,
+    Terminate,
+    Weigh,
+)
+from shunter.core.rng import RandomStream
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
+from shunter.core.state import NEVER_US
+from shunter.events.facts.execution import (
+    AttemptStarted,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    SpeedChanged,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Sharing
-from shunter.events.values.fact import fact
-from shunter.events.values.fact import replace
+from shunter.events.values.fact import fact, replace
 from shunter.events.values.ids import JobId
-from typing import Any
-from typing import Final
-
 
 # What is measured of jobs that run: how far they are, how long a mini-batch takes, what it uses.
 #
@@ -114,7 +97,7 @@ class Samples:
         units, steps = run.step_rate.units, run.task.spec.total_steps
         done = None if steps is None else steps * (units - left) // units if units else steps
         if self.noise:
-            batch_s *= exp(self.noise * _normal(Rng(self.seed, "samples", job_id, at_us)))
+            batch_s *= exp(self.noise * _normal(RandomStream(self.seed, "samples", job_id, at_us)))
         return ProfileSampled(at_us, job_id, run.attempt, done, batch_s, used, memory_mb)
 
 
@@ -156,7 +139,7 @@ class Sampler:
             self._enter(at_us + every_us, job_id, SampleDue(run.attempt, run.stops))
 
 
-def _normal(rng: Rng) -> float:
+def _normal(rng: RandomStream) -> float:
     """Return a number of the standard normal distribution."""
     return sqrt(-2.0 * log(1.0 - rng.random())) * cos(2.0 * pi * rng.random())
 

@@ -2,32 +2,31 @@
 
 from collections import Counter
 from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import AttemptEnded
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.facts.execution import TurnEnded
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.facts.jobs import JobCancelled
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts.execution import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.facts.jobs import JobCancelled, JobSubmitted
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import Share
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.ids import NodeName
+from shunter.events.values.allocation import Share, Sharing
+from shunter.events.values.ids import JobId, NodeName
 from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
+from tests.property.worlds import Scene, scenes
 from tests.slices import searched
-
 
 _OVER = (AttemptEnded, AttemptLost, JobSuspended, JobCancelled)
 

@@ -1,34 +1,28 @@
 """Packs and moves on clusters made by hand: what gains stays, and what does not is undone."""
 
+from typing import Any
+
+import pytest
+
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turns import Slicing
 from shunter.backends.simulated.world import Samples
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.decisions import PlanRejected
-from shunter.events.facts.decisions import TrialKept
-from shunter.events.facts.decisions import TrialReverted
-from shunter.events.facts.decisions import TrialStarted
-from shunter.events.facts.execution import SpeedChanged
-from shunter.events.facts.execution import TurnStarted
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    JobReshaped,
+    PlanRejected,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+)
+from shunter.events.facts.execution import SpeedChanged, TurnStarted
 from shunter.events.values.job_spec import Level
 from shunter.events.values.trials import TrialReason
 from shunter.policies.gandiva import Gandiva
 from shunter.workloads.trace import TraceJob
-from tests.factories import MINUTE_US
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import configuration
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from typing import Any
-import pytest
-
+from tests.factories import MINUTE_US, Outcome, World, configuration, run, servers, trace_job
 
 BATCHES_A_MINUTE = 120
 

@@ -1,20 +1,13 @@
 """What copying GPU memory adds to a change of hands: by hand, at a boundary and within one."""
 
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.turns import MemoryMoves
-from shunter.backends.simulated.turns import Slicing
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import MemoryCycle
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.sharing.test_turns import FIRST
-from tests.unit.backends.simulated.sharing.test_turns import NODES
-from tests.unit.backends.simulated.sharing.test_turns import turns
 import pytest
 
+from shunter.backends.simulated import SimulatedBackend
+from shunter.backends.simulated.turns import MemoryMoves, Slicing
+from shunter.core.speeds.speed_model import FactorTable, MemoryCycle, ModelFactors, SpeedModel
+from tests.factories import trace_job
+from tests.unit.backends.simulated.driving import Hand, launch
+from tests.unit.backends.simulated.sharing.test_turns import FIRST, NODES, turns
 
 CYCLE = MemoryCycle(least_mb=2, most_mb=10, batch_us=8)
 TABLE = FactorTable({"m": ModelFactors(memory_cycle=CYCLE), "bare": ModelFactors()})
