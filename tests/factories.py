@@ -28,19 +28,34 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished, JobSubmitted
-from shunter.events.facts.jobs import Outcome as JobOutcome
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    JobSubmitted,
+    NodeAdded,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    Trigger,
+)
+from shunter.events.facts import Outcome as JobOutcome
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.reasons import Because
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    Because,
+    ConfigurationSet,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    QueueName,
+    Share,
+    Sharing,
+    UserName,
+)
 from shunter.policies import fifo, las, srtf
 from shunter.workloads.trace import JobEnd, TraceJob
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from shunter.core.effects import Effect, Fence, Launch, Resume
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.core.interfaces import Backend
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptLost, ProfileSampled
+from shunter.events.values import JobId
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from shunter.ask.forking.fork import Change, fork_at, standing_at
 from shunter.ask.forking.fork_point import end_of_instant, fork_point
 from shunter.ask.forking.future import Future
 from shunter.ask.forking.remaining import WorkEstimates
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted, RoundPlanned
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts, simulated_world

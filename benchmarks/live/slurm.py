@@ -34,8 +34,8 @@ from shunter.backends.slurm.jobs.queue_view import job_name
 from shunter.backends.slurm.jobs.taken_resources import JobBackend
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import JobFinished
+from shunter.events.values import JobSpec
 from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at
 from tests.live.slurm.jobs import JobBench
 

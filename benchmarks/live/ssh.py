@@ -25,10 +25,8 @@ from shunter.backends.ssh import SshBackend
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.intake.inputs import Input
 from shunter.daemon import Site, Submission
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptStarted, JobFinished, NodeReachable, NodeUnreachable
+from shunter.events.values import JobSpec
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import Farm, farm_at
 from tests.live.ssh.namespaces import lacking, namespaces_at

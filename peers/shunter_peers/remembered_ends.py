@@ -13,7 +13,7 @@ from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import Backend, SimulatedWorld
 from shunter.errors import ConfigError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 
 class RememberedEnds:

@@ -32,7 +32,7 @@ from shunter.daemon.requests import Caller
 from shunter.daemon.site import Site
 from shunter.errors import RefusedError, ShunterError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 
 __all__ = ["LIMIT_S", "Forecasts"]
 

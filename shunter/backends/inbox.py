@@ -15,9 +15,8 @@ from anyio import lowlevel
 from shunter import clock
 from shunter.backends.node.messages.channel import CAUSE_CHARACTERS
 from shunter.core.intake.inputs import Input
-from shunter.events.facts.execution import MessagesDropped
-from shunter.events.kinds import KINDS
-from shunter.events.typed_rows import fault_of
+from shunter.events.codec import fault_of
+from shunter.events.facts import KINDS, MessagesDropped
 
 Stamped = Callable[[int], Input]
 

@@ -159,7 +159,7 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
     from shunter.ask.replaying.recorded_terms import origin_of
     from shunter.ask.replaying.why.document import document
     from shunter.ask.replaying.why.explanation import explain
-    from shunter.events.values.ids import JobId
+    from shunter.events.values import JobId
     from shunter.run.setup import rebuild
 
     async with reading(address) as reader:

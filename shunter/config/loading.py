@@ -32,7 +32,7 @@ from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.speed_model import FactorTable
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.plugins import did_you_mean
 from shunter.policies.histories import parse_history
 from shunter.policies.params import PolicyParams

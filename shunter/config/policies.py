@@ -17,7 +17,7 @@ from shunter.core.placement import Placement
 from shunter.core.planning.fault_barrier import told_of
 from shunter.core.ranking import RankedPolicy, Weighing
 from shunter.errors import ConfigError, NotFoundError, ShunterError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.plugins import Plugins
 from shunter.policies.params import Extra, PolicyParams
 

@@ -14,8 +14,7 @@ from heapq import heappop, heappush
 
 from shunter.core.rng import Rng
 from shunter.core.state import Job
-from shunter.events.values.causes import BACKING_OFF
-from shunter.events.values.ids import JobId
+from shunter.events.values import BACKING_OFF, JobId
 
 __all__ = [
     "BACKING_OFF",

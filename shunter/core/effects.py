@@ -7,10 +7,8 @@ backends only.
 
 from typing import TypeAlias
 
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 
 
 @fact

@@ -7,10 +7,8 @@ from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.planning.plan import Plan
 from shunter.core.view import View
-from shunter.events.facts.decisions import SolvedFact, Target
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import Event, SolvedFact, Target
+from shunter.events.values import JobId, JobSpec
 
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]

@@ -1,7 +1,7 @@
 """How work turns into time and back, and where what is done lies saved."""
 
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import NodeName
+from shunter.events.records import fact
+from shunter.events.values import NodeName
 
 NEVER_US = 1 << 62
 """An instant after all others."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from shunter.events.rows import DERIVED
-from shunter.events.values.ids import QueueName
+from shunter.events.records import DERIVED
+from shunter.events.values import QueueName
 
 
 @dataclass(slots=True)

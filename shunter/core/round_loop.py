@@ -10,7 +10,7 @@ from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import Backend, EventLog
 from shunter.core.scheduler import Scheduler
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 
 Step = Callable[[int, Sequence[Input]], Awaitable[tuple[list[Event], list[Effect]]]]
 """One step of a scheduler whose policy is not at hand and must be waited for."""

@@ -24,15 +24,21 @@ from shunter.core.performance.trials import (
 from shunter.core.progress import Place, worked_us
 from shunter.core.proposals.book import ProposalBook
 from shunter.core.queue import Queue
-from shunter.events.facts.decisions import Target
-from shunter.events.facts.jobs import Outcome
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.fact import fact, record
-from shunter.events.values.ids import JobId, NodeName, QueueName
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Wait
-from shunter.events.values.trials import ChangeKey
+from shunter.events.facts import Outcome, Target
+from shunter.events.records import DERIVED, fact, record
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    ChangeKey,
+    Demand,
+    JobId,
+    JobSpec,
+    NodeName,
+    QueueName,
+    Share,
+    Sharing,
+    Wait,
+)
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 

@@ -17,12 +17,8 @@ from shunter.core.proposals.book import ProposalBook
 from shunter.core.queue import Queue
 from shunter.core.state import NO_RESULT, FoldResult, Job, State
 from shunter.errors import PlanError
-from shunter.events.facts.decisions import Target
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Wait
-from shunter.events.values.trials import ChangeKey
+from shunter.events.facts import Outcome, Target
+from shunter.events.values import ChangeKey, Demand, JobId, QueueName, Wait
 
 
 class _Closed(State):

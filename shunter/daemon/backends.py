@@ -26,8 +26,7 @@ from shunter.core.interfaces import Backend
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
 from shunter.errors import BackendError, ConfigError, extra_hint
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import Allocation, JobId, NodeName
 
 LimitsT = TypeVar("LimitsT", bound=Limits)
 Stamped = Callable[[int], Input]

@@ -23,7 +23,7 @@ from shunter.core.placement import Placement
 from shunter.core.ranking import Measure, Misfit, Note, NotedRanks, Notes, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.policies.queues import QueueParams
 
 _QUEUE_SHIFT = 56  # below it the instant of entry, up to two thousand years

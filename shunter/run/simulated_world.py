@@ -18,9 +18,7 @@ from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.speed_model import FactorTable, SpeedModel
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, GpuType, JobId, JobSpec, NodeName
 
 Servers = Sequence[tuple[NodeName, ConfigurationSet]]
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads.files import read_file
 from shunter.workloads.formats.format import TraceFormat, TraceText, iso_text
 from shunter.workloads.formats.registry import find_format, guess_format

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from shunter.errors import TraceError
-from shunter.events.values.ids import QueueName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec, QueueName, UserName
 from shunter.workloads.formats.cells import fixed_text, join_list
 from shunter.workloads.formats.columns import REQUIRED, SPEC_COLUMNS, Column
 from shunter.workloads.trace import JobEnd, Trace, TraceJob

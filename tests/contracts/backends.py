@@ -15,10 +15,8 @@ from typing import Protocol, TypeVar
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited, Input, NothingComes
 from shunter.core.interfaces import Backend
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 from tests.factories import allocation, job_id
 
 Seen = TypeVar("Seen", AttemptStarted, AttemptExited, JobSuspended, GpusReleased)

@@ -12,8 +12,7 @@ import pytest
 
 from shunter.backends.agents.settings import Slicing
 from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 from tests.contracts.local_backends import TICK_US, spec_of
 from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at, lacking

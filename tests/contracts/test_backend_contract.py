@@ -7,8 +7,8 @@ import pytest
 
 from shunter.core.effects import Migrate, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import NodeName
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Driver, Program, driven, ended_us
 from tests.factories import allocation, job_id, packed
 

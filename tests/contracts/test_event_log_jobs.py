@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LogDamagedError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import open_log, read_log
 from shunter.events.log.job_index import SPAN_EVENTS
 from tests.contracts.event_logs import query, story

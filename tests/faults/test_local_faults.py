@@ -16,19 +16,17 @@ from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.supervised.environment import path_of
 from shunter.core.effects import Effect, Launch, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    ProfileSampled,
     SuspendAcknowledged,
     SuspendEscalated,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec, SuspendMode
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.faults.supervised import fill, is_alive, pid_of, wait_for

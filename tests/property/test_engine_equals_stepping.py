@@ -9,8 +9,15 @@ from hypothesis import given
 from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS, Placement
 from shunter.core.ranking import Aged, Index, RankedPolicy
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    PlanRejected,
+    RoundPlanned,
+)
 from shunter.policies import drf, ftf, gittins, las, smallest, srtf, tetris, tiresias
 from shunter.policies.gittins import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded

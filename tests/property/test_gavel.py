@@ -15,7 +15,7 @@ from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.core.state import Job
 from shunter.events import PlanRejected, SchedulerStarted, encode_record
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
 from shunter.policies.gavel.scheduling import GavelPolicy
 from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen

@@ -12,9 +12,15 @@ from shunter.core.placement import Skew
 from shunter.core.placement.spread import fewest_servers
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
-from shunter.events.values.job_spec import Demand
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    RoundPlanned,
+)
+from shunter.events.values import Demand
 from shunter.policies import fifo, las
 from tests.commanded import Commanded
 from tests.factories import Outcome, run

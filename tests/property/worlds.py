@@ -24,9 +24,16 @@ from shunter.core.intake.inputs import (
 )
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.planning.guards import Guards
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, Level, SuspendMode
+from shunter.events.facts import NodeAdded, QuotaChanged
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    Level,
+    SuspendMode,
+)
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.factories import World, configuration, job_id, node_name, quota
 

@@ -26,9 +26,9 @@ from shunter.events import (
     ProfileSampled,
     SchedulerStarted,
 )
-from shunter.events.facts.execution import JobContinued, JobStopped
+from shunter.events.facts import JobContinued, JobStopped
 from shunter.events.log import read_log
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values import SuspendMode
 from shunter.run.simulation import simulate
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, job_id, servers, trace_job

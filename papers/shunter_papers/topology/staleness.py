@@ -17,8 +17,7 @@ from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.metrics import percentile
 from shunter.core.proposals.numbers import ProposalNumbers
 from shunter.core.rng import Rng
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter.workloads import QualityReport, Trace, TraceJob

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
 from shunter.policies.gavel.solving.groups import Pairs, Shares

@@ -10,8 +10,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Final
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads.formats.cells import read_positive
 from shunter.workloads.formats.delimited import DelimitedRows, first_fault, names_some_of
 from shunter.workloads.formats.format import (

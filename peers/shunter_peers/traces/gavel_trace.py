@@ -14,8 +14,7 @@ from typing import Final
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads.formats.cells import read_above_zero, read_positive
 from shunter.workloads.formats.delimited import first_fault
 from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText, read_seconds

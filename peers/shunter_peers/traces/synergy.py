@@ -10,8 +10,7 @@ nothing is published: an error, or they are dropped.
 from typing import Final
 
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads.formats.cells import read_positive
 from shunter.workloads.formats.delimited import DelimitedRows, can_read, first_fault
 from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText, read_seconds

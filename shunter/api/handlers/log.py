@@ -13,7 +13,7 @@ from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
 from shunter.ask.replaying.folding import state_at
 from shunter.ask.replaying.lookup import seq_of
 from shunter.errors import UsageError
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import KINDS, Event
 from shunter.events.log import LogReader
 
 LOOKED_AT_MOST = 200_000

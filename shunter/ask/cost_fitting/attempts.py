@@ -16,38 +16,34 @@ from shunter.ask.cost_fitting.paces import Pace, Paces
 from shunter.ask.replaying.folding import Advance, fold_events, rules_of_log
 from shunter.core.cluster.tenants import Gpu, gpus_of
 from shunter.core.state import NO_RESULT, SUSPENDING, Job, State
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    Event,
     GpusReleased,
+    JobCancelled,
     JobContinued,
+    JobFailed,
+    JobFinished,
     JobStopped,
+    JobSubmitted,
     JobSuspended,
+    Outcome,
+    ProfileSampled,
+    SchedulerStarted,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
-)
-from shunter.events.facts.jobs import (
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobSubmitted,
-    Outcome,
     end_us_of,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import GpuType, JobId, JobSpec, Share, Sharing
 from shunter.gc_control import collector_off
 
 # How long GPUs took to change hands between jobs that share them in turns.

@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from shunter.ask.cost_fitting.attempts import Attempt, Observed, ObservedJob, known_step
 from shunter.ask.cost_fitting.paces import mean_speed
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import Outcome
+from shunter.events.values import GpuType
 
 LEAST_US = 1
 """What a trace knows as work: a job without any is no job of it."""

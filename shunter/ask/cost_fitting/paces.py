@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from shunter.core.performance.speed_model import contract_speed
 from shunter.core.state import LAUNCHING, Job, State
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
+from shunter.events.values import Allocation, JobId
 
 
 class Pace(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from shunter.ask.cost_fitting.attempts import Observed, ObservedJob
 from shunter.ask.cost_fitting.costs import Fitted, slowed_us
 from shunter.ask.cost_fitting.paces import mean_speed
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from shunter.ask.cost_fitting.attempts import Observed
 from shunter.ask.cost_fitting.costs import Fitted, Kind, Launch, kind_of, told_start_up_us
 from shunter.core.performance.throughputs import JobKind
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.throughputs import named_kinds
 
 SCHEMA: Final = 1

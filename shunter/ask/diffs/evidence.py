@@ -36,15 +36,10 @@ from shunter.core.metrics import JobResult, distribution, percentile
 from shunter.core.ranking import Measure
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.jobs import Outcome
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import ConfigChanged, Event, Outcome, RoundPlanned, SchedulerStarted
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.resources import Resources
+from shunter.events.values import Allocation, JobId, Resources, Sharing
 from shunter.run.comparison import MEASURES, value_of
 
 # What came of two runs: where jobs began, how much later or earlier each ended, and the measures.

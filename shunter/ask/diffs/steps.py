@@ -11,26 +11,24 @@ from typing import Any, Final
 
 from shunter.ask.replaying.folding import Advance
 from shunter.events.fact_classes import CLASSES, FactClass, class_of
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     SOLVED,
     AllocationChanged,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
     JobReshaped,
+    JobResized,
     ReservationSet,
     RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
     TrialKept,
     TrialReverted,
     TrialStarted,
 )
-from shunter.events.facts.jobs import JobResized
-from shunter.events.facts.run import (
-    ClockStepped,
-    ConfigChanged,
-    EventsLost,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
-)
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
 _EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {

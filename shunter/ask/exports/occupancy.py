@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shunter.core.state import Job, State
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import TurnStarted
+from shunter.events.values import JobId, NodeName, Share, Sharing
 
 _SLICED = Sharing.sliced
 

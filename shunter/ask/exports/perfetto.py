@@ -21,11 +21,9 @@ from shunter.ask.replaying.formatting import because_in_words
 from shunter.ask.run_history.job_counts import JobCounts
 from shunter.core.cluster import UsableGpus
 from shunter.core.state import FoldResult, State
-from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeAdded
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import CLUSTER_CHANGES, KINDS, AllocationChanged, Event, NodeAdded
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId, NodeName, QueueName
+from shunter.events.values import JobId, NodeName, QueueName
 
 _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _ABOUT_SERVERS = frozenset(kind for kind in CLUSTER_CHANGES if "node" in kind.__annotations__)

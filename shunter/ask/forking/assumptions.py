@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from shunter.ask.forking.changes import NOBODY_CALLS, callers_propose
 from shunter.ask.forking.future import Future
 from shunter.counting import counted
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts import SchedulerStarted
 from shunter.run.simulated_world import WorldParts
 
 NOT_IN_LOG = {

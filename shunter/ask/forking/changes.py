@@ -26,9 +26,8 @@ from shunter.config.resolved import (
 from shunter.core.cluster import Health
 from shunter.core.state import State
 from shunter.errors import ConfigError, UsageError
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName, UserName
+from shunter.events.facts import SchedulerStarted
+from shunter.events.values import ConfigurationSet, NodeName, UserName
 
 NOBODY_CALLS = "nobody calls in a fork, so job schedulers in here propose places"
 

@@ -16,8 +16,8 @@ from shunter.ask.forking.scenario import Played, Scenario, play
 from shunter.ask.replaying.instants import clock
 from shunter.core.metrics import JobResult, distribution
 from shunter.errors import UsageError
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import JobId
+from shunter.events.facts import Outcome
+from shunter.events.values import JobId
 from shunter.run.parallel import Report, run_all
 
 SCHEMA = 1

@@ -25,14 +25,9 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import Job, State
 from shunter.events.codec import decode_record
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobSubmitted, NodeAdded, SchedulerStarted
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName, UserName
 from shunter.gc_control import collector_off
 from shunter.workloads.trace import JobEnd, TraceJob
 

@@ -17,16 +17,17 @@ from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.jobs import JOB_ENDS, JobReleased
-from shunter.events.facts.run import (
+from shunter.events.facts import (
+    JOB_ENDS,
     ClockStepped,
+    Event,
     EventsLost,
+    JobReleased,
+    RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
 )
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
 _NO_INPUTS = (ClockStepped, EventsLost, SegmentSealed, SchedulerStopped)

@@ -24,9 +24,9 @@ from shunter.ask.forking.future import Future
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.config.simulation import CostsSection
 from shunter.core.state import State
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.simulated_world import WorldParts
 
 STAYED_LEAST_US = 1_000_000

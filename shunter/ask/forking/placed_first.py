@@ -25,10 +25,8 @@ from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.scheduler import Asked
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import SolvedFact, Target
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import SolvedFact, Target
+from shunter.events.values import Allocation, Because, JobId, Reason
 
 RULE = "placed_first"
 """The rule by which a job starts that a policy without an order was made to place first."""

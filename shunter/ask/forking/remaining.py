@@ -32,8 +32,7 @@ from shunter.backends.simulated.resuming import TotalWork
 from shunter.core import estimates
 from shunter.core.rng import Rng
 from shunter.core.state import Job
-from shunter.events.values.ids import JobId, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, UserName
 
 ENOUGH = 5
 """So many jobs must have ended before anything is said of how they are alike; ours."""

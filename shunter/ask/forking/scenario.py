@@ -42,13 +42,10 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.errors import UsageError
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, NodeAdded, QuotaChanged, SchedulerStarted
 from shunter.events.log import LogReader, read_log
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import ConfigurationSet, JobId, NodeName
 from shunter.gc_control import collector_off
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world

@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 from shunter.ask.replaying.folding import fold_events, restored
 from shunter.ask.replaying.recorded_terms import Rebuild, Term
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, RoundPlanned, SchedulerStarted
 from shunter.events.log import LogReader, Snapshot
 from shunter.gc_control import collector_off
 

@@ -12,8 +12,9 @@ from shunter.ask.cost_fitting import NOT_SLOWED, Slowed
 from shunter.ask.forking.remaining import Worked
 from shunter.ask.replaying.folding import fold_events, restored
 from shunter.core.state import Job, State
-from shunter.events.facts.jobs import (
+from shunter.events.facts import (
     JOB_ENDS,
+    Event,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -21,10 +22,9 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     end_us_of,
 )
-from shunter.events.facts.jobs import Outcome as JobOutcome
-from shunter.events.kinds import Event
+from shunter.events.facts import Outcome as JobOutcome
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.gc_control import collector_off
 
 EVENTS_MOST = 1_000_000

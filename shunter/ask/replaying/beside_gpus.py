@@ -15,9 +15,7 @@ from shunter.core.sizing.guarantees import counts_as_it_is
 from shunter.core.sizing.mechanism import Whole, whole_of
 from shunter.core.state import Job, State
 from shunter.counting import counted
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.resources import Resources
+from shunter.events.values import Demand, JobId, NodeName, Resources
 
 SERVERS_NAMED = 4
 

@@ -12,10 +12,9 @@ from shunter.core.placement import Classing
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.facts import ConfigChanged, SchedulerStarted
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.values import Demand, JobId
 
 Began = SchedulerStarted | ConfigChanged
 

@@ -11,8 +11,7 @@ from typing import NoReturn, Protocol
 from shunter.core.fold import RULES
 from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
-from shunter.events.kinds import Event
+from shunter.events.facts import JOB_ENDS, Event, JobSubmitted
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.gc_control import collector_off

@@ -12,19 +12,19 @@ from difflib import get_close_matches
 from shunter.ask.replaying.instants import clock, instant_us
 from shunter.errors import NotFoundError, UsageError
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    GANGS,
     SOLVED,
     TRIALS,
     AllocationChanged,
+    Event,
     JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
+    SchedulerStarted,
     WaitReasonChanged,
 )
-from shunter.events.facts.gangs import GANGS
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 
 _PARTS = (

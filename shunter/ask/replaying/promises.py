@@ -9,7 +9,7 @@ from shunter.ask.replaying.instants import SECOND_US, clock, span
 from shunter.core.ranking import RankedPolicy
 from shunter.core.ranking.index import Misfit
 from shunter.core.state import Job, State
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 _DAY_US = 86_400 * SECOND_US
 

@@ -13,8 +13,7 @@ from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import FoldResult, State
 from shunter.errors import UsageError
 from shunter.events.codec import decode_record
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import ConfigChanged, Event, SchedulerStarted
 
 Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[AnyPolicy, RoundRules]]
 

@@ -13,9 +13,8 @@ from shunter.core.queue import Queue
 from shunter.core.state import State
 from shunter.counting import counted
 from shunter.errors import RefusedError
-from shunter.events.facts.jobs import JobRejected
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import JobRejected
+from shunter.events.values import JobSpec, Reason
 
 Rejection = JobRejected | Refusal
 """What is recorded of a rejection, or was found of a job that was only tried."""

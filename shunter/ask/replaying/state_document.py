@@ -10,9 +10,8 @@ from shunter.ask.replaying.waits import told_apart, wait_of
 from shunter.core.cluster import Cluster
 from shunter.core.digest import state_digest
 from shunter.core.state import JobPhase, State
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.facts import Outcome
+from shunter.events.values import Demand, JobId
 
 SCHEMA = 1
 NONE_REBUILT: Mapping[JobId, Demand] = MappingProxyType({})

@@ -19,9 +19,9 @@ from shunter.ask.cost_fitting import (
 )
 from shunter.ask.replaying.folding import Advance
 from shunter.errors import TraceError
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
 
 _ENDS = {

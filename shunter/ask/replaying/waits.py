@@ -10,9 +10,7 @@ from shunter.core.fold.occupancy import release_wait
 from shunter.core.intake.arrays import has_no_turn, turn_of
 from shunter.core.proposals.waits import proposal_wait_of
 from shunter.core.state import GRANTED, RUNNING, WAITING, Job, JobPhase, State
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, JobSpec, SuspendMode
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import Demand, JobId, JobSpec, Reason, SuspendMode, Wait
 
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 JOB_STATES = (*(phase.value for phase in JobPhase), HELD, SUSPENDED, STOPPED)

@@ -17,12 +17,9 @@ from shunter.core.metrics import JobLedger, JobResult
 from shunter.core.planning.guards import Guards
 from shunter.core.state import FoldResult, State
 from shunter.core.view import View
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import ConfigChanged, Event, JobSubmitted, SchedulerStarted
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
+from shunter.events.values import Allocation, JobId
 from shunter.run.summary import JobNumbers, job_numbers, stories
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from shunter.core.state import State
-from shunter.events.values.ids import JobId, QueueName
+from shunter.events.values import JobId, QueueName
 
 
 class JobCounts:

@@ -43,7 +43,7 @@ from shunter.backends.node.failpoints import failpoint
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.backends.node.records import boot_id
 from shunter.errors import BackendError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 # Remote procedure calls to an agent over one channel: see `shunter.backends.node.remote.session`.
 #

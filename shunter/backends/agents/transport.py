@@ -17,7 +17,7 @@ from shunter.backends.agents.settings import Socket
 from shunter.backends.node.messages.shapes import WrongMessageError, parsed
 from shunter.backends.node.messages.wire import Shape
 from shunter.errors import BackendError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 T = TypeVar("T")
 READ_BYTES = 1 << 18

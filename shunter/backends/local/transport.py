@@ -13,7 +13,7 @@ from shunter.backends.agents.child_process import begin_here
 from shunter.backends.agents.transport import AgentProcess, Link, Server
 from shunter.backends.local.settings import LocalSettings
 from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 NAME = NodeName("local")
 LOOPBACK = "127.0.0.1"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from shunter.backends.agents.attempt_records import Sample
 from shunter.backends.profiles.gpus import GpuUse
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import JobId
 
 
 def profile_of(

@@ -7,7 +7,7 @@ from shunter.backends.simulated.samples import SampleDue
 from shunter.backends.simulated.turning.turns import Ready
 from shunter.backends.simulated.work import Run
 from shunter.core.progress import NEVER_US
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     JobContinued,
     JobStopped,
@@ -15,8 +15,8 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values.fact import replace
-from shunter.events.values.ids import JobId
+from shunter.events.records import replace
+from shunter.events.values import JobId
 
 _OF_ONE_ATTEMPT = (
     AttemptStarted,

@@ -39,14 +39,14 @@ from shunter.core.intake.inputs import (
 )
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.progress import NEVER_US
-from shunter.events.facts.cluster import NodeLost, NodeReachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    NodeLost,
+    NodeReachable,
 )
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 
 
 class SimulatedBackend:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
-from shunter.events.values.fact import fact
+from shunter.events.records import fact
 
 MICROSECONDS = 1_000_000
 

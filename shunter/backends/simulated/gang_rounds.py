@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shunter.backends.simulated.lease import Lease, StepRate
 from shunter.backends.simulated.work import Run, Task, Work
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 _Known = tuple[Run, StepRate, int, int, tuple[int, int] | None]
 

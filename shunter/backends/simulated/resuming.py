@@ -23,10 +23,9 @@ from shunter.backends.simulated.world import World
 from shunter.core.effects import Migrate, ShareTurns, Suspend, Terminate
 from shunter.core.progress import NEVER_US, worked_us
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, TurnEnded
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptStarted, GpusReleased, TurnEnded
+from shunter.events.records import fact
+from shunter.events.values import JobId, Sharing
 
 _SLICED = Sharing.sliced
 

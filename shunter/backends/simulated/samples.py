@@ -13,9 +13,9 @@ from typing import Final
 from shunter.backends.simulated.work import Run, Work
 from shunter.core.performance.speed_model import FactorTable, ModelFactors
 from shunter.core.rng import Rng
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
+from shunter.events.facts import ProfileSampled
+from shunter.events.records import fact
+from shunter.events.values import JobId
 
 
 @fact

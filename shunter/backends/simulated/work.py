@@ -12,10 +12,8 @@ from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.effects import Launch, Reshape, Resume
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.progress import NEVER_US
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact, record, replace
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec, SuspendMode
+from shunter.events.records import fact, record, replace
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, SuspendMode
 
 # Who is on which GPU and server of the simulated world, so that it is known who slows whom.
 

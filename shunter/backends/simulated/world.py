@@ -33,7 +33,7 @@ from shunter.core.intake.inputs import (
     CancelJob,
 )
 from shunter.core.performance.speed_model import SpeedModel
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     GpusReleased,
     JobContinued,
@@ -41,8 +41,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     SpeedChanged,
 )
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId, Sharing
 
 
 class World:

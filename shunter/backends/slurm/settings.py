@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from shunter.backends.agents.settings import Limits, Owner, Socket
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shunter.backends.agents.settings import Limits, Owner, Socket
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 
 @dataclass(frozen=True, slots=True)

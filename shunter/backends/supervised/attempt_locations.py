@@ -18,7 +18,7 @@ from shunter.backends.node.messages.shapes import COUNT_MOST, a_list, a_record, 
 from shunter.backends.node.messages.wire import Ages, Found, Removed, Shape
 from shunter.core.effects import Resume
 from shunter.errors import BackendError
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName
 
 T = TypeVar("T")
 _NAMES = a_list(a_text(256), COUNT_MOST)

@@ -58,9 +58,8 @@ from shunter.core.effects import (
 from shunter.core.intake.inputs import Input
 from shunter.core.performance.turn_shares import Tenant
 from shunter.errors import BackendError
-from shunter.events.facts.execution import AttemptLost, LaunchFailed, ReshapeRefused
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import AttemptLost, LaunchFailed, ReshapeRefused
+from shunter.events.values import Allocation, JobId, NodeName
 
 # The gangs that are under way: watched at their agents, told of, and given what is due to them.
 #

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shunter.backends.node.records import own_folder
 from shunter.errors import BackendError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -25,8 +25,8 @@ from shunter.backends.supervised.gangs.gang import NEVER, Gang
 from shunter.backends.supervised.orders import Where, orders_for
 from shunter.core.effects import Effect, Launch, Resume
 from shunter.errors import BackendError
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import NodeLost, NodeReachable, NodeUnreachable
+from shunter.events.values import JobId, NodeName
 
 # Orders on their way: those of one job one after the other, of different jobs side by side.
 

@@ -30,8 +30,7 @@ from shunter.backends.supervised.environment import CUDA, devices_shown, filled,
 from shunter.backends.supervised.shares import cpus_for, cpus_near, shares_of
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import NodeName
+from shunter.events.values import Allocation, NodeName, Sharing
 
 UNTOLD = (1, 0, 0)
 """The timetable of a gang until it is told another one: no turns."""

@@ -16,9 +16,8 @@ from shunter.backends.agents.transport import Server
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.profiles import EXPLANATIONS, Downsampler, GpuUse, profile_of, use_told
 from shunter.backends.supervised.gangs.gang import Gang
-from shunter.events.facts.cluster import GpuQuarantined
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import GpuQuarantined, ProfileSampled
+from shunter.events.values import JobId, NodeName
 
 # GPUs that their driver says are lost, as readings come in from the agents of nodes.
 #

@@ -12,9 +12,8 @@ import anyio
 from shunter.backends.agents.answers import ReshapeAnswer
 from shunter.backends.agents.orders import Shares
 from shunter.backends.agents.transport import Server, Transport
-from shunter.events.facts.execution import ReshapeRefused
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import ReshapeRefused
+from shunter.events.values import Allocation, NodeName, Share, Sharing
 
 NOTICES_MOST = 100
 

@@ -9,7 +9,7 @@ from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.node.messages.journal import FACTS
 from shunter.backends.node.records import boot_id
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
@@ -26,9 +26,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values import Allocation, JobId, NodeName, Share, SuspendMode
 
 SET_ASIDE = "set aside"
 NOT_BEGUN = "its supervisor was gone before it began"

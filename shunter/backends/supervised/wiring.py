@@ -10,7 +10,7 @@ from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import NO_DEVICE, Server, run_verb
 from shunter.backends.agents.wiring import Wiring, wiring_in
 from shunter.errors import BackendError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 WIRING_S = 15.0
 """How long an agent may take; a driver in trouble may never answer."""

@@ -7,10 +7,8 @@ from shunter.core.cluster.pool import Pool
 from shunter.core.cluster.server import Health, Server
 from shunter.core.cluster.tenants import Tenants, gpus_of
 from shunter.errors import IllegalEventError
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import Share
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType, NodeName
+from shunter.events.records import DERIVED
+from shunter.events.values import ConfigurationSet, GpuType, NodeName, Share
 
 _UP, _REMOVED = Health.up, Health.removed  # enum members are slow to look up in a hot path
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shunter.core.cluster.server import Server
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.job_spec import BELOW_SERVER, Level
+from shunter.events.values import BELOW_SERVER, ConfigurationSet, Level
 
 CHANGES_MOST: Final = 1 << 16
 """Of servers of 8 GPUs all changes are remembered; of larger ones the memory begins anew."""

@@ -10,8 +10,7 @@ from typing import TypeAlias
 
 from shunter.core.cluster.nearness import Nearness
 from shunter.core.cluster.server import Server
-from shunter.events.values.allocation import Share
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources, Share
 
 Before: TypeAlias = "tuple[Pool, int, int, int, int]"
 """A server of a pool by its position, and the GPUs, CPUs and memory that were free there."""

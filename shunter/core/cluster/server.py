@@ -3,11 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import Share
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
-from shunter.events.values.resources import Resources
+from shunter.events.records import DERIVED
+from shunter.events.values import ConfigurationSet, NodeName, Resources, Share
 
 
 class Health(StrEnum):

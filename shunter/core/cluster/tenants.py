@@ -11,8 +11,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shunter.errors import IllegalEventError
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
 
 Gpu = tuple[NodeName, int]
 

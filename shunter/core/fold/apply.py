@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from shunter.core.fold import cluster, decisions, execution, jobs, profiles, run, trials
 from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 
 RULES: dict[type[Event], Rule] = {
     **run.RULES,

@@ -7,10 +7,8 @@ from shunter.core.performance.trials import NO_PACE
 from shunter.core.progress import worked_us
 from shunter.core.state import LAUNCHING, RUNNING, WAITING, FoldResult, Job, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.allocation import NOTHING, Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import DependsWhen
+from shunter.events.facts import Outcome
+from shunter.events.values import NOTHING, DependsWhen, JobId, Sharing
 
 _EXCLUSIVE, _SLICED = Sharing.exclusive, Sharing.sliced  # members are slow to look up
 

@@ -15,16 +15,22 @@ from shunter.core.performance.learnt_tolerance import MeasuredPlacement, bounded
 from shunter.core.progress import Place
 from shunter.core.state import Job, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
 )
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import CHECKPOINT, STAYS
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import IN_SERVER, Demand, JobSpec
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import (
+    CHECKPOINT,
+    IN_SERVER,
+    STAYS,
+    Allocation,
+    Demand,
+    JobSpec,
+    NodeName,
+    Reason,
+    Wait,
+)
 
 PLACES_MOST = 8
 """Sets of servers that are remembered for a job; of older ones the last checkpoints are forgotten.

@@ -6,7 +6,8 @@ from shunter.core.fold.displacement import take_from
 from shunter.core.queue import Queue
 from shunter.core.state import FoldResult, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
+    Event,
     GpuQuarantined,
     GpuRestored,
     GpusTaken,
@@ -19,9 +20,7 @@ from shunter.events.facts.cluster import (
     NodeUnreachable,
     QuotaChanged,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.ids import NodeName
-from shunter.events.values.resources import Resources
+from shunter.events.values import NodeName, Resources
 
 
 def node_added(state: State, event: NodeAdded) -> None:

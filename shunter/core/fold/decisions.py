@@ -25,9 +25,13 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     NO_SUCH_JOB,
     AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
     JobReshaped,
     PlanRejected,
     PolicySetAside,
@@ -38,11 +42,16 @@ from shunter.events.facts.decisions import (
     WaitReasonChanged,
     is_preemption,
 )
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.causes import DISPLACED, HELD, RESIZED
-from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.events.values import (
+    DISPLACED,
+    HELD,
+    RESIZED,
+    Allocation,
+    Because,
+    Reason,
+    Sharing,
+    Wait,
+)
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "

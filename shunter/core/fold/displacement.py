@@ -34,9 +34,7 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.ids import NodeName
-from shunter.events.values.resources import Resources
+from shunter.events.values import NOTHING, Allocation, NodeName, Resources, Share, Sharing
 
 Masks = dict[NodeName, int]
 """GPUs by server: bit i of a mask is GPU i."""

@@ -31,7 +31,7 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
@@ -39,6 +39,7 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Event,
     GpusReleased,
     JobContinued,
     JobStopped,
@@ -53,10 +54,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import Allocation, JobId, NodeName, Reason, Share, Sharing, Wait
 
 # What an attempt keeps though it was to have other CPUs or memory: its server refused these.
 #

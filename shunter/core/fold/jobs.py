@@ -11,7 +11,8 @@ from shunter.core.fold.attempt_transitions import (
 from shunter.core.fold.checkpoints import settle_demand
 from shunter.core.state import ENDING, SUSPENDING, WAITING, FoldResult, Job, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.jobs import (
+from shunter.events.facts import (
+    Event,
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -28,9 +29,7 @@ from shunter.events.facts.jobs import (
     TimeLimitReached,
     outcome_of,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT, STAYS, TIMEOUT
-from shunter.events.values.ids import JobId
+from shunter.events.values import ARRAY, BACKING_OFF, CHECKPOINT, STAYS, TIMEOUT, JobId
 
 _FINISHED = Outcome.finished  # members are slow to look up
 

@@ -6,8 +6,7 @@ leaves, so the bitmaps count it once; CPUs and memory are each job's own.
 
 from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.state import GRANTED, Job, State
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import Allocation, Reason, Sharing, Wait
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

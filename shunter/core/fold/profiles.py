@@ -7,13 +7,13 @@ from shunter.core.performance.learnt_tolerance import has_learnt_floor, with_pla
 from shunter.core.performance.trials import BestBatch, MeasuredRate
 from shunter.core.state import Job, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.profiles import (
+from shunter.events.facts import (
+    Event,
     ProfileMeasured,
     ProfileSampled,
     SensitivityCorrected,
+    ToleranceLearnt,
 )
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
 
 
 def profile_sampled(state: State, event: ProfileSampled) -> None:

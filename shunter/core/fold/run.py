@@ -4,15 +4,15 @@ from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.fold.trials import probe_anew
 from shunter.core.state import Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.run import (
+from shunter.events.facts import (
     ClockStepped,
     ConfigChanged,
+    Event,
     EventsLost,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
 )
-from shunter.events.kinds import Event
 
 
 def scheduler_started(state: State, event: SchedulerStarted) -> None:

@@ -7,10 +7,8 @@ from shunter.core.fold.sharing.packs import pack, unpack
 from shunter.core.performance.trials import KnownVerdict, Trial
 from shunter.core.state import Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.trials import LOSSES, MILLION, SUM_MOST, TrialKind, TrialReason
+from shunter.events.facts import Event, TrialKept, TrialReverted, TrialStarted
+from shunter.events.values import LOSSES, MILLION, NOTHING, SUM_MOST, TrialKind, TrialReason
 
 
 def trial_started(state: State, event: TrialStarted) -> None:

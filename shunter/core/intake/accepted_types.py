@@ -16,9 +16,7 @@ from functools import cache
 from typing import Final
 
 from shunter.core.performance.throughputs import ThroughputTable
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, GpuType, JobSpec
 
 _MIG: Final = re.compile(r"(?:^|[_:-])(?:\d+c\.)?\d+g\.\d+gb(?:\b|_)")
 

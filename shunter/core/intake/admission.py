@@ -3,10 +3,8 @@
 from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
 from shunter.core.placement import Consolidated, place
 from shunter.core.queue import Queue
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import UserName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
+from shunter.events.records import fact
+from shunter.events.values import Demand, Reason, UserName
 
 EVEN_WHEN_EMPTY = "even when empty: "
 """With this begins the detail of a refusal that is not for too few GPUs; the reason follows."""

@@ -10,12 +10,17 @@ lets another one pass, and gets a turn anew once it is resumed.
 from collections.abc import Mapping
 
 from shunter.core.state import Job
-from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
-from shunter.events.facts.jobs import JOB_ENDS, JobHeld
-from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT, STAYS
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import JOB_ENDS, AttemptLost, GpusReleased, JobHeld, LaunchFailed
+from shunter.events.values import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    STAYS,
+    JobId,
+    JobSpec,
+    Reason,
+    Wait,
+)
 
 __all__ = ["ARRAY", "TURNING", "Arrays", "has_no_turn", "turn_of", "under_way"]
 

@@ -6,25 +6,26 @@ such; the records here are those from which the core must make a fact, or more t
 
 from typing import TypeAlias
 
-from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpusTaken,
-    NodeLost,
-    NodeReachable,
-    NodeUnreachable,
-)
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    ClockStepped,
+    GpuQuarantined,
     GpusReleased,
+    GpusTaken,
     JobContinued,
     JobStopped,
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    ProfileSampled,
     ReshapeRefused,
+    SegmentSealed,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
@@ -32,12 +33,8 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import ClockStepped, SegmentSealed
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 
 
 @fact

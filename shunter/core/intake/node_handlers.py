@@ -5,14 +5,14 @@ from typing import Protocol
 from shunter.core.cluster import Health
 from shunter.core.intake.inputs import DrainNode, QuarantineGpu, ReleaseGpu, RestoreNode
 from shunter.core.state import State
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
+    Event,
     GpuQuarantined,
     GpuRestored,
     GpusTaken,
     NodeDrained,
     NodeRestored,
 )
-from shunter.events.kinds import Event
 
 
 class Core(Protocol):

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from math import inf
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values.fact import fact
-from shunter.events.values.resources import Resources
+from shunter.events.records import fact
+from shunter.events.values import Resources
 
 CELLS_MOST = 12
 """So many measured cells of a model and gang size count at most: those measured last."""

@@ -18,11 +18,11 @@ from shunter.core.performance.trials import KnownVerdict, Trial
 from shunter.core.planning.plan import Judge, Try
 from shunter.core.state import RUNNING, Job
 from shunter.core.view import View
-from shunter.events.values.ids import JobId
-from shunter.events.values.trials import (
+from shunter.events.values import (
     MILLION,
     Batch,
     ChangeKey,
+    JobId,
     TrialKind,
     TrialReason,
 )

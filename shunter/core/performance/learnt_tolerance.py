@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import IN_SERVER, LEVEL_ORDER, Demand, JobSpec, Level
+from shunter.events.facts import ToleranceLearnt
+from shunter.events.records import fact
+from shunter.events.values import IN_SERVER, LEVEL_ORDER, Demand, GpuType, JobId, JobSpec, Level
 
 PLACEMENTS_MOST = 256
 """So many placements are known of a model at most: those measured last."""

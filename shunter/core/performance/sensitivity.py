@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import Allocation, JobSpec, Resources
 
 _ROUNDING = 1e-9
 

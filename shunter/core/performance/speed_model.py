@@ -25,10 +25,18 @@ from typing import TypeVar
 
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.throughputs import ThroughputTable
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import BY_BUS, IN_SERVER, JobSpec, Level
+from shunter.events.values import (
+    BY_BUS,
+    CPU_UNITS,
+    IN_SERVER,
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+)
 
 # What distance, neighbours and packing leave of a model's speed, by a table of factors.
 #

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import GpuType, JobSpec
 
 NO_TYPE = GpuType("")
 

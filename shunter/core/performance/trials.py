@@ -9,11 +9,9 @@ next reaches back before it.
 
 from dataclasses import replace
 
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.trials import Batch, ChangeKey, TrialKind
+from shunter.events.facts import ProfileSampled
+from shunter.events.records import fact
+from shunter.events.values import NOTHING, Allocation, Batch, ChangeKey, GpuType, JobId, TrialKind
 
 SAMPLES_BEFORE = 2
 """So many samples after a change may tell of what was before."""

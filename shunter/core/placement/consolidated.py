@@ -16,7 +16,7 @@ from shunter.core.placement.fitting import (
     shaped_spots,
 )
 from shunter.core.placement.strategy import Spot
-from shunter.events.values.job_spec import IN_SERVER, Demand
+from shunter.events.values import IN_SERVER, Demand
 
 # First free GPUs: servers in the order in which they joined; a gang may span them freely.
 

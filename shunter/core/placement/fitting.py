@@ -10,11 +10,17 @@ from typing import NamedTuple
 
 from shunter.core.cluster import Pool
 from shunter.core.placement.strategy import Placement, Spot
-from shunter.events.values.allocation import Share
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
-from shunter.events.values.job_spec import BELOW_SERVER, LEVEL_ORDER, Demand, Level
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
+from shunter.events.values import (
+    BELOW_SERVER,
+    LEVEL_ORDER,
+    ConfigurationSet,
+    Demand,
+    Level,
+    LevelGroups,
+    Reason,
+    Resources,
+    Share,
+)
 
 # Which GPUs of one server: the nearest ones, and those that leave the best rest.
 #

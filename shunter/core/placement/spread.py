@@ -16,7 +16,7 @@ from shunter.core.placement.fitting import (
 )
 from shunter.core.placement.strategy import Classing, Messages, Placement, Spot
 from shunter.core.placement.topology import Topology
-from shunter.events.values.job_spec import IN_SERVER, Demand, JobSpec
+from shunter.events.values import IN_SERVER, Demand, JobSpec
 
 # Together only where it pays: gangs of skewed models on the fewest servers, all others anywhere.
 #

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from shunter.core.cluster import Pool
-from shunter.events.values.job_spec import Demand, JobSpec
+from shunter.events.values import Demand, JobSpec
 
 Spot = tuple[int, int]  # a server's position in the pool, and how many of its GPUs
 

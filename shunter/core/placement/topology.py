@@ -22,7 +22,7 @@ from shunter.core.cluster.nearness import Area
 from shunter.core.placement.consolidated import Consolidated, largest_first
 from shunter.core.placement.fitting import Need, first_with, pick_emptiest, pick_gpus, split_spots
 from shunter.core.placement.strategy import Placement, Spot
-from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, LEVEL_ORDER, Demand, Level
+from shunter.events.values import BELOW_SERVER, IN_SERVER, LEVEL_ORDER, Demand, Level
 
 PACK_ABOVE: Final = 0.7
 SPREAD_BELOW: Final = 0.5

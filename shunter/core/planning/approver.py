@@ -27,14 +27,22 @@ from shunter.core.planning.plan import (
     Suspend,
 )
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
-from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.fact import record
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand, JobSpec, Level, SuspendMode
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
+from shunter.events.facts import NO_SUCH_JOB, PlanRejected
+from shunter.events.records import record
+from shunter.events.values import (
+    Allocation,
+    ConfigurationSet,
+    Demand,
+    JobId,
+    JobSpec,
+    Level,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    SuspendMode,
+)
 
 # Changes of CPUs and memory that stand together in a plan, checked and carried out together.
 #

@@ -15,11 +15,16 @@ from shunter.core.placement import Placement, find
 from shunter.core.planning.plan import Change, Pack, Reshape, Start, Suspend
 from shunter.core.state import Job, State
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
+from shunter.events.values import (
+    Allocation,
+    Demand,
+    JobId,
+    QueueName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+)
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

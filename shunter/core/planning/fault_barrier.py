@@ -23,8 +23,8 @@ from shunter.core.planning.plan import Plan
 from shunter.core.planning.policy_answers import Answers
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, TraceError
-from shunter.events.facts.decisions import SolvedFact, Target
-from shunter.events.values.fact import record
+from shunter.events.facts import SolvedFact, Target
+from shunter.events.records import record
 
 TARGET = "target"
 """Where the fault of a solver is noted: deciding again takes it from the record, like targets."""

@@ -9,9 +9,8 @@ any policy that would suspend or move a pinned job is refused by the approver.
 from enum import IntEnum
 
 from shunter.core.state import ENDING, RUNNING, Job
-from shunter.events.values.fact import fact
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Reason
+from shunter.events.records import fact
+from shunter.events.values import Reason, SuspendMode
 
 HOUR_US = 3_600_000_000
 _NEVER = SuspendMode.never  # members are slow to look up

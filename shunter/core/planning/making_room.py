@@ -17,11 +17,8 @@ from shunter.core.planning.draft import Needs
 from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, WaitReasonChanged
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import JOB_ENDS, AllocationChanged, RoundPlanned, WaitReasonChanged
+from shunter.events.values import JobId, NodeName, Reason, Share, Sharing
 
 # Moves of several jobs in one plan, in an order in which each finds its GPUs free.
 

@@ -31,11 +31,9 @@ from shunter.core.planning.plan import (
     Try,
 )
 from shunter.errors import PlanError
-from shunter.events.facts.decisions import SizesSet, SolvedFact, Target, TargetsSet
-from shunter.events.kinds import KINDS
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import ClassWait, Wait
+from shunter.events.facts import KINDS, SizesSet, SolvedFact, Target, TargetsSet
+from shunter.events.records import fact
+from shunter.events.values import ClassWait, JobId, Wait
 
 T = TypeVar("T")
 

@@ -6,16 +6,23 @@ from shunter.core.effects import Effect, ShareTurns
 from shunter.core.planning.approver import no_such_job
 from shunter.core.planning.plan import Change, Judge, Move, Plan, Try
 from shunter.core.state import Job, State
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     PlanRejected,
     TrialFact,
     TrialKept,
     TrialReverted,
     TrialStarted,
 )
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
-from shunter.events.values.trials import KEPT, MILLION, SUM_MOST, Batch, TrialKind, TrialReason
+from shunter.events.values import (
+    KEPT,
+    MILLION,
+    SUM_MOST,
+    Batch,
+    JobId,
+    Reason,
+    TrialKind,
+    TrialReason,
+)
 
 _RULE = "trial"
 _OF_MOVES = (TrialReason.no_loss, TrialReason.cost_not_met, TrialReason.no_way_back)

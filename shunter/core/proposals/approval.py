@@ -16,14 +16,26 @@ from shunter.core.planning.guards import Guards
 from shunter.core.planning.plan import Plan, Reshape
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.state import Job, State
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, PlanRejected
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import CALLER, PROPOSED
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    PlanRejected,
+)
+from shunter.events.records import fact
+from shunter.events.values import (
+    CALLER,
+    PROPOSED,
+    Allocation,
+    JobId,
+    NodeName,
+    Reason,
+    Share,
+    Sharing,
+)
 
 # What running jobs give up of CPUs and memory so that a proposed gang has its own.
 #

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from shunter.events.values.allocation import Share
-from shunter.events.values.fact import record
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason
+from shunter.events.records import record
+from shunter.events.values import JobId, NodeName, Reason, Share
 
 
 @record

@@ -7,9 +7,8 @@ from shunter.core.planning.planner import RoundRules
 from shunter.core.proposals.approval import Refused, looked_at
 from shunter.core.reactor import Reactor
 from shunter.core.state import State
-from shunter.events.facts.gangs import GangProposed
-from shunter.events.kinds import Event
-from shunter.events.values.causes import CALLER
+from shunter.events.facts import Event, GangProposed
+from shunter.events.values import CALLER
 
 
 class Core(Protocol):

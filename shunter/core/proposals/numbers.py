@@ -11,11 +11,8 @@ from shunter.core.interfaces import Observers
 from shunter.core.metrics import distribution_of
 from shunter.core.proposals.book import ProposalBook
 from shunter.core.view import View
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.gangs import GangApproved
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import JOB_ENDS, Event, GangApproved, RoundPlanned
+from shunter.events.values import JobId
 
 
 class ProposalsDocument(TypedDict):

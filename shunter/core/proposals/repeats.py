@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 from shunter.core.proposals.approval import Refused
 from shunter.core.state import Job, State
-from shunter.events.facts.gangs import GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.causes import REPEATED
-from shunter.events.values.ids import JobId
+from shunter.events.facts import Event, GangRejected
+from shunter.events.values import REPEATED, JobId
 
 WINDOW_US = 60_000_000
 """What counts as a round where plans are made at events."""

@@ -29,9 +29,8 @@ from shunter.core.planning.plan import (
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.fact import replace
-from shunter.events.values.ids import JobId
+from shunter.events.records import replace
+from shunter.events.values import Allocation, JobId, Share, Sharing
 
 # What of a plan job schedulers propose, and what the plan itself carries out.
 #

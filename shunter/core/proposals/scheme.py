@@ -15,7 +15,7 @@ from shunter.core.backoff import jittered_us
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.rng import Rng
 from shunter.core.state import Job
-from shunter.events.values.fact import fact
+from shunter.events.records import fact
 
 
 @fact

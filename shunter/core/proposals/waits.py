@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from shunter.core.proposals.book import ProposalBook
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import JobId, NodeName, Reason, Wait
 
 PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
 """Why jobs wait that the order lets start, where job schedulers propose; never recorded."""

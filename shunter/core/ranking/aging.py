@@ -27,7 +27,7 @@ from shunter.core.ranking.index import (
 )
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 LEVELS_MOST = 1000
 _AHEAD = LEVEL // 4  # before every rank of an index

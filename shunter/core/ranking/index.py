@@ -8,8 +8,8 @@ from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.planning.guards import Band
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.fact import record
-from shunter.events.values.ids import JobId
+from shunter.events.records import record
+from shunter.events.values import JobId
 
 # A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
 #

@@ -8,47 +8,42 @@ from shunter.core.planning.making_room import MAKES_ROOM
 from shunter.core.ranking.index import Index, Misfit, Relative, Remembering
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.view import View
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
     CLUSTER_CHANGES,
-    NodeAdded,
-    NodeRemoved,
-    QuotaChanged,
-)
-from shunter.events.facts.decisions import (
+    JOB_ENDS,
     AllocationChanged,
-    JobReshaped,
-    PlanRejected,
-    RoundPlanned,
-    SizesSet,
-)
-from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-    ReshapeRefused,
-    SpeedChanged,
-    TrainingStarted,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelRequested,
     JobFinished,
     JobHeld,
     JobPriorityChanged,
     JobReleased,
+    JobReshaped,
     JobResized,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeAdded,
+    NodeRemoved,
+    PlanRejected,
+    ProfileSampled,
+    QuotaChanged,
+    ReshapeRefused,
+    RoundPlanned,
+    SensitivityCorrected,
+    SizesSet,
+    SpeedChanged,
     TimeLimitReached,
+    ToleranceLearnt,
+    TrainingStarted,
 )
-from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 
 _TOUCHED = (
     JobHeld,

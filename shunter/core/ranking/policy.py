@@ -67,11 +67,8 @@ from shunter.core.sizing import (
 )
 from shunter.core.state import WAITING, Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import SizesSet
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
+from shunter.events.facts import ProfileSampled, SizesSet
+from shunter.events.values import Allocation, Because, ClassWait, JobId, Reason, Wait
 
 # What holds back each class of equal waiting jobs, told when it changes.
 

@@ -12,9 +12,8 @@ from typing import Final
 from shunter.core.backoff import BACKING_OFF, LONG_US, backoff_us
 from shunter.core.planning.planner import RoundRules
 from shunter.core.state import Job, State
-from shunter.events.facts.execution import CheckpointSaved, JobSuspended
-from shunter.events.facts.jobs import JobFailed, JobHeld
-from shunter.events.values.ids import JobId
+from shunter.events.facts import CheckpointSaved, JobFailed, JobHeld, JobSuspended
+from shunter.events.values import JobId
 
 DEPARTURES_MOST: Final = 8
 """With so many departures in a row without progress a job fails that has no retries.

@@ -35,21 +35,18 @@ from shunter.core.state import (
     State,
 )
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import CLUSTER_CHANGES, GpusTaken, NodeLost
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-    ReshapeRefused,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
+    GpusTaken,
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -60,14 +57,18 @@ from shunter.events.facts.jobs import (
     JobResized,
     JobRetried,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    ProfileSampled,
+    ReshapeRefused,
+    SchedulerStarted,
+    SensitivityCorrected,
     TimeLimitReached,
+    ToleranceLearnt,
 )
-from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.causes import (
+from shunter.events.records import record
+from shunter.events.values import (
     ARRAY,
     BACKING_OFF,
     DEPENDENCY,
@@ -75,13 +76,15 @@ from shunter.events.values.causes import (
     EXITED,
     LOST,
     NODE_LOST,
+    NOTHING,
     RESIZED,
     TIMEOUT,
+    Allocation,
+    JobId,
+    Level,
+    Reason,
+    Sharing,
 )
-from shunter.events.values.fact import record
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
-from shunter.events.values.reasons import Reason
 
 # What a job measures of itself with each share it has, held to the table of sensitivity.
 #

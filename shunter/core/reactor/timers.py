@@ -16,19 +16,20 @@ from shunter.core.intake.arrays import TURNING, Arrays
 from shunter.core.planning.planner import RoundRules
 from shunter.core.proposals.repeats import Repeats
 from shunter.core.state import ENDING, Job, State
-from shunter.events.facts.cluster import CLUSTER_CHANGES
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
     AttemptLost,
     CheckpointDiscarded,
+    Event,
+    GangRejected,
     GpusReleased,
+    JobHeld,
+    JobReleased,
     LaunchFailed,
+    SchedulerStarted,
+    TimeLimitReached,
 )
-from shunter.events.facts.gangs import GangRejected
-from shunter.events.facts.jobs import JobHeld, JobReleased, TimeLimitReached
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.causes import ARRAY, BACKING_OFF
-from shunter.events.values.ids import JobId
+from shunter.events.values import ARRAY, BACKING_OFF, JobId
 
 _CHANGING = frozenset(
     (

@@ -15,9 +15,7 @@ from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.sizing.mechanism import NO_RESOURCES, Whole, fastest, whole_of
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import GpuType, JobSpec, Resources
 
 WHOLE = 1 << 40
 """The unit in which parts are counted: so much is all that the cluster has."""

@@ -13,12 +13,8 @@ from shunter.core.planning.draft import Draft
 from shunter.core.sizing.mechanism import Options, Sizing, Whole, whole_of
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import Share
-from shunter.events.values.fact import record, replace
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.resources import Resources
+from shunter.events.records import DERIVED, record, replace
+from shunter.events.values import Demand, JobId, NodeName, Resources, Share
 
 # Which jobs are on which servers, and which servers are to be sized anew.
 #

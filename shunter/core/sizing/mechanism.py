@@ -23,9 +23,8 @@ from shunter.core.cluster import Pool
 from shunter.core.cluster.server import Health
 from shunter.core.performance.correction import MeasuredCell, corrected
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values.fact import fact
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.records import fact
+from shunter.events.values import JobSpec, Resources
 
 # The sizes that a job could have: points of its model's matrix, and how fast it is there.
 

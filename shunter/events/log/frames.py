@@ -16,14 +16,10 @@ import orjson
 
 from shunter.errors import IllegalEventError, LogDamagedError
 from shunter.events.codec import decode_event, decode_payload, row_fields
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
-from shunter.events.facts.run import EventsLost
-from shunter.events.kinds import Event
+from shunter.events.facts import JOB_ENDS, Event, EventsLost, JobSubmitted
 from shunter.events.past_jobs import PastRows, key_of
-from shunter.events.row_source import Row
-from shunter.events.rows import stored_fields
-from shunter.events.values.ids import UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.records import Row, stored_fields
+from shunter.events.values import JobSpec, UserName
 
 CHAIN_BYTES = 32
 GENESIS = bytes(CHAIN_BYTES)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from shunter.errors import IllegalEventError, LogDamagedError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log.reader import LogReader
 from shunter.events.log.writer import LogWriter
 

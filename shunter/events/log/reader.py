@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from shunter.errors import LogDamagedError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log.consistency import checked_frame, refuse_lost, without_anchor
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import SPAN_EVENTS, Span, SpanMaker, runs, sound_spans

@@ -9,11 +9,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.log.frames import Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import Span
 from shunter.events.past_jobs import EndedJob, PastRows
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shunter.errors import IllegalEventError, LogDamagedError, LogSchemaError
-from shunter.events.kinds import Event
+from shunter.events.codec import fault_in
+from shunter.events.facts import Event
 from shunter.events.log.consistency import REINDEX, refuse_other_chain, refuse_other_term
 from shunter.events.log.frames import GENESIS, Frame, Head, Outcomes, Snapshot
 from shunter.events.log.job_index import sound_spans
 from shunter.events.log.stores import Segment, Source
 from shunter.events.past_jobs import PastRows
-from shunter.events.typed_rows import fault_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from shunter.config.faults import Fault, config_error, faults_of
 from shunter.config.layers import Layers, read_layers
 from shunter.config.section import Positive, Section, Share, Span, Stretch
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity import BUILTIN_SENSITIVITY, MinioModel
 
 _MILLI, _MB = 1000, 1000

@@ -27,11 +27,8 @@ from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.counting import counted
 from shunter.daemon.task_groups import first_error
 from shunter.errors import BackendError, UsageError
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, LaunchFailed
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptLost, AttemptStarted, LaunchFailed, ProfileSampled
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 from shunter.ops.profiling.job_file import JobFile
 from shunter.ops.profiling.measuring_folders import measuring_folder
 from shunter.ops.profiling.profiling import Point

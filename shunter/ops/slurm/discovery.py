@@ -13,7 +13,7 @@ from shunter.core.intake.accepted_types import is_mig
 from shunter.daemon.gpu_maps.network_places import Place
 from shunter.daemon.slurm.places import places_in
 from shunter.errors import UsageError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 
 @dataclass(frozen=True, slots=True)

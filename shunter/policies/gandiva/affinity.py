@@ -34,10 +34,15 @@ from shunter.core.planning.approver import accepts, is_as_near
 from shunter.core.planning.draft import Draft
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing, gpu_numbers
-from shunter.events.values.causes import HEIGHT_MOST
-from shunter.events.values.ids import NodeName
-from shunter.events.values.reasons import Reason
+from shunter.events.values import (
+    HEIGHT_MOST,
+    Allocation,
+    NodeName,
+    Reason,
+    Share,
+    Sharing,
+    gpu_numbers,
+)
 
 # Who owns the GPUs of servers in a plan: what jobs asked for, and what they share in turns.
 

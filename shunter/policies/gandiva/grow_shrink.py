@@ -24,13 +24,26 @@ from shunter.core.planning.draft import Draft
 from shunter.core.planning.plan import Change, Rehome, Resize
 from shunter.core.state import RUNNING, Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JOB_ENDS, JobResized, JobSubmitted
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import BY_POLICY, GROWS, SHRINKS, STARTS_SMALLER
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Because
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptStarted,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+)
+from shunter.events.values import (
+    BY_POLICY,
+    GROWS,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    JobId,
+    NodeName,
+    Share,
+    Sharing,
+)
 from shunter.policies.gandiva.affinity import Choice, Placer
 
 # Which GPUs are idle, and since when: what jobs may grow into (Gandiva, OSDI 2018, 3.2).

@@ -27,8 +27,15 @@ from shunter.core.planning.plan import Judge, Try
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.trials import MILLION, ChangeKey, TrialKind, TrialReason
+from shunter.events.values import (
+    MILLION,
+    ChangeKey,
+    GpuType,
+    JobId,
+    NodeName,
+    TrialKind,
+    TrialReason,
+)
 from shunter.policies.migration import GoalSettings, Migrations
 from shunter.policies.params import Duration, PolicyParams
 

@@ -16,35 +16,30 @@ from shunter.core.planning.plan import Change, Judge, Plan, Rehome, Start, Try
 from shunter.core.ranking import Measure
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.cluster import CLUSTER_CHANGES, QuotaChanged
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
     AllocationChanged,
-    JobReshaped,
-    PlanRejected,
-    RoundPlanned,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-)
-from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
-    LaunchFailed,
-    SpeedChanged,
-    TurnStarted,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelRequested,
     JobHeld,
     JobReleased,
+    JobReshaped,
     JobResized,
     JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    QuotaChanged,
+    RoundPlanned,
+    SpeedChanged,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
 )
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.events.values import Allocation, Because, GpuType, JobId, NodeName, Reason, Wait
 from shunter.policies.gandiva.affinity import Choice, Placer
 from shunter.policies.gandiva.grow_shrink import NO_ROOM, IdleServers, PlannedSizes
 from shunter.policies.gandiva.packing import PlacingParams

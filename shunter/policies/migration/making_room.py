@@ -34,12 +34,22 @@ from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
 from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import BELOW_SERVER, LEVEL_ORDER, Demand, Level
-from shunter.events.values.reasons import Because, ClassWait, Reason
-from shunter.events.values.resources import Resources
-from shunter.events.values.trials import MILLION
+from shunter.events.values import (
+    BELOW_SERVER,
+    LEVEL_ORDER,
+    MILLION,
+    Allocation,
+    Because,
+    ClassWait,
+    Demand,
+    JobId,
+    Level,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+)
 from shunter.policies.migration.planner import RUN_LEAST, may_move
 from shunter.policies.params import Duration, PolicyParams
 

@@ -25,11 +25,20 @@ from shunter.core.performance.turn_shares import turn_shares
 from shunter.core.planning.plan import Judge, Move, Try
 from shunter.core.state import RUNNING, Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Because
-from shunter.events.values.trials import KEPT, MILLION, ChangeKey, TrialKind, TrialReason
+from shunter.events.values import (
+    KEPT,
+    MILLION,
+    Allocation,
+    Because,
+    ChangeKey,
+    GpuType,
+    JobId,
+    NodeName,
+    Sharing,
+    SuspendMode,
+    TrialKind,
+    TrialReason,
+)
 
 # Why a running job may be moved: each goal names jobs and the servers that would be better.
 #

@@ -34,8 +34,7 @@ from shunter.core.performance.speed_model import (
     Shape,
 )
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import BY_BUS, IN_SERVER, Level
+from shunter.events.values import BY_BUS, IN_SERVER, GpuType, Level
 from shunter.workloads.files import table_text
 
 BUILTIN_FACTORS: Final = "builtin:published"

@@ -9,8 +9,7 @@ from typing import Final
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads.formats.columns import (
     REQUIRED,
     ROW_COLUMNS,

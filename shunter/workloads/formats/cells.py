@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import NoReturn
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen, Level
+from shunter.events.values import Dependency, DependsWhen, JobId, Level
 from shunter.workloads.formats.format import COUNT_MAX, read_count, read_seconds
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from shunter.core.performance.speed_model import unfit_contract
 from shunter.core.planning.approver import unfit_for_sizes
-from shunter.events.values.job_spec import JobSpec, Level, SuspendMode
+from shunter.events.values import JobSpec, Level, SuspendMode
 from shunter.workloads.formats import cells
 from shunter.workloads.formats.format import read_count, read_seconds
 from shunter.workloads.quality import Fault, number_fault

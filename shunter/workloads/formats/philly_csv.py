@@ -10,8 +10,7 @@ id is the number of its row in the file, from 0.
 from operator import itemgetter
 from typing import Final
 
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, QueueName
 from shunter.workloads.formats.cells import read_length, read_positive
 from shunter.workloads.formats.delimited import DelimitedRows, can_read, names_some_of
 from shunter.workloads.formats.format import (

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId, QueueName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, QueueName, UserName
 from shunter.workloads.formats.format import TraceFormat, TraceText, instant_us
 from shunter.workloads.quality import Fault, Inspection
 from shunter.workloads.trace import JobEnd, TraceJob

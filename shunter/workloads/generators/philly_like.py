@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from shunter.events.values.ids import JobId, QueueName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, QueueName, UserName
 from shunter.workloads.generators.draws import (
     EndShares,
     Quantiles,

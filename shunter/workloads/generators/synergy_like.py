@@ -21,8 +21,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads.generators.draws import (
     LONG,
     SHORT,

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads.generators.draws import EndShares, Quantiles, cumulative, end_of, stream
 from shunter.workloads.trace import TraceJob
 

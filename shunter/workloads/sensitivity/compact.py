@@ -11,7 +11,7 @@ from typing import Any
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 
 
 def compact_form(table: SensitivityTable) -> dict[str, object]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity.reading import SPEED_MOST
 
 # The MinIO cache model: how long an epoch takes with a part of its dataset in memory.

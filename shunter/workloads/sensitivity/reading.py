@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.files import table_text
 from shunter.workloads.sensitivity.published import PUBLISHED
 

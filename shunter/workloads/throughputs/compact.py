@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads.throughputs.faults import Faults, kind_text
 
 _NEEDED: Final = ("kinds", "alone", "pairs")

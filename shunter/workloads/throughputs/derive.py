@@ -16,7 +16,7 @@ from typing import Final
 
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import UsageError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads.throughputs.compact import compact_form
 from shunter.workloads.throughputs.reading import load_throughputs
 

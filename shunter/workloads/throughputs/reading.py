@@ -10,7 +10,7 @@ from typing import Final
 
 from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads.files import table_text
 from shunter.workloads.throughputs.compact import parse_compact
 from shunter.workloads.throughputs.faults import Faults, kind_text

@@ -25,13 +25,9 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.daemon.recovery import holding, recovery_of
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, GpusReleased, JobFinished
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobId, JobSpec, Resources
 from tests.doubles.simulated_nodes import (
     Run,
     SimulatedNode,

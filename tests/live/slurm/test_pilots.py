@@ -15,7 +15,7 @@ from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts.execution import AttemptStarted, JobSuspended
+from shunter.events.facts import AttemptStarted, JobSuspended
 from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import (

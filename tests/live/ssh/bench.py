@@ -17,9 +17,7 @@ from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Effect, Launch, Resume
 from shunter.core.intake.inputs import Input
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 from tests.contracts.local_backends import empty
 from tests.live.ssh.farm import Farm
 

@@ -14,7 +14,7 @@ from shunter.cli.application import app
 from shunter.config.loading import load_config
 from shunter.core.effects import Terminate
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts import ProfileSampled
 from shunter.ops.hosts import checks
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until

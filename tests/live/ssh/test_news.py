@@ -10,8 +10,8 @@ from anyio.lowlevel import checkpoint
 from shunter.backends.agents.reading import Reading
 from shunter.core.effects import Fence
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptLost, AttemptStarted
+from shunter.events.values import NodeName
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
 

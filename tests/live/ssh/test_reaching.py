@@ -22,9 +22,8 @@ from shunter.backends.ssh import SshAccess, SshBackend
 from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.backends.ssh.transport import WINDOW_BYTES
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptStarted, LaunchFailed
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptStarted, LaunchFailed, NodeReachable, NodeUnreachable
+from shunter.events.values import NodeName
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
 from tests.live.ssh.farm import make_key

@@ -11,15 +11,13 @@ from shunter.backends.agents.settings import Slicing
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import Input
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     LaunchFailed,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 from tests.contracts.local_backends import empty
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

@@ -10,8 +10,8 @@ from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import AllocationChanged, TargetsSet
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import AllocationChanged, TargetsSet
+from shunter.events.values import GpuType
 from shunter.workloads.trace import TraceJob
 from shunter_peers.gavel import GavelPeer
 from tests.factories import Outcome, World, node_added, run, trace_job

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from shunter.core.performance.correction import CELLS_MOST, MeasuredCell, corrected, with_cell
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobSpec, Resources
 from tests.slices import searched
 
 SPEC = JobSpec(model="m")

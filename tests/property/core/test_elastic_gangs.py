@@ -32,15 +32,28 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.state import WAITING, State
 from shunter.core.view import View
 from shunter.events import SchedulerStarted, decode_record, encode_record
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished, JobResized, JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.causes import BY_POLICY, GROWS, SHRINKS, STARTS_SMALLER
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, SuspendMode
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    JobResized,
+    JobSubmitted,
+    PlanRejected,
+)
+from shunter.events.values import (
+    BY_POLICY,
+    GROWS,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    JobId,
+    JobSpec,
+    Reason,
+    Share,
+    SuspendMode,
+)
 from shunter.policies.gandiva import Gandiva
 from shunter.policies.srtf import RemainingService
 from tests.commanded import Commanded

@@ -20,7 +20,7 @@ from shunter.core.intake.inputs import Command, DrainNode, RestoreNode
 from shunter.core.state import Job, State
 from shunter.events import Event, JobId, JobSubmitted
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec
 from shunter.workloads.trace import TraceJob
 from tests.factories import Tape, World
 from tests.property.worlds import Scene, scenes

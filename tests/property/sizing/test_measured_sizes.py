@@ -18,9 +18,7 @@ from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.sizing.mechanism import whole_of
 from shunter.core.view import View
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import NOTHING, JobSpec, Resources
 from shunter.policies.sizing import HighsSolver
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.factories import World, job_id, needs_highs, node_name, run, servers

@@ -18,11 +18,16 @@ from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import SHRUNK, Mechanism, Sizing
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, RoundPlanned
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    RoundPlanned,
+)
+from shunter.events.values import JobId, Reason
 from shunter.policies.migration import MakingRoom
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded

@@ -17,17 +17,16 @@ from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
     JobReshaped,
     PlanRejected,
     RoundPlanned,
     SizesSet,
+    SpeedChanged,
 )
-from shunter.events.facts.execution import AttemptStarted, SpeedChanged
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobId, Reason, Resources
 from shunter.policies import drf, fifo, las, srtf, tetris
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded

@@ -20,11 +20,8 @@ from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.rng import Rng
 from shunter.core.state import Job, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, JobId, JobSpec, Level, NodeName, Share, Sharing
 from shunter.policies.gandiva import Gandiva
 from tests.factories import (
     BECAUSE,

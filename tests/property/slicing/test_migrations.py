@@ -15,18 +15,16 @@ from shunter.core.performance.speed_model import FactorTable, ModelFactors, Spee
 from shunter.core.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
     PlanRejected,
+    ProfileSampled,
     TrialKept,
     TrialReverted,
     TrialStarted,
 )
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
-from shunter.events.values.trials import LOSSES, ChangeKey, TrialReason
+from shunter.events.values import LOSSES, ChangeKey, JobId, Level, TrialReason
 from shunter.policies.gandiva import Gandiva
 from shunter.policies.migration import GOALS
 from shunter.policies.migration.planner import BACK, WITHOUT_GAIN

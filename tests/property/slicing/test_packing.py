@@ -16,18 +16,19 @@ from shunter.core.performance.speed_model import FactorTable, ModelFactors, Spee
 from shunter.core.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptEnded,
     AttemptLost,
+    Event,
+    JobCancelled,
     JobSuspended,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobCancelled
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.trials import ChangeKey, TrialReason
+from shunter.events.values import ChangeKey, JobId, TrialReason
 from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job

@@ -13,12 +13,8 @@ from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.planning.plan import Change, Plan, Rehome, Resize
 from shunter.core.state import RUNNING, Job, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobResized
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import SHRINKS
-from shunter.events.values.reasons import Because
+from shunter.events.facts import AllocationChanged, Event, JobResized
+from shunter.events.values import SHRINKS, Allocation, Because, Share, Sharing
 from shunter.policies.gandiva.affinity import Placer
 from shunter.policies.gandiva.grow_shrink import IdleServers, PlannedSizes
 from tests.factories import attempt_started, job_id, job_submitted, node_name, servers

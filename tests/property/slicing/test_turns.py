@@ -10,18 +10,18 @@ from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.fold import apply
 from shunter.core.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
+    JobCancelled,
+    JobSubmitted,
     JobSuspended,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobCancelled, JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName, Share, Sharing
 from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run

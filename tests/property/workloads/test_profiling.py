@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity import (
     CpuSearch,
     MinioModel,

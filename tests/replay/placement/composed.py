@@ -8,9 +8,8 @@ from shunter.config.loading import make_config
 from shunter.core.performance.speed_model import level_of
 from shunter.core.rng import Rng
 from shunter.core.state import Job, State
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, JobSpec, Level
+from shunter.events.facts import KINDS, Event
+from shunter.events.values import BELOW_SERVER, IN_SERVER, JobId, JobSpec, Level
 from shunter.run.simulation import RunResult, simulate
 from shunter.workloads.quality import QualityReport
 from shunter.workloads.trace import JobEnd, Trace, TraceJob

@@ -12,7 +12,7 @@ from shunter.core.performance.speed_model import FactorTable, ModelFactors, Spee
 from shunter.core.placement import Mode, Topology
 from shunter.core.ranking import RankedPolicy
 from shunter.events import SchedulerStarted
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.factories import Outcome, World, job_id, policy, run, servers
 from tests.replay.recording import Recorded, rebuilt

@@ -17,9 +17,8 @@ from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE, CanMakeRoom
 from shunter.core.proposals.scheme import CanPropose
 from shunter.events import AllocationChanged
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.decisions import PlanRejected
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Level
+from shunter.events.facts import PlanRejected
+from shunter.events.values import Level, LevelGroups
 from shunter.policies.gavel.scheduling import Gavel
 from shunter.policies.gavel.scheduling.two_level import TwoLevel
 from shunter.policies.migration import MakingRoom

@@ -12,9 +12,7 @@ from shunter.core.placement import Packing, Topology
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking.ranking import Ranking
 from shunter.events import AllocationChanged, encode_record
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
+from shunter.events.values import JobId, Level, LevelGroups
 from shunter.policies.gavel.scheduling import Gavel
 from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
 from shunter.policies.tiresias import Tiresias

@@ -11,8 +11,7 @@ from shunter.core.placement import Consolidated
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.events import SchedulerStarted
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobSpec, Resources
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.sizing import HighsSolver
 from shunter.workloads.trace import JobEnd, TraceJob

@@ -15,17 +15,17 @@ from shunter.core.intake.inputs import (
 )
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
-from shunter.events.facts.cluster import GpusTaken, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    GpusTaken,
     JobSuspended,
     LaunchFailed,
+    NodeUnreachable,
 )
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import Dependency, Level
+from shunter.events.values import Dependency, GpuType, JobId, Level, NodeName
 from shunter.policies.gavel.objectives import Isolated
 from shunter.policies.gavel.scheduling import GavelPolicy
 from shunter.policies.gavel.scheduling.policy import Timing

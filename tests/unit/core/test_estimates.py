@@ -11,8 +11,7 @@ from shunter.core.placement import Placement, Skew
 from shunter.core.placement.consolidated import Consolidated
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import Job
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts import AttemptStarted, ProfileSampled
 from shunter.policies.srtf import UNKNOWN_US, RemainingTime
 from tests.factories import World, job_id, job_spec, servers
 

@@ -23,17 +23,13 @@ from shunter.core.planning.plan import Move, Start
 from shunter.core.scheduler import Scheduler, launch_of
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import NodeDrained, NodeLost
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -41,10 +37,13 @@ from shunter.events.facts.jobs import (
     JobPriorityChanged,
     JobRejected,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeDrained,
+    NodeLost,
+    RoundPlanned,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.job_spec import Dependency, DependsWhen
+from shunter.events.values import NOTHING, Allocation, Dependency, DependsWhen, Sharing
 from tests.factories import (
     BECAUSE,
     World,

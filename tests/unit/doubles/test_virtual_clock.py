@@ -14,9 +14,8 @@ from shunter.backends.inbox import Inbox, Stamped
 from shunter.core.intake.inputs import Input
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock
-from shunter.events.facts.cluster import NodeReachable
-from shunter.events.facts.run import ClockStepped
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import ClockStepped, NodeReachable
+from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 
 HOUR_S = 3600.0

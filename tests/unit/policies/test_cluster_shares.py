@@ -12,10 +12,8 @@ from shunter.core.ranking import Aged, Measure, RankedPolicy
 from shunter.core.ranking.index import rank_of
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import WHOLE
-from shunter.events.facts.cluster import NodeDrained, NodeRemoved
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.resources import Resources
+from shunter.events.facts import AllocationChanged, Event, NodeDrained, NodeRemoved
+from shunter.events.values import Resources
 from shunter.policies.drf import DominantShare
 from shunter.policies.srtf import UNKNOWN_US, RemainingTime
 from shunter.policies.tetris import RemainingVolume

@@ -11,8 +11,8 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.ranking.index import rank_of
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import AllocationChanged, RoundPlanned
+from shunter.events.values import GpuType
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
 from tests.factories import (
     Outcome,

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
-from shunter.events.facts.decisions import TrialKept, TrialReverted
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import TrialKept, TrialReverted
+from shunter.events.values import GpuType
 from shunter.run.simulation import simulate
 from shunter.workloads.throughputs import builtin_throughputs
 from shunter_papers.gandiva.introspection.clusters import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shunter.errors import PlanError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter_peers.gavel.conic.forms import Form, Kind

@@ -18,15 +18,16 @@ from shunter.ask.replaying.formatting import fact_in_words
 from shunter.ask.run_history.history import RunHistory, run_history
 from shunter.core.state import FoldResult, Job, State
 from shunter.events.fact_classes import class_of
-from shunter.events.facts import decisions
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import (
+    KINDS,
+    AttemptStarted,
+    DecisionEvent,
+    Event,
+    JobSubmitted,
+    ProfileSampled,
+)
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import NOTHING, Allocation, gpu_numbers
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because
+from shunter.events.values import NOTHING, Allocation, Because, JobId, gpu_numbers
 from shunter.output_files import replacing_bytes
 
 # Tables in Parquet files: rows come one by one, and go out in groups.
@@ -157,7 +158,7 @@ TABLES: Final[Mapping[str, Columns]] = {
 }
 
 _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
-_DECISIONS = frozenset(decisions.CLASSES)
+_DECISIONS = frozenset(DecisionEvent.__args__)
 _NO_REASON = Because("")
 
 

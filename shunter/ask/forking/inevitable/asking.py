@@ -36,8 +36,7 @@ from shunter.core.planning.planner import RoundRules
 from shunter.core.state import State
 from shunter.counting import counted
 from shunter.errors import ConfigError, UsageError
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import AllocationChanged, JobSubmitted
 from shunter.events.log import LogReader
 from shunter.run.simulated_world import WorldParts, recorded_parts
 

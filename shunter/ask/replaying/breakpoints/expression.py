@@ -19,22 +19,22 @@ from typing import Any, Final
 from shunter.ask.run_history.job_counts import JobCounts
 from shunter.core.state import FoldResult, Job, State
 from shunter.errors import UsageError
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    KINDS,
     AllocationChanged,
-    PlanRejected,
-    RoundPlanned,
-    is_preemption,
-)
-from shunter.events.facts.execution import AttemptLost, JobSuspended
-from shunter.events.facts.jobs import (
+    AttemptLost,
+    Event,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobRejected,
     JobSubmitted,
+    JobSuspended,
+    NodeLost,
+    PlanRejected,
+    RoundPlanned,
+    is_preemption,
 )
-from shunter.events.kinds import KINDS, Event
 
 _TERM = re.compile(r"([a-z]+)(!=|>=|<=|=|>|<)(.+)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")

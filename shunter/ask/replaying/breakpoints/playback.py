@@ -20,12 +20,17 @@ from shunter.ask.run_history.job_counts import JobCounts
 from shunter.clock import monotonic_s
 from shunter.core.state import State
 from shunter.errors import UsageError
-from shunter.events.facts.decisions import DecisionEvent
-from shunter.events.facts.jobs import JobCancelled, JobRejected, JobSubmitted
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import (
+    KINDS,
+    DecisionEvent,
+    Event,
+    JobCancelled,
+    JobRejected,
+    JobSubmitted,
+)
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 SPEED_MOST = 1e9
 _SPEED = re.compile(r"([0-9]{1,10}(?:\.[0-9]{1,6})?)x?")

@@ -12,11 +12,8 @@ from typing import Any
 from shunter.ask.replaying.formatting import fact_in_words
 from shunter.core.ranking import Measure
 from shunter.counting import counted
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AllocationChanged, Event, RoundPlanned, SchedulerStarted
+from shunter.events.values import Allocation, JobId
 
 ROWS_MOST = 8
 """So many jobs are shown with both answers."""

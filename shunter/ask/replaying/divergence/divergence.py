@@ -21,9 +21,8 @@ from shunter.ask.replaying.scores.measures import score_of
 from shunter.ask.replaying.scores.words import measures_of
 from shunter.core.interfaces import AnyPolicy
 from shunter.errors import ReplayDivergenceError
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import Event, SchedulerStarted
+from shunter.events.values import JobId
 from shunter.run.code_digests import sources_of
 
 SAME_AGAIN = "the log was gone through once more, with the same answer"

@@ -13,9 +13,8 @@ from shunter.core.ranking.index import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import Job, State
 from shunter.counting import counted, jobs_waiting
-from shunter.events.facts.decisions import AllocationChanged, ReservationSet
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AllocationChanged, Event, ReservationSet
+from shunter.events.values import JobId
 
 QUEUE_NAMED = 5
 RANKS_MOST = 12

@@ -8,11 +8,9 @@ from shunter.ask.replaying.scores.words import decision_score, measures_of
 from shunter.core.ranking import Measure
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, ConfigChanged, Event, SchedulerStarted
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""

@@ -12,7 +12,7 @@ from shunter.ask.replaying.instants import SECOND_US, clock, span
 from shunter.core.ranking import Measure, Measured, RankedPolicy
 from shunter.core.sizing import WHOLE
 from shunter.counting import counted
-from shunter.events.values.reasons import Because
+from shunter.events.values import Because
 
 _HOUR_US = 3600 * SECOND_US
 NS = 1_000  # in a microsecond

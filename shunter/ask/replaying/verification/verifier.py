@@ -27,40 +27,39 @@ from shunter.core.scheduler import leaves_work
 from shunter.core.state import NO_RESULT, FoldResult, State
 from shunter.errors import IllegalEventError, UsageError
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     SOLVED,
     AllocationChanged,
-    PolicySetAside,
-    RoundPlanned,
-    SizesSet,
-    SolvedFact,
-    Target,
-    TargetsSet,
-    Trigger,
-)
-from shunter.events.facts.execution import AttemptEnded, AttemptStarted, CheckpointDiscarded
-from shunter.events.facts.jobs import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointDiscarded,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobHeld,
     JobRejected,
     JobReleased,
-    TimeLimitReached,
-)
-from shunter.events.facts.run import (
-    ClockStepped,
-    ConfigChanged,
-    EventsLost,
+    NodeAdded,
+    NodeRemoved,
+    PolicySetAside,
+    QuotaChanged,
+    RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
+    SizesSet,
+    SolvedFact,
+    Target,
+    TargetsSet,
+    TimeLimitReached,
+    Trigger,
 )
-from shunter.events.kinds import Event
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import DEPENDENCY, HELD, TIMEOUT
+from shunter.events.values import DEPENDENCY, HELD, NOTHING, TIMEOUT
 
 # When a round is due: the scheduler's own rule, asked of a recorded run.
 #

@@ -12,8 +12,7 @@ from shunter.core.digest import state_digest
 from shunter.core.state import State
 from shunter.errors import LogDamagedError
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, RoundPlanned
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.gc_control import collector_off

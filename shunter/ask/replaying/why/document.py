@@ -32,11 +32,8 @@ from shunter.ask.replaying.why.sentences import (
 from shunter.ask.replaying.why.timeline import Run, Waiting
 from shunter.ask.replaying.why.waiting.short import short_of
 from shunter.core.state import Job, JobPhase
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobPriorityChanged
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import AllocationChanged, JobPriorityChanged
+from shunter.events.values import JobId, Reason, Sharing
 
 SCHEMA = 2
 MANUAL = "docs/reference/reasons.md"

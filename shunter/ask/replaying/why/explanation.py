@@ -44,23 +44,21 @@ from shunter.core.ranking import Measure
 from shunter.core.sizing import Sizing
 from shunter.core.state import Job, JobPhase, State
 from shunter.errors import NotFoundError
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import JobContinued, JobStopped
-from shunter.events.facts.jobs import (
+from shunter.events.facts import (
     JOB_ENDS,
+    AllocationChanged,
+    Event,
     JobCancelled,
+    JobContinued,
     JobRejected,
     JobResized,
+    JobStopped,
     JobSubmitted,
     Outcome,
     end_us_of,
 )
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.causes import DEPENDENCY
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import DEPENDENCY, JobId, NodeName, Reason, Sharing, Wait
 
 _NOT_OF_GPUS = (
     Reason.held,

@@ -21,32 +21,30 @@ from shunter.core.performance.learnt_tolerance import with_placement
 from shunter.core.placement import Classing
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import QuotaChanged
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     TRIALS,
     AllocationChanged,
-    RoundPlanned,
-    TrialStarted,
-)
-from shunter.events.facts.execution import AllocationLearned, AttemptStarted, CheckpointDiscarded
-from shunter.events.facts.jobs import (
+    AllocationLearned,
+    AttemptStarted,
+    CheckpointDiscarded,
+    ConfigChanged,
+    Event,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobRejected,
     JobResized,
     JobSubmitted,
+    ProfileSampled,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    ToleranceLearnt,
+    TrialStarted,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader
-from shunter.events.rows import decoder_of, row_encoder, stored_fields
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Wait
+from shunter.events.records import decoder_of, row_encoder, stored_fields
+from shunter.events.values import NOTHING, Demand, JobId, JobSpec, Wait
 
 _ENDS = frozenset(kind.__name__ for kind in (JobFinished, JobFailed, JobCancelled, JobRejected))
 _ROUND = RoundPlanned.__name__

@@ -11,21 +11,22 @@ import orjson
 
 from shunter.ask.replaying.why.job_events import JobEvents
 from shunter.events.codec import decode_event
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
     GpusReleased,
     JobStopped,
+    JobSubmitted,
     JobSuspended,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 _ENDS = frozenset(kind.__name__ for kind in JOB_ENDS)
 _ALLOCATED = AllocationChanged.__name__

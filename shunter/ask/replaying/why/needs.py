@@ -9,8 +9,7 @@ from collections.abc import Callable
 from shunter.ask.replaying.formatting import gpus_in_words
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.why.explanation import Explanation
-from shunter.events.values.causes import HEIGHT_MOST
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import HEIGHT_MOST, Reason, Wait
 
 _LOST = Reason.node_lost
 

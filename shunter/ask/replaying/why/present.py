@@ -20,15 +20,13 @@ from shunter.core.ranking.index import drift, rank_of
 from shunter.core.ranking.ranking import NO_POOL, Entry
 from shunter.core.state import WAITING, Job, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
     RoundPlanned,
     Trigger,
     WaitReasonChanged,
 )
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import Demand, JobId, Reason, Wait
 
 NAMED = 3
 

@@ -10,12 +10,8 @@ from shunter.core.proposals.book import Rejection
 from shunter.core.proposals.waits import admitted_wait, rejected_wait
 from shunter.counting import counted
 from shunter.events.codec import row_fields
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.gangs import GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Wait
+from shunter.events.facts import Event, GangRejected, RoundPlanned
+from shunter.events.values import Allocation, JobId, Share, Wait
 
 _ADMITTED = row_fields(RoundPlanned).index("admitted")
 _DISMISSED = row_fields(RoundPlanned).index("dismissed")

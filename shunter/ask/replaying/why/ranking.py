@@ -8,9 +8,8 @@ from shunter.ask.replaying.why.job_events import Own
 from shunter.ask.replaying.why.present import Group
 from shunter.ask.replaying.why.running.sizes import resized_by
 from shunter.ask.replaying.why.timeline import ended_as
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobHeld, JobResized
-from shunter.events.values.causes import HELD, RESIZED
+from shunter.events.facts import AllocationChanged, JobHeld, JobResized
+from shunter.events.values import HELD, RESIZED
 
 
 def decision_in_words(found: Explanation, own: Own) -> str:

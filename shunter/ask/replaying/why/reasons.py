@@ -19,11 +19,15 @@ from shunter.ask.replaying.why.waiting.free_gpus import idle_elsewhere, use_of_f
 from shunter.core.cluster import Cluster
 from shunter.core.fold.checkpoints import awaited, home_of, out_of_reach
 from shunter.counting import counted
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptLost, JobSuspended, LaunchFailed
-from shunter.events.facts.jobs import JobHeld, JobRetried
-from shunter.events.values.causes import HEIGHT_MOST
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptLost,
+    JobHeld,
+    JobRetried,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.values import HEIGHT_MOST, Reason, Wait
 
 TASKS_NAMED = 8
 _ATTEMPT_ENDS = (LaunchFailed, AttemptLost, JobRetried)

@@ -15,13 +15,10 @@ from shunter.ask.replaying.consolidated_gangs import TERMS
 from shunter.core.performance.learnt_tolerance import MeasuredPlacement, has_learnt_floor
 from shunter.core.state import State
 from shunter.events.codec import row_fields
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.facts import ConfigChanged, JobSubmitted, RoundPlanned, SchedulerStarted
 from shunter.events.log import Frame, LogReader
-from shunter.events.rows import row_encoder
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, JobSpec
+from shunter.events.records import row_encoder
+from shunter.events.values import Demand, JobId, JobSpec
 from shunter.run.snapshots import state_of
 
 _ROUND = RoundPlanned.__name__

@@ -14,7 +14,9 @@ from shunter.ask.replaying.why.timeline import Segment
 from shunter.core.cluster import Health
 from shunter.core.fold import apply
 from shunter.core.state import State
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
+    ConfigChanged,
+    Event,
     GpuQuarantined,
     GpuRestored,
     GpusTaken,
@@ -25,12 +27,10 @@ from shunter.events.facts.cluster import (
     NodeRemoved,
     NodeRestored,
     NodeUnreachable,
+    SchedulerStarted,
 )
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.reasons import Reason
+from shunter.events.values import GpuType, NodeName, Reason
 
 _KINDS = frozenset(
     kind.__name__

@@ -18,17 +18,14 @@ from shunter.ask.replaying.why.running.grants import last_grant
 from shunter.ask.replaying.why.scan_start import Round
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.arrays import ARRAY, turn_of
-from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -36,13 +33,23 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobRetried,
+    JobSuspended,
+    LaunchFailed,
     Outcome,
+    WaitReasonChanged,
     outcome_of,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD, RESIZED, STAYS
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import (
+    CHECKPOINT,
+    DISPLACED,
+    HELD,
+    NOTHING,
+    RESIZED,
+    STAYS,
+    Allocation,
+    Reason,
+    Wait,
+)
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
 _FIRST_RELEASE = Wait(Reason.waiting_for_release)

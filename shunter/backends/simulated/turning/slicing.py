@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
+from shunter.events.records import fact
+from shunter.events.values import JobId
 
 
 @fact

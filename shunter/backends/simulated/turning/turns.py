@@ -19,10 +19,9 @@ from shunter.backends.simulated.work import Run, Work
 from shunter.backends.timetables import timetables
 from shunter.core.performance.speed_model import FactorTable
 from shunter.core.performance.turn_shares import Tenant
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import TurnEnded, TurnStarted
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
 
 # The turns on one server of the simulated world, and what of them is about to change.
 

@@ -19,7 +19,7 @@ from shunter.backends.slurm.quantities import duration
 from shunter.backends.slurm.records import PastJob, QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 # What an attempt is, as Slurm is told: a batch script and the options of sbatch.
 

@@ -61,7 +61,7 @@ from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.records import QueuedJob, end_in_words
 from shunter.backends.slurm.settings import SlurmSettings
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 # What Slurm is told of attempts: to run, suspend and end them, and to wake their supervisors.
 #

@@ -36,9 +36,8 @@ from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Launch, Resume
 from shunter.errors import BackendError, SlurmUnknownError
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.values.allocation import NOTHING, Share
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import GpusTaken
+from shunter.events.values import NOTHING, JobId, NodeName, Share
 
 # Slurm as one agent for all nodes of a partition: a session within the daemon.
 

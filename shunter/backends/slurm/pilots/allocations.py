@@ -23,7 +23,7 @@ from shunter.backends.slurm.batch_jobs import NOTICE_LEAD_MOST_S
 from shunter.backends.slurm.limit_reasons import reason_in_words
 from shunter.backends.slurm.node_service import NodeReservation, least_s
 from shunter.backends.slurm.quantities import duration
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 # What is known of pilots and of the demand for nodes, and what is decided on it.
 #

@@ -51,7 +51,7 @@ from shunter.backends.slurm.records import QueuedJob, end_in_words
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 # What a pilot is, as Slurm is told: a batch script and the options of sbatch.
 

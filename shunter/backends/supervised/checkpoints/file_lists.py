@@ -24,7 +24,7 @@ from shunter.backends.node.remote.entry_lists import (
 )
 from shunter.backends.node.remote.file_trees import MODE_BITS
 from shunter.backends.supervised.checkpoints.verbs import failed, read_answer
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 CACHE_KIB = 512
 FEW, FEW_CHARACTERS = 1_000, 100_000

@@ -39,7 +39,7 @@ from shunter.backends.supervised.checkpoints.verbs import (
 )
 from shunter.backends.supervised.orders import checkpoints_of
 from shunter.errors import BackendError
-from shunter.events.values.ids import JobId, NodeName, UserName
+from shunter.events.values import JobId, NodeName, UserName
 
 # How a host gets the files of a checkpoint: which are sent, by whom, and what is told of all.
 

@@ -28,9 +28,8 @@ from shunter.backends.supervised.shares import shares_kept
 from shunter.backends.supervised.watch import NOT_BEGUN, Standing, Told, Watch
 from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
-from shunter.events.facts.execution import AttemptLost, LaunchFailed, ReshapeRefused
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptLost, LaunchFailed, ReshapeRefused
+from shunter.events.values import NOTHING, Allocation, NodeName, Sharing
 
 STRENGTH = ("", "suspend", "terminate", "fence")
 _ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}

@@ -7,8 +7,8 @@ first of them has ended it. In between, `State.gang_turns` has since when which 
 from collections.abc import Iterable
 
 from shunter.core.state import Job, State
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import TurnEnded, TurnStarted
+from shunter.events.values import NodeName
 
 
 def can_begin(state: State, job: Job, event: TurnStarted) -> bool:

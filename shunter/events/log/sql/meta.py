@@ -14,6 +14,7 @@ import aiosqlite
 import orjson
 
 from shunter.errors import LogDamagedError, LogVersionError
+from shunter.events.codec import SCHEMA
 from shunter.events.log.frames import GENESIS, Head
 from shunter.events.log.sql.past_jobs import make_past_empty
 from shunter.events.log.sql.sqlite import Row, rows_of
@@ -31,7 +32,6 @@ from shunter.events.log.sql.tables import (
     VIEW,
     event_field_rows,
 )
-from shunter.events.upcasts import SCHEMA
 
 _TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _ROWS = "SELECT name, value FROM meta ORDER BY name"

@@ -18,11 +18,11 @@ import aiosqlite
 import orjson
 
 from shunter.errors import LogDamagedError
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.log.consistency import REINDEX
 from shunter.events.log.sql.sqlite import Row, at_once, connect, failures_named, rows_of
 from shunter.events.past_jobs import EndedJob, PastRows
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 _UPTO = """
 SELECT seq, last_number, digest, (SELECT max(seq) FROM past_jobs), (SELECT max(seq) FROM past_keys)

@@ -18,7 +18,7 @@ A change here needs a revision in `migrations/versions` that makes it in files t
 """
 
 from shunter.events.codec import row_fields
-from shunter.events.kinds import KINDS
+from shunter.events.facts import KINDS
 
 REVISION = "0003"
 """The newest revision of the tables; a new log is stamped with it."""

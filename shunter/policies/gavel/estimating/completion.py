@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -11,7 +11,7 @@ types, ratios leave a job up to 12 rounds from its target, differences 3.
 
 from dataclasses import dataclass, field
 
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Fractions, Gang
 
 _NO_ROW: dict[GpuType, float] = {}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.records import fact
+from shunter.events.values import GpuType, JobId
 
 Gang = tuple[JobId, ...]
 Fractions = dict[Gang, dict[GpuType, float]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from shunter.core.performance.throughputs import JobKind, Pair
 from shunter.errors import PlanError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
 from shunter.policies.gavel.solving.answers import isolated_fractions
 from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, Status, alike

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from shunter.errors import PlanError
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest
 
 if TYPE_CHECKING:

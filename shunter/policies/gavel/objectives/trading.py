@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
 
 _LEAST = 1e-9  # GPUs

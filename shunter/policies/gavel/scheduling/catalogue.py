@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism import Targets
 from shunter.policies.gavel.objectives import (
     FastestFirst,

@@ -21,8 +21,7 @@ from shunter.core.proposals.schedulers import decentralised_plan
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.events.values import Because, GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.mechanism import Gang, Ledger
 from shunter.policies.gavel.seating.choosing import Candidate, Choice
 from shunter.policies.gavel.seating.placements import Gathered, Placements

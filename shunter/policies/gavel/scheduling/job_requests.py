@@ -6,8 +6,7 @@ from typing import Final, Literal
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.state import ENDING, SUSPENDING, Job
 from shunter.core.view import View
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of, seconds
 from shunter.policies.gavel.scheduling.rates import Rates

@@ -20,31 +20,27 @@ from shunter.core.proposals.scheme import Decentralised
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
-from shunter.events.facts.cluster import CLUSTER_CHANGES, QuotaChanged
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
     AllocationChanged,
-    PlanRejected,
-    RoundPlanned,
-    TargetsSet,
-    WaitReasonChanged,
-)
-from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptLost,
     GpusReleased,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelRequested,
     JobHeld,
     JobReleased,
     JobResized,
     JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    ProfileSampled,
+    QuotaChanged,
+    RoundPlanned,
+    TargetsSet,
+    WaitReasonChanged,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType, Sharing
 from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter.policies.gavel.scheduling.catalogue import (

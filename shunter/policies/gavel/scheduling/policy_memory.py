@@ -9,13 +9,9 @@ from shunter.core.planning.making_room import RoomMemory
 from shunter.core.proposals.memory import ProposalMemory
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, Target, TargetsSet
-from shunter.events.facts.jobs import JobResized
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import AllocationChanged, JobResized, Target, TargetsSet
+from shunter.events.records import DERIVED, fact
+from shunter.events.values import GpuType, JobId, Reason, Sharing
 from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter.policies.gavel.scheduling.rates import Measured

@@ -14,7 +14,7 @@ from typing import Final
 
 from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
 from shunter.core.state import Job
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 
 WEIGHT: Final = 0.25
 """Of a new sample in the average of a job on a type."""

@@ -27,30 +27,26 @@ from shunter.core.ranking.index import drift
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import PlanError
-from shunter.events.facts.cluster import CLUSTER_CHANGES, QuotaChanged
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
     AllocationChanged,
-    PlanRejected,
-    RoundPlanned,
-    Target,
-    WaitReasonChanged,
-)
-from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptLost,
     GpusReleased,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelRequested,
     JobHeld,
     JobReleased,
     JobResized,
     JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    QuotaChanged,
+    RoundPlanned,
+    Target,
+    WaitReasonChanged,
 )
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.events.values import Because, GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.scheduling.changes import CarryingOut, changes_of, known_reasons
 from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
 from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of

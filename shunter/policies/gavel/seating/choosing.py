@@ -17,10 +17,18 @@ from shunter.core.planning.guards import Band
 from shunter.core.planning.plan import Change, Move, Start, Suspend
 from shunter.core.state import ENDING, Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.records import fact
+from shunter.events.values import (
+    Allocation,
+    Because,
+    GpuType,
+    JobId,
+    NodeName,
+    QueueName,
+    Reason,
+    Share,
+    Sharing,
+)
 from shunter.policies.gavel.mechanism import Ledger
 
 # Jobs without GPUs, among whom no objective divides anything: they start where there is room.

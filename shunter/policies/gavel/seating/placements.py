@@ -14,10 +14,16 @@ from shunter.core.planning.plan import Change, Plan
 from shunter.core.proposals.schedulers import divided
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
+from shunter.events.values import (
+    Allocation,
+    Demand,
+    GpuType,
+    JobId,
+    NodeName,
+    Reason,
+    Share,
+    Sharing,
+)
 from shunter.policies.gavel.seating.choosing import Candidate, Choice
 
 

@@ -19,9 +19,8 @@ from shunter.backends.ssh import SshBackend
 from shunter.backends.supervised.checkpoints import file_lists
 from shunter.core.effects import Effect, Launch, Resume, Suspend
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
+from shunter.events.values import JobId, JobSpec, NodeName
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, is_of, order, rest, seen_until

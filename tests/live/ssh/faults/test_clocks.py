@@ -19,12 +19,14 @@ from shunter.backends.node.records import folder_of
 from shunter.backends.ssh import SshHost
 from shunter.core.effects import Suspend
 from shunter.core.intake.inputs import AttemptExited
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
 )
 from tests.factories import job_id
 from tests.faults.supervised import wait_for

@@ -17,14 +17,17 @@ from shunter.config.loading import LoadedConfig
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import Input
 from shunter.daemon import Site, Submission
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import MessagesDropped, TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JobCancelled
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    Event,
+    JobCancelled,
+    MessagesDropped,
+    NodeReachable,
+    NodeUnreachable,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.log import read_log
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 from tests.factories import job_id
 from tests.live.site.sites import NOBODY, at_work, events_until, of, verified
 from tests.live.ssh.bench import Bench, order, rest, seen_until

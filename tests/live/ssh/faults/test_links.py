@@ -15,15 +15,17 @@ from shunter.backends.node.records import folder_of
 from shunter.backends.ssh import SshBackend
 from shunter.core.effects import Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
 )
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.factories import job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until

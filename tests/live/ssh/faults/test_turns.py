@@ -8,11 +8,8 @@ import pytest
 from shunter.backends.agents.settings import Slicing
 from shunter.core.effects import Launch, Weigh
 from shunter.core.intake.inputs import Input
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import NodeReachable, NodeUnreachable, TurnEnded, TurnStarted
+from shunter.events.values import Allocation, JobSpec, NodeName, Share, Sharing
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, rest, seen_until
 from tests.live.ssh.namespaces import Namespaces

@@ -18,10 +18,8 @@ from shunter.core.intake.inputs import ChangePriority, Command, SuspendJob
 from shunter.core.performance.turn_shares import fair_shares
 from shunter.core.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import Event, JobSubmitted, TurnEnded, TurnStarted
+from shunter.events.values import SuspendMode
 from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import World, job_id, run, servers, trace_job

@@ -15,7 +15,7 @@ from shunter.ask.diffs.parting import _one_sided
 from shunter.ask.diffs.steps import Fact
 from shunter.cli import app
 from shunter.config.loading import make_config
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts import AllocationChanged
 from shunter.run.simulation import RunResult, simulate
 from tests.factories import BECAUSE, allocation, job_id
 

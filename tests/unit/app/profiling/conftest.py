@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity import MinioModel, Profile, table_document
 
 JOB = """\

@@ -20,7 +20,7 @@ from shunter.daemon.slurm import serving
 from shunter.daemon.slurm.places import places_in
 from shunter.daemon.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.ops.doctor.findings import Looked
 from shunter.ops.slurm import writing
 from shunter.ops.slurm.checks import ending, scheduling, slurm

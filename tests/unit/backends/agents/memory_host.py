@@ -14,7 +14,7 @@ from shunter.backends.agents import answers
 from shunter.backends.agents.messages import PROTOCOL
 from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 AHEAD_NS = 5 * 10**9
 NONCE = "nonce"

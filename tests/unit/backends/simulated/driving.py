@@ -11,7 +11,7 @@ from shunter.backends.simulated.failures import Failures, NodeChange
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input, NothingComes, WorldEnded
 from shunter.core.interfaces import Backend
-from shunter.events.values.allocation import Allocation
+from shunter.events.values import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 
 ON_N0 = allocation(n0=1)

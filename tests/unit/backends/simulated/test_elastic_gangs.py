@@ -10,10 +10,8 @@ from shunter.backends.simulated.samples import Samples
 from shunter.core.effects import Launch, Resume
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.facts import AttemptStarted, ProfileSampled
+from shunter.events.values import GpuType, Level
 from tests.factories import allocation, configuration, job_id, job_spec, node_name, trace_job
 from tests.unit.backends.simulated.driving import Hand, ends, suspend
 

@@ -12,8 +12,8 @@ from shunter.core.effects import Continue, Stop
 from shunter.core.intake.inputs import AttemptExited
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import GpuType
 from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend
 

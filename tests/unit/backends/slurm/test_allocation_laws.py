@@ -19,7 +19,7 @@ from shunter.backends.slurm.pilots.allocations import (
     SubmitRefusals,
     decide,
 )
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.slices import searched
 
 TYPES = ("a", "b", "c")

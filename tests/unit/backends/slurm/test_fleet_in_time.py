@@ -36,7 +36,7 @@ from shunter.backends.slurm.pilots.transport import PilotTransport
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 
 USER = "ana"

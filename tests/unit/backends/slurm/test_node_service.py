@@ -9,7 +9,7 @@ from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, lis
 from shunter.backends.slurm.node_service import NodeService, reservation_in, reservations_by_node
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.recorded import recorded
 

@@ -9,7 +9,7 @@ from shunter.backends.slurm.batch_jobs import job_name, name_in
 from shunter.backends.slurm.pilots.fleet import pilot_options, pilot_script
 from shunter.backends.slurm.records import QueuedJob
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 N1 = SlurmServer(NodeName("n1"), ("0", "1"), (0, 1, 2), "v100", "gpu:v100:2", 1000)
 

@@ -4,8 +4,8 @@ from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import Input
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptLost
+from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 from tests.factories import allocation, job_id, job_spec
 from tests.unit.backends.agents.memory_host import MemoryHost

@@ -12,9 +12,7 @@ from shunter.backends.supervised.environment import (
 from shunter.backends.supervised.orders import contract_of
 from shunter.core.effects import Launch
 from shunter.errors import BackendError
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 
 J0 = JobId("j0")
 

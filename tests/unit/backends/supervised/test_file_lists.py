@@ -17,7 +17,7 @@ from shunter.backends.supervised.checkpoints.file_lists import (
     path_of,
 )
 from shunter.errors import BackendError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 N0, N1, N2 = NodeName("n0"), NodeName("n1"), NodeName("n2")
 

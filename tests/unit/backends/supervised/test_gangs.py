@@ -16,7 +16,7 @@ from shunter.backends.inbox import Inbox
 from shunter.backends.supervised.gangs.gang import Gang, Part, PartTurns, deliver, merged, told_of
 from shunter.backends.supervised.watch import Watch
 from shunter.core.effects import Terminate
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
@@ -25,8 +25,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import NodeName
+from shunter.events.values import Allocation, NodeName, Share, Sharing
 from tests.factories import job_id
 
 

@@ -10,8 +10,8 @@ from shunter.backends.inbox import Inbox
 from shunter.backends.supervised.gangs.gang import Gang, Part
 from shunter.backends.supervised.samples import Samples
 from shunter.backends.supervised.watch import Watch
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import NodeName
 from tests.factories import job_id
 
 N0, N1 = NodeName("n0"), NodeName("n1")

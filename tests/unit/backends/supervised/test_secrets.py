@@ -7,9 +7,7 @@ from shunter.backends.ssh.transport import SshTransport
 from shunter.backends.supervised.environment import filled
 from shunter.backends.supervised.orders import Where, orders_for
 from shunter.core.effects import Launch
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 
 HOST = NodeName("gpu1")
 

@@ -23,9 +23,7 @@ from shunter.backends.supervised.shares import (
     shares_of,
 )
 from shunter.core.effects import Launch
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 
 N0, N1, GONE = map(NodeName, ("n0", "n1", "gone"))
 

@@ -15,14 +15,14 @@ from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id
 from shunter.backends.supervised.watch import Standing, Told, Watch
 from shunter.core.intake.inputs import AttemptExited, Input
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
     LaunchFailed,
     SuspendAcknowledged,
 )
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 AT_US = 77
 NOTES = [

@@ -6,9 +6,8 @@ from shunter.core.intake.inputs import AttemptExited, CancelJob, ReleaseJob, Sub
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
-from shunter.events.facts.jobs import JobHeld, JobReleased
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptLost, AttemptStarted, JobHeld, JobReleased
+from shunter.events.values import JobId
 from tests.factories import World, job_id, job_spec, policy, servers
 
 WORLD = World(servers=servers(8), is_live=True)

@@ -2,8 +2,7 @@
 
 from shunter.core.performance.correction import MeasuredCell, corrected
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobSpec, Resources
 
 CPUS = (1000, 2000, 3000, 4000, 6000, 9000)
 ROW = (0.25, 0.5, 1.0, 1.25, 2.0, 2.5)

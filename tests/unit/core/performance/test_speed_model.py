@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from shunter.core.performance.speed_model import SpeedModel, level_of
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.progress import time_for_us, worked_us
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.values import GpuType, Level, LevelGroups
 from tests.factories import allocation, configuration, job_spec, node_name
 
 V100, K80 = GpuType("v100"), GpuType("k80")

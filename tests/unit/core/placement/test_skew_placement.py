@@ -11,10 +11,8 @@ from shunter.core.placement import SKEW_THRESHOLD, Skew, place
 from shunter.core.placement.spread import fewest_servers
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.job_spec import Demand, Level
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import AllocationChanged, ProfileSampled, RoundPlanned
+from shunter.events.values import Demand, Level, Reason
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.skews import builtin_skews
 from tests.factories import Outcome, World, job_id, job_spec, run, servers, trace_job

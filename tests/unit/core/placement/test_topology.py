@@ -12,10 +12,7 @@ from shunter.core.cluster.nearness import Nearness
 from shunter.core.performance.speed_model import level_of
 from shunter.core.placement import Mode, Packing, Topology, at_load, note_load, place
 from shunter.core.placement.fitting import pick_emptiest, pick_gpus
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Demand, Level
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Allocation, Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
 from tests.slices import searched
 from tests.unit.core.placement.test_complete import (

@@ -9,9 +9,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.view import View
-from shunter.events.values.allocation import Share
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Demand, Reason, Share
 from tests.factories import node_name, scheduler_started, servers
 
 GPUS = 4

@@ -9,14 +9,19 @@ from shunter.core.planning.draft import Draft
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import HEIGHT_MOST
-from shunter.events.values.configuration_set import CPU_UNITS, LevelGroups
-from shunter.events.values.job_spec import JobSpec, Level
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import AllocationChanged, Event, JobSubmitted
+from shunter.events.values import (
+    CPU_UNITS,
+    HEIGHT_MOST,
+    Allocation,
+    Because,
+    JobSpec,
+    Level,
+    LevelGroups,
+    Reason,
+    Share,
+    Sharing,
+)
 from shunter.policies.gandiva.affinity import Choice, Placer
 from tests.factories import job_id, job_spec, job_submitted, node_name, servers
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen
+from shunter.events.values import Dependency, DependsWhen, JobId
 from shunter.workloads.formats import cells
 
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec
 from shunter.workloads.formats.canonical import COLUMNS
 from shunter.workloads.formats.columns import SPEC_COLUMNS
 from shunter.workloads.formats.registry import find_format, format_names

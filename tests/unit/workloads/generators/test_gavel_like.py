@@ -9,7 +9,7 @@ import pytest
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads import Choices, describe_trace, generate_trace, load_trace
 from shunter.workloads.generators.gavel_like import MODELS
 from shunter.workloads.throughputs import builtin_throughputs, load_throughputs

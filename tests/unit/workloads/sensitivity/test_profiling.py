@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity import MinioModel, Profile
 
 CACHE = MinioModel(100, {1: 100, 2: 100, 4: 100, 8: 100}, 1024)

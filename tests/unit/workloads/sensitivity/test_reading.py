@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity import (
     BUILTIN_SENSITIVITY,
     builtin_sensitivity,

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity import builtin_sensitivity, load_sensitivity, table_document
 
 SHARE = Resources(0, 3000, 62_500)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads.throughputs import compact_form, parse_compact
 
 RATES = st.just(0.0) | st.floats(1e-9, 1e12)

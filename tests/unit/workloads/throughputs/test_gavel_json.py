@@ -7,7 +7,7 @@ import pytest
 
 from shunter.core.performance.throughputs import JobKind
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads.throughputs.reading import parse_gavel_json
 
 V100 = GpuType("v100")

@@ -8,20 +8,19 @@ the turn counts while all of them are on, and how far they are apart is the *ske
 
 from dataclasses import dataclass, field
 
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    JOB_ENDS,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName, Share
 
 _OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
 

@@ -14,8 +14,7 @@ from shunter.core.performance.learnt_tolerance import (
 from shunter.core.performance.speed_model import level_of, tolerated_speed
 from shunter.core.state import Job, State
 from shunter.counting import counted
-from shunter.events.values.job_spec import Demand, JobSpec, Level
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Demand, JobSpec, Level, Reason
 
 _OF_PLACE = (Reason.locality_not_met, Reason.fragmented)
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from shunter.ask.replaying.why.job_events import Own
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event
 
 
 def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:

@@ -7,8 +7,7 @@ from shunter.ask.replaying.why.job_events import Own
 from shunter.ask.replaying.why.ranking import decision_in_words
 from shunter.ask.replaying.why.running.phases import order_to_leave
 from shunter.core.state import JobPhase
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import JobSuspended
+from shunter.events.facts import AllocationChanged, JobSuspended
 
 SERVERS_NAMED = 4
 

@@ -7,19 +7,20 @@ the start of the processes, or their end. When a job was last launched is not th
 from collections.abc import Iterable, Sequence
 
 from shunter.core.state import Job, JobPhase, State
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptEnded, AttemptStarted, JobSuspended
-from shunter.events.facts.jobs import (
+from shunter.events.facts import (
     JOB_ENDS,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptStarted,
+    Event,
     JobCancelRequested,
+    JobSuspended,
     Outcome,
     TimeLimitReached,
     outcome_of,
 )
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId, Sharing
 
 Told = Sequence[tuple[int, Event]]
 """The events about a job, up to some point, with their numbers."""

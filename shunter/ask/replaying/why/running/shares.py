@@ -9,11 +9,15 @@ from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.job_events import Own
 from shunter.core.sizing import SHRUNK
 from shunter.core.sizing.mechanism import whole_of
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import AllocationLearned, ReshapeRefused
-from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.resources import Resources
+from shunter.events.facts import (
+    AllocationChanged,
+    AllocationLearned,
+    JobReshaped,
+    ProfileSampled,
+    ReshapeRefused,
+    SensitivityCorrected,
+)
+from shunter.events.values import Resources, Share, Sharing
 
 _GAINERS_NAMED = 3
 

@@ -3,8 +3,8 @@
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.counting import counted
-from shunter.events.facts.jobs import JobResized
-from shunter.events.values.causes import BY_POLICY
+from shunter.events.facts import JobResized
+from shunter.events.values import BY_POLICY
 
 
 def size_of(found: Explanation) -> dict[str, object] | None:

@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.job_events import Own
-from shunter.events.facts.decisions import TRIALS, TrialKept, TrialReverted, TrialStarted
-from shunter.events.facts.execution import SpeedChanged, TurnStarted
-from shunter.events.values.ids import JobId
-from shunter.events.values.trials import Batch, TrialKind, TrialReason
+from shunter.events.facts import (
+    TRIALS,
+    SpeedChanged,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
+from shunter.events.values import Batch, JobId, TrialKind, TrialReason
 
 _Verdict = TrialKept | TrialReverted
 

@@ -15,10 +15,8 @@ from shunter.ask.replaying.why.running.attempt_turns import AttemptTurns
 from shunter.ask.replaying.why.timeline import Run
 from shunter.core.state import Job, JobPhase
 from shunter.counting import counted
-from shunter.events.facts.execution import AttemptEnded, JobContinued, TurnEnded, TurnStarted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptEnded, Event, JobContinued, TurnEnded, TurnStarted
+from shunter.events.values import Allocation, JobId, Sharing
 
 _NAMED = 3
 

@@ -13,8 +13,7 @@ from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.present import NAMED, Present
 from shunter.core.cluster import Cluster, Health, Server
 from shunter.core.state import JobPhase
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Wait
+from shunter.events.values import JobId, Wait
 
 
 def use_of_free(found: Explanation, evidence: Wait) -> str:

@@ -5,10 +5,9 @@ An order to Slurm, such as the scancel of one pilot, moves its jobs, and these p
 
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.why.timeline import Run
-from shunter.events.facts.decisions import AllocationChanged, is_preemption
-from shunter.events.facts.execution import AttemptLost, JobSuspended
+from shunter.events.facts import AllocationChanged, AttemptLost, JobSuspended, is_preemption
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 GAINERS_ASKED = 8
 

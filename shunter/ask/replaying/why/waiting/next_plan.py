@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shunter.core.cluster import Cluster
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.kinds import Event
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.facts import AllocationChanged, Event, RoundPlanned
+from shunter.events.values import GpuType, JobId
 
 
 @dataclass(frozen=True)

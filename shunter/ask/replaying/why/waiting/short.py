@@ -18,9 +18,8 @@ from shunter.ask.replaying.why.sentences import headline
 from shunter.ask.replaying.why.waiting.free_gpus import names_of, next_grants, promised_to
 from shunter.core.cluster import Health
 from shunter.core.state import Job, JobPhase
-from shunter.events.facts.execution import AttemptStarted, LaunchFailed
-from shunter.events.facts.jobs import JobHeld
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import AttemptStarted, JobHeld, LaunchFailed
+from shunter.events.values import Reason, Wait
 
 SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2

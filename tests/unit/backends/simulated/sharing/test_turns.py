@@ -5,7 +5,7 @@ from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.effects import Continue, Reshape, Stop, Weigh
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.core.performance.speed_model import SpeedModel
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     JobContinued,
     JobStopped,
@@ -14,8 +14,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.values import Allocation, JobId, Sharing
 from tests.factories import allocation, configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.estimating import completed_table, guessed_rates
 from shunter.policies.gavel.estimating.completion import complete
 from shunter.workloads.throughputs import load_throughputs

@@ -6,11 +6,8 @@ from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.planning.plan import Plan
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Because
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, Because, GpuType, JobId, Share
 from shunter.policies.gavel.scheduling.changes import changes_of
 from shunter.policies.gavel.seating.choosing import Candidate
 from shunter.policies.gavel.seating.placements import Placements

@@ -4,8 +4,8 @@ import pytest
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
-from shunter.events.facts.decisions import TargetsSet
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import TargetsSet
+from shunter.events.values import GpuType
 from shunter.policies.gavel.scheduling import Gavel
 from shunter.policies.gavel.scheduling.policy import guesses_in_words
 from tests.factories import World, node_added, run, trace_job

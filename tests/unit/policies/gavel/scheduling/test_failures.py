@@ -11,10 +11,8 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.round_loop import run_rounds
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import AllocationChanged, TargetsSet, WaitReasonChanged
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import AllocationChanged, NodeLost, TargetsSet, WaitReasonChanged
+from shunter.events.values import GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import Isolated, ThroughputSum
 from shunter.policies.gavel.scheduling import Gavel, GavelPolicy

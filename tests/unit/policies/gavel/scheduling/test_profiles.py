@@ -8,9 +8,8 @@ from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import Backend
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import PLACEMENTS
-from shunter.events.facts.decisions import TargetsSet
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.facts import ProfileSampled, TargetsSet
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.scheduling import Gavel
 from tests.factories import Outcome, World, node_added, run, trace_job
 

@@ -11,10 +11,16 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.proposals.scheme import CanPropose, Decentralised
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    PlanRejected,
+    RoundPlanned,
+)
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
 from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
 from shunter.policies.gavel.scheduling.policy_memory import GavelMemory

@@ -4,7 +4,7 @@ import pytest
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.state import Job
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.scheduling.rates import Measured, Rates
 from tests.factories import job_spec
 

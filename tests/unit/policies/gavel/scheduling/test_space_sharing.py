@@ -11,12 +11,14 @@ from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import AllocationChanged, TargetsSet
-from shunter.events.facts.execution import AttemptStarted, SpeedChanged
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    ProfileSampled,
+    SpeedChanged,
+    TargetsSet,
+)
+from shunter.events.values import GpuType, Level, Sharing
 from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
 from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 

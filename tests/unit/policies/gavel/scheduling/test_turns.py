@@ -8,17 +8,16 @@ from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
+    JobSuspended,
     PlanRejected,
     RoundPlanned,
     TargetsSet,
     WaitReasonChanged,
 )
-from shunter.events.facts.execution import AttemptStarted, JobSuspended
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Reason
+from shunter.events.values import GpuType, Reason, SuspendMode
 from shunter.policies.gavel.scheduling import GavelPolicy
 from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
 from shunter.policies.gavel.scheduling.policy import Timing
