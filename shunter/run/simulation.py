@@ -48,7 +48,7 @@ from shunter.events.facts import (
     TargetsSet,
 )
 from shunter.events.log import LogWriter, load_store, open_log
-from shunter.events.log.memory import NullStore
+from shunter.events.log.stores import NullStore
 from shunter.events.values import GpuType, JobId
 from shunter.gc_control import collector_off
 from shunter.run.code_digests import sources_of

@@ -17,7 +17,7 @@ from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError
 from shunter.events.facts import JobSubmitted, Outcome
 from shunter.events.log import open_log, read_log
-from shunter.events.log.sql.compression import pack_bytes
+from shunter.events.log.sqlite_source import pack_bytes
 from shunter.events.values import Dependency, JobId
 from shunter.run.setup import rebuild
 from shunter.run.simulation import simulate

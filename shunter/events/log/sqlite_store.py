@@ -8,7 +8,13 @@ import os
 import sqlite3
 import stat
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
@@ -16,34 +22,48 @@ from typing import TypeVar, TypeVarTuple
 from shunter.errors import LogDamagedError, LogError, LogExistsError, StaleTermError
 from shunter.events.log.frames import GENESIS, Frame, Head, Snapshot, WithoutLost, next_chain
 from shunter.events.log.reader import LogReader
-from shunter.events.log.sql.anchor import Anchor, anchor_path, read_anchor, refuse_lost_whole
-from shunter.events.log.sql.compression import SEGMENT_EVENTS, pack_bytes, pack_segment
-from shunter.events.log.sql.lock import WriterLock
-from shunter.events.log.sql.meta import (
-    BESIDE,
-    Meta,
-    begin_term,
-    check_version,
-    create_tables,
-    note_sources,
-    write_meta,
-)
-from shunter.events.log.sql.objects import trigger_in
-from shunter.events.log.sql.past_jobs import PastUpto, keep_past
-from shunter.events.log.sql.reindexing import bring_past_up_to_date
-from shunter.events.log.sql.source import FRAMES_FROM, frame_of, open_source, refusing_foreign
-from shunter.events.log.sql.sqlite import (
+from shunter.events.log.sqlite import (
     SIDE_FILES,
+    Anchor,
     WriterConnection,
+    WriterLock,
+    anchor_path,
     at_once,
     failures_named,
     is_empty,
+    read_anchor,
     reading,
+    refuse_lost_whole,
     wal_path,
     writing,
 )
-from shunter.events.log.sql.tables import ANCHOR_NAME
+from shunter.events.log.sqlite_source import (
+    FRAMES_FROM,
+    SEGMENT_EVENTS,
+    frame_of,
+    open_source,
+    pack_bytes,
+    pack_segment,
+    refuse_absent,
+    refusing_foreign,
+)
 from shunter.events.log.stores import Batch, Segment, Source
+from shunter.events.log.tables import (
+    ANCHOR_NAME,
+    BESIDE,
+    Meta,
+    PastUpto,
+    begin_term,
+    check_version,
+    create_tables,
+    keep_past,
+    make_past_empty,
+    note_sources,
+    past_upto,
+    trigger_in,
+    write_meta,
+)
+from shunter.events.past_jobs import PastRows
 
 # The changes of a log that is written, each on a plain connection, in a transaction of its own.
 #
@@ -468,7 +488,7 @@ def _bring_up_to_date(
             "change what is written; drop it, and see what `shunter log verify` says"
         )
     if not meta.is_current:
-        from shunter.events.log.sql.upgrading import upgrade_here
+        from shunter.events.log.upgrading import upgrade_here
 
         upgrade_here(connection)
     write_meta(connection, {ANCHOR_NAME: BESIDE} if is_anchored else {})
@@ -511,3 +531,70 @@ def _remove(path: Path) -> None:
     for name in (*(path.name + side for side in SIDE_FILES), path.name):
         path.with_name(name).unlink(missing_ok=True)
     anchor_path(path).unlink(missing_ok=True)
+
+
+# What is derived from the events of a log, brought up to its end or made anew.
+
+Opened = Callable[[], AbstractAsyncContextManager[Source]]
+"""Opens the log for reading."""
+
+ROWS = 20_000
+"""So many rows of past jobs are added at once."""
+
+
+async def reindex(path: Path) -> None:
+    """Make the tables of past jobs anew.
+
+    The index of jobs is made when somebody asks for a job.
+    """
+    refuse_absent(path)
+    with WriterLock(path):
+        with failures_named(path), refusing_foreign(path):
+            async with reading(path) as connection, at_once(connection):
+                meta = await check_version(connection, path)
+        # With a write-ahead log, so that the events can be read while the tables grow.
+        async with writing(path, "rwc", durable=True) as writer:
+            try:
+                async with writer.transaction():
+                    if not meta.is_current:
+                        from shunter.events.log.upgrading import upgrade_here
+
+                        await writer.visit(upgrade_here)
+                    await writer.visit(_forget)
+                    await _bring(writer, lambda: open_source(path))
+            finally:
+                await writer.leave_write_ahead()
+
+
+async def bring_past_up_to_date(writer: WriterConnection, opened: Opened) -> PastUpto:
+    """Have the tables of past jobs say all that a log says; return up to where.
+
+    They lack what was written without them: by an older version, or by a simulation.
+    """
+    async with writer.transaction():
+        return await _bring(writer, opened)
+
+
+async def _bring(writer: WriterConnection, opened: Opened) -> PastUpto:
+    """Do so in the transaction that is open; the log is read beside it."""
+    async with opened() as source:
+        reader = LogReader(source)
+        head = await reader.head()
+        upto = await writer.visit(past_upto)
+        if upto is None or upto.seq > head.seq:
+            await writer.visit(make_past_empty)
+            upto = PastUpto()
+        rows = PastRows()
+        async for frame in reader.frames(upto.seq, head.seq):
+            rows.extend(frame.past(upto.seq))
+            if frame.last_seq >= head.seq or len(rows.ended) >= ROWS:
+                upto = upto.after(rows, frame.last_seq)
+                await writer.visit(keep_past, rows, upto)
+                rows = PastRows()
+    return upto
+
+
+def _forget(connection: sqlite3.Connection) -> None:
+    """Have nothing that is derived, in the transaction that is open."""
+    connection.execute("DELETE FROM job_index")
+    make_past_empty(connection)

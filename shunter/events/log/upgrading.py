@@ -9,12 +9,9 @@ from alembic.config import Config
 from sqlalchemy import Connection, StaticPool, create_engine
 from sqlalchemy.exc import DBAPIError
 
-from shunter.events.log.sql.lock import WriterLock
-from shunter.events.log.sql.meta import check_version, write_meta
-from shunter.events.log.sql.past_jobs import make_past_empty, past_upto
-from shunter.events.log.sql.source import refuse_absent, refusing_foreign
-from shunter.events.log.sql.sqlite import at_once, failures_named, reading, writing
-from shunter.events.log.sql.tables import OLDEST
+from shunter.events.log.sqlite import WriterLock, at_once, failures_named, reading, writing
+from shunter.events.log.sqlite_source import refuse_absent, refusing_foreign
+from shunter.events.log.tables import OLDEST, check_version, make_past_empty, past_upto, write_meta
 
 _ONE_AT_A_TIME = Lock()  # what Alembic works on, it keeps for the whole process
 MIGRATIONS = Path(__file__).with_name("migrations")
