@@ -56,7 +56,7 @@ from shunter.events.values import (
     Sharing,
     UserName,
 )
-from shunter.policies import fifo, las, srtf
+from shunter.policies import fifo, las, shortest
 from shunter.workloads.trace import JobEnd, TraceJob
 
 T = TypeVar("T")
@@ -167,8 +167,8 @@ _POLICIES: dict[str, Any] = {
     "fifo_backfill": fifo.FifoBackfill,
     "fifo_easy": fifo.FifoEasy,
     "las": las.Las,
-    "sjf": srtf.Sjf,
-    "srtf": srtf.Srtf,
+    "sjf": shortest.Sjf,
+    "srtf": shortest.Srtf,
 }
 POLICY_NAMES = tuple(_POLICIES)
 

@@ -34,9 +34,8 @@ from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values import GpuType
 from shunter.plugins import did_you_mean
-from shunter.policies.histories import parse_history
 from shunter.policies.params import PolicyParams
-from shunter.policies.skews import ModelSkew, load_skews
+from shunter.policies.tables import ModelSkew, load_skews, parse_history
 
 if TYPE_CHECKING:
     from shunter.workloads.factors import FactorFile

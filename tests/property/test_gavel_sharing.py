@@ -39,7 +39,7 @@ from shunter.events.facts import (
     TargetsSet,
 )
 from shunter.events.values import GpuType, Sharing
-from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
+from shunter.policies.gavel.policy import Gavel, GavelPolicy
 from tests.factories import Outcome, World, node_added, node_name, quota, run, scheme, trace_job
 from tests.property.invariants import check_state
 from tests.slices import searched

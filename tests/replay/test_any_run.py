@@ -19,7 +19,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State
 from shunter.events import SchedulerStarted, encode_record
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from shunter.policies.las import AttainedService
 from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run

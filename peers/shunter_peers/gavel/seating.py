@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from shunter.events.records import fact
 from shunter.events.values import GpuType
-from shunter.policies.gavel.mechanism.targets import Gang
+from shunter.policies.gavel.mechanism import Gang
 from shunter_peers.gavel.selection import Chosen, Gangs
 
 

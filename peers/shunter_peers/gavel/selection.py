@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism.targets import Gang
+from shunter.policies.gavel.mechanism import Gang
 from shunter_peers.gavel.ledger import Ledger
 
 Chosen = dict[GpuType, list[Gang]]

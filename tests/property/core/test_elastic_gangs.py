@@ -54,8 +54,8 @@ from shunter.events.values import (
     Share,
     SuspendMode,
 )
-from shunter.policies.gandiva import Gandiva
-from shunter.policies.srtf import RemainingService
+from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.shortest import RemainingService
 from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run
 from tests.property.test_gavel import gavel, two_level

@@ -31,8 +31,8 @@ from shunter.events.facts import (
 )
 from shunter.events.values import Allocation, JobId
 from shunter.policies.gavel.objectives import FastestFirst, MaxMinFairness
-from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.commanded import Commanded
 from tests.factories import (

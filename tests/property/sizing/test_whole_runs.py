@@ -25,7 +25,7 @@ from shunter.core.state import Job, JobPhase
 from shunter.core.view import View
 from shunter.events.facts import KINDS
 from shunter.events.values import Resources
-from shunter.policies.sizing.highs import why_unusable
+from shunter.policies.sizing import why_unusable
 from shunter.run.simulation import simulate
 from tests.property.invariants import check_resources
 from tests.slices import searched

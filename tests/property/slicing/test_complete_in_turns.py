@@ -22,7 +22,7 @@ from shunter.core.state import Job, State
 from shunter.core.view import View
 from shunter.events.facts import AllocationChanged, Event
 from shunter.events.values import Allocation, JobId, JobSpec, Level, NodeName, Share, Sharing
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from tests.factories import (
     BECAUSE,
     attempt_started,

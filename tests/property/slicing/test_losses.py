@@ -15,7 +15,7 @@ from shunter.events.facts import (
     TurnStarted,
 )
 from shunter.events.values import JobId
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from tests.factories import World, node_name, run, servers, trace_job
 from tests.slices import searched
 

@@ -25,9 +25,8 @@ from shunter.events.facts import (
     TrialStarted,
 )
 from shunter.events.values import LOSSES, ChangeKey, JobId, Level, TrialReason
-from shunter.policies.gandiva import Gandiva
-from shunter.policies.migration import GOALS
-from shunter.policies.migration.planner import BACK, WITHOUT_GAIN
+from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.migration import BACK, GOALS, WITHOUT_GAIN
 from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state

@@ -29,7 +29,7 @@ from shunter.events.facts import (
     TurnStarted,
 )
 from shunter.events.values import ChangeKey, JobId, TrialReason
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state

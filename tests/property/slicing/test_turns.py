@@ -22,7 +22,7 @@ from shunter.events.facts import (
     TurnStarted,
 )
 from shunter.events.values import JobId, NodeName, Share, Sharing
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.worlds import Scene, scenes

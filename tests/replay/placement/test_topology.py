@@ -13,8 +13,8 @@ from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking.ranking import Ranking
 from shunter.events import AllocationChanged, encode_record
 from shunter.events.values import JobId, Level, LevelGroups
-from shunter.policies.gavel.scheduling import Gavel
-from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
+from shunter.policies.gavel.policy import Gavel
+from shunter.policies.gavel.requests import GavelMemory
 from shunter.policies.tiresias import Tiresias
 from tests.factories import (
     Outcome,

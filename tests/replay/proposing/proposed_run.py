@@ -13,7 +13,7 @@ from shunter.events import Event, SchedulerStarted
 from shunter.events.facts import AttemptStarted
 from shunter.events.values import Allocation, JobId
 from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
+from shunter.policies.gavel.policy import GavelPolicy, Timing
 from tests.factories import World, allocation, job_id, job_spec, policy, quota, scheme, servers
 from tests.replay.eventful_run import RECORD, S
 from tests.replay.recording import Recorded, rebuilt

@@ -27,8 +27,7 @@ from shunter.events.facts import (
 )
 from shunter.events.values import Dependency, GpuType, JobId, Level, NodeName
 from shunter.policies.gavel.objectives import Isolated
-from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.policy import Timing
+from shunter.policies.gavel.policy import GavelPolicy, Timing
 from tests.factories import (
     World,
     allocation,

@@ -12,7 +12,7 @@ from shunter.core.placement.consolidated import Consolidated
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import Job
 from shunter.events.facts import AttemptStarted, ProfileSampled
-from shunter.policies.srtf import UNKNOWN_US, RemainingTime
+from shunter.policies.shortest import UNKNOWN_US, RemainingTime
 from tests.factories import World, job_id, job_spec, servers
 
 

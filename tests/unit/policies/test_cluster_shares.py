@@ -14,9 +14,8 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import WHOLE
 from shunter.events.facts import AllocationChanged, Event, NodeDrained, NodeRemoved
 from shunter.events.values import Resources
-from shunter.policies.drf import DominantShare
-from shunter.policies.srtf import UNKNOWN_US, RemainingTime
-from shunter.policies.tetris import RemainingVolume
+from shunter.policies.fairness import DominantShare
+from shunter.policies.shortest import UNKNOWN_US, RemainingTime, RemainingVolume
 from tests.factories import (
     World,
     job_id,

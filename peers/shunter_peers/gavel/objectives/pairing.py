@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism.targets import Demands, Fractions, Gang, JobRequest
+from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 
 WORTHWHILE: Final = 1.5

@@ -20,7 +20,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.events.facts import Event, JobSubmitted, TurnEnded, TurnStarted
 from shunter.events.values import SuspendMode
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import World, job_id, run, servers, trace_job
 from tests.slices import searched

@@ -14,7 +14,7 @@ from shunter.core.state import State
 from shunter.events.facts import AllocationChanged, ProfileSampled, RoundPlanned
 from shunter.events.values import Demand, Level, Reason
 from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.skews import builtin_skews
+from shunter.policies.tables import builtin_skews
 from tests.factories import Outcome, World, job_id, job_spec, run, servers, trace_job
 from tests.sampled import Sampled, Seen
 from tests.unit.core.placement.test_placement import pool, pools

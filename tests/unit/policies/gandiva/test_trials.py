@@ -20,7 +20,7 @@ from shunter.events.facts import (
     TurnStarted,
 )
 from shunter.events.values import Level, TrialReason
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from shunter.workloads.trace import TraceJob
 from tests.factories import MINUTE_US, Outcome, World, configuration, run, servers, trace_job
 

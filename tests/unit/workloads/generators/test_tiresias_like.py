@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import ConfigError, TraceError, UsageError
-from shunter.policies.skews import builtin_skews
+from shunter.policies.tables import builtin_skews
 from shunter.workloads import Trace, describe_trace, generate_trace
 from shunter.workloads.generators.derive_tiresias import GPU_S_MAX, main
 from shunter.workloads.generators.tiresias_like import MODELS, table_bytes

@@ -21,7 +21,7 @@ from shunter.events.facts import (
     TurnStarted,
 )
 from shunter.events.values import JobId, Share
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import job_id, node_name, run
 from tests.property.worlds import Scene, scenes

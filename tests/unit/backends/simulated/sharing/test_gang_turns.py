@@ -10,7 +10,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.events.facts import Event, JobFinished, TurnEnded, TurnStarted
 from shunter.events.values import JobId
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, job_id, run, servers, trace_job
 

@@ -5,8 +5,7 @@ import pytest
 
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.estimating import completed_table, guessed_rates
-from shunter.policies.gavel.estimating.completion import complete
+from shunter.policies.gavel.completion import complete, completed_table, guessed_rates
 from shunter.workloads.throughputs import load_throughputs
 
 K80, P100, V100 = (GpuType(name) for name in ("k80", "p100", "v100"))

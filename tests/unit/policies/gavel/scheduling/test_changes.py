@@ -8,9 +8,8 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts import AllocationChanged, Event
 from shunter.events.values import Allocation, Because, GpuType, JobId, Share
-from shunter.policies.gavel.scheduling.changes import changes_of
-from shunter.policies.gavel.seating.choosing import Candidate
-from shunter.policies.gavel.seating.placements import Placements
+from shunter.policies.gavel.changes import changes_of
+from shunter.policies.gavel.seating import Candidate, Placements
 from tests.factories import BECAUSE, job_id, job_submitted, node_name, servers
 
 V100 = GpuType("v100")

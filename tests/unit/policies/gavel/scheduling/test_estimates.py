@@ -6,8 +6,7 @@ from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS
 from shunter.events.facts import TargetsSet
 from shunter.events.values import GpuType
-from shunter.policies.gavel.scheduling import Gavel
-from shunter.policies.gavel.scheduling.policy import guesses_in_words
+from shunter.policies.gavel.policy import Gavel, guesses_in_words
 from tests.factories import World, node_added, run, trace_job
 
 K80, V100 = GpuType("k80"), GpuType("v100")

@@ -10,7 +10,7 @@ from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import PLACEMENTS
 from shunter.events.facts import ProfileSampled, TargetsSet
 from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.scheduling import Gavel
+from shunter.policies.gavel.policy import Gavel
 from tests.factories import Outcome, World, node_added, run, trace_job
 
 MINUTE_US = 60_000_000

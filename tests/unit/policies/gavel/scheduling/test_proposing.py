@@ -22,9 +22,9 @@ from shunter.events.facts import (
 )
 from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
-from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
-from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.policies.gavel.requests import GavelMemory
+from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, run, scheme, trace_job
 from tests.slices import searched

@@ -5,7 +5,7 @@ import pytest
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.state import Job
 from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.scheduling.rates import Measured, Rates
+from shunter.policies.gavel.requests import Measured, Rates
 from tests.factories import job_spec
 
 K80, V100 = GpuType("k80"), GpuType("v100")

@@ -19,7 +19,7 @@ from shunter.events.facts import (
     TargetsSet,
 )
 from shunter.events.values import GpuType, Level, Sharing
-from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
+from shunter.policies.gavel.policy import Gavel, GavelPolicy
 from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 
 TURN_US = 60_000_000

@@ -18,9 +18,8 @@ from shunter.events.facts import (
     WaitReasonChanged,
 )
 from shunter.events.values import GpuType, Reason, SuspendMode
-from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
-from shunter.policies.gavel.scheduling.policy import Timing
+from shunter.policies.gavel.objectives import OBJECTIVES, Chosen
+from shunter.policies.gavel.policy import GavelPolicy, Timing
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
 

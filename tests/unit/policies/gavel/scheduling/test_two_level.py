@@ -10,7 +10,7 @@ from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError
 from shunter.events.facts import AllocationChanged, PlanRejected, WaitReasonChanged
 from shunter.events.values import JobId, Reason, Wait
-from shunter.policies.gavel.scheduling.two_level import TwoLevel
+from shunter.policies.gavel.two_level import TwoLevel
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
 

@@ -1,4 +1,4 @@
-"""Requests in arrays, and shares of groups of equal requests back as fractions of each.
+"""What objectives work on: requests in arrays, and GPUs assigned in queues.
 
 This imports numpy, so objectives import it when they are first asked.
 """
@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.core.performance.throughputs import JobKind, Pair
 from shunter.errors import PlanError
 from shunter.events.values import GpuType
-from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest
-from shunter.policies.gavel.solving.answers import isolated_fractions
-from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, Status, alike
-from shunter.policies.gavel.solving.interior import Floats
-from shunter.policies.gavel.solving.pair_form import Places
+from shunter.policies.gavel.answers import isolated_fractions
+from shunter.policies.gavel.interior import Floats
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
+from shunter.policies.gavel.programs import Groups, Pairs, Places, Shares, Status, alike
+
+# Requests in arrays, and shares of groups of equal requests back as fractions of each.
 
 # Space sharing: pairs of groups into the program, fractions of pairs of jobs out of it.
 #
@@ -24,8 +26,6 @@ from shunter.policies.gavel.solving.pair_form import Places
 # alone, so the sums are handed to few pairs instead, which then stay together for long: the jobs
 # of both groups are laid side by side, each as long as the time it is to share, and whoever lies
 # beside whom is a pair (the north-west corner of a transportation problem).
-#
-# This imports numpy, so objectives import it when they are first asked.
 
 Part = tuple[int, int, float]
 
@@ -259,3 +259,80 @@ def isolated_rates(found: Arrays) -> Floats:
     parts = isolated_fractions(Groups(found.rates, counts, found.sizes, found.capacity))
     rates: Floats = (found.rates * parts).sum(axis=1)
     return rates
+
+
+# AlloX: jobs to places in the queues of GPUs, at the least sum of finish times.
+#
+# Le et al., AlloX: Compute Allocation in Hybrid Clusters, EuroSys 2020, section 4: a job that is
+# k-th from the end on a GPU delays k jobs, itself included, so it costs k times its duration there.
+# GPUs of a type are alike, so that no place beyond the jobs over the GPUs of its type is needed.
+# The assignment is found by shortest augmenting paths (Jonker and Volgenant, Computing 38, 1987).
+
+Indices = NDArray[np.intp]
+
+
+def first_in_queues(durations: Floats, free: Indices) -> Indices:
+    """Return the GPU type on which each job runs now, −1 for those that wait.
+
+    Args:
+        durations: shape (jobs, types), seconds alone on a GPU; infinite where it cannot run.
+        free: shape (types,), GPUs to be filled.
+    """
+    jobs, kinds = len(durations), np.flatnonzero(free)
+    runs = np.full(jobs, -1, np.intp)
+    if not jobs or not len(kinds):
+        return runs
+    lengths = -(-jobs // free[kinds])
+    kind = np.repeat(kinds, lengths * free[kinds])
+    place = np.concatenate(
+        [np.tile(np.arange(1, n + 1), free[k]) for k, n in zip(kinds, lengths, strict=True)]
+    )
+    gpu = np.cumsum(place == 1) - 1
+    finite = np.isfinite(durations)
+    worst = float(durations[finite].max(initial=1.0))
+    costs = np.where(finite, durations, worst * (jobs + 1) ** 2)[:, kind] * place
+    taken = least_cost_assignment(costs)
+    for job in np.argsort(-place[taken], kind="stable"):
+        ahead = gpu[taken[job]] == gpu[taken[runs >= 0]]
+        if not ahead.any() and finite[job, kind[taken[job]]]:
+            runs[job] = kind[taken[job]]
+    return runs
+
+
+def least_cost_assignment(costs: Floats) -> Indices:
+    """Return a column for each row, none twice, at the least sum of costs.
+
+    Args:
+        costs: shape (rows, columns), finite, with at least as many columns as rows.
+    """
+    rows, columns = costs.shape
+    assert rows <= columns
+    owner = np.full(columns, -1, np.intp)
+    row_price, column_price = np.zeros(rows), np.zeros(columns)
+    for new in range(rows):
+        shortest, before = np.full(columns, np.inf), np.full(columns, -1, np.intp)
+        done = np.zeros(columns, np.bool_)
+        row, column, length = new, -1, 0.0
+        while True:
+            reach = length + costs[row] - row_price[row] - column_price
+            nearer = ~done & (reach < shortest)
+            shortest[nearer], before[nearer] = reach[nearer], column
+            column = int(np.where(done, np.inf, shortest).argmin())
+            length = float(shortest[column])
+            done[column] = True
+            if owner[column] < 0:
+                break
+            row = int(owner[column])
+        passed = np.flatnonzero(done)
+        row_price[new] += length
+        held = passed[owner[passed] >= 0]
+        row_price[owner[held]] += length - shortest[held]
+        column_price[passed] -= length - shortest[passed]
+        while before[column] >= 0:
+            owner[column] = owner[before[column]]
+            column = int(before[column])
+        owner[column] = new
+    answer = np.empty(rows, np.intp)
+    taken = np.flatnonzero(owner >= 0)
+    answer[owner[taken]] = taken
+    return answer

@@ -1,20 +1,86 @@
-"""What every gang was to get of each GPU type, and what it has got since that was computed.
+"""The mechanism of Gavel: target fractions of time by gang and GPU type, and what each has got.
 
-Gangs are ordered by the time they are owed: their target fraction of the time, less what they
-received. The paper (Narayanan et al., OSDI 2020, section 5) divides instead, and counts anew at
-each computation.
-
-Deviation: where fractions are computed more often than rounds are short, nothing would ever add up
-so. Counting goes on over computations, within a window; and in random instances of 40 jobs on 3
-types, ratios leave a job up to 12 rounds from its target, differences 3.
+Narayanan et al., OSDI 2020, section 5. Any policy that yields target fractions can use it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.events.records import fact
 from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism.targets import Fractions, Gang
+
+# What the mechanism asks of an objective: fractions of time by gang and GPU type.
+#
+# A gang is what runs together in one place: one job, or two that share their GPUs, each job with
+# all of its GPUs or not at all.
+
+Gang = tuple[JobId, ...]
+Fractions = dict[Gang, dict[GpuType, float]]
+
+
+@fact
+class JobRequest:
+    """A job that wants GPUs: its kind, its steps left, and since when.
+
+    `deadline_s` is the time left until it should be done; `entity` is whose job it is. `rates` are
+    what this very job does on each type, and go before the table; `on` is the type it has GPUs of.
+    One that is to be `alone` shares GPUs with nobody.
+    """
+
+    job_id: JobId
+    kind: JobKind
+    left: int
+    age_s: float = 0.0
+    weight: float = 1.0
+    deadline_s: float | None = None
+    entity: str = ""
+    rates: Mapping[GpuType, float] | None = None
+    on: GpuType | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All job requests by arrival, and what there is: whole GPUs of each type."""
+
+    requests: tuple[JobRequest, ...]
+    gpus: Mapping[GpuType, int]
+    table: ThroughputTable
+
+    def rate(self, request: JobRequest, gpu_type: GpuType) -> float:
+        """Return the steps a second of a job alone; 0 where it cannot run."""
+        if request.rates is not None:
+            return request.rates.get(gpu_type, 0.0)
+        return self.table.rate(gpu_type, request.kind) or 0.0
+
+
+class Targets(Protocol):
+    """An objective with what it remembers: a plain dataclass."""
+
+    def fractions(self, demands: Demands) -> Fractions:
+        """Return the fraction of time each gang should have on each GPU type.
+
+        A gang without a row is not to run until the next computation.
+
+        Raises:
+            PlanError: there is no answer; the message says why.
+        """
+
 
 _NO_ROW: dict[GpuType, float] = {}
+
+
+# What every gang was to get of each GPU type, and what it has got since that was computed.
+#
+# Gangs are ordered by the time they are owed: their target fraction of the time, less what they
+# received. The paper (Narayanan et al., OSDI 2020, section 5) divides instead, and counts anew at
+# each computation.
+#
+# Deviation: where fractions are computed more often than rounds are short, nothing would ever add
+# up so. Counting goes on over computations, within a window; and in random instances of 40 jobs
+# on 3 types, ratios leave a job up to 12 rounds from its target, differences 3.
 
 
 @dataclass(slots=True)

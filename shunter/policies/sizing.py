@@ -20,7 +20,6 @@ from shunter.errors import PlanError, extra_hint
 if TYPE_CHECKING:
     import highspy
 
-
 _LIKED = 1e-5
 """What a size that is liked counts for beside its speed: less than any difference of speeds."""
 _MILLI = 1e-3

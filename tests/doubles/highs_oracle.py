@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shunter.policies.gavel.solving.groups import Groups
-from shunter.policies.gavel.solving.interior import Floats
-from shunter.policies.gavel.solving.programs import Program
+from shunter.policies.gavel.interior import Floats
+from shunter.policies.gavel.programs import Groups, Program
 
 if TYPE_CHECKING:
     import highspy

@@ -47,17 +47,18 @@ from shunter.events.facts import (
     WaitReasonChanged,
 )
 from shunter.events.values import Because, GpuType, JobId, Reason, Wait
-from shunter.policies.gavel.scheduling.changes import CarryingOut, changes_of, known_reasons
-from shunter.policies.gavel.scheduling.job_requests import EntityBy, wants
-from shunter.policies.gavel.scheduling.policy_memory import gpu_type_of
-from shunter.policies.gavel.seating.choosing import (
+from shunter.policies.gavel.changes import CarryingOut, changes_of, known_reasons
+from shunter.policies.gavel.requests import EntityBy, gpu_type_of, wants
+from shunter.policies.gavel.seating import (
     Candidate,
     Choice,
+    Placements,
+    as_placed,
     cpu_starts,
     may_leave,
     room_among,
+    seat_together,
 )
-from shunter.policies.gavel.seating.placements import Placements, as_placed, seat_together
 from shunter.policies.params import Duration, PolicyParams
 
 _TOUCHED = (

@@ -1,8 +1,18 @@
-"""The port: events in, targets when they are due, and a plan for each turn.
+"""Gavel: an objective over effective throughputs, target shares of time, and turns that follow.
+
+Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads, OSDI
+2020. Throughputs come from `workload.throughputs`, else from samples of running jobs; of who is not
+known at all, every GPU type counts the same.
 
 A turn is a stretch in which jobs keep their GPUs; they lose them to others at its end only. Within
 a turn, what is free goes to those that wait. Targets are computed at the first plan after anybody
 came or left, or anything was measured anew, and now and then if so configured.
+
+Deviation: targets are computed at the next plan after anything changed, and what jobs are still
+owed is carried over; the paper counts from nothing, and the public code waits 1,920 s at least.
+Deviation: jobs go by the time they are owed, target × time − received, not by the ratio of the two:
+shares then stay within a few rounds of their targets, where ratios let them drift by a dozen.
+Deviation: within a turn free GPUs go to waiting jobs at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,15 +51,7 @@ from shunter.events.facts import (
     WaitReasonChanged,
 )
 from shunter.events.values import GpuType, Sharing
-from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
-from shunter.policies.gavel.objectives import FinishTimes
-from shunter.policies.gavel.scheduling.catalogue import (
-    OBJECTIVES,
-    UNSHARED,
-    Chosen,
-    ObjectiveName,
-)
-from shunter.policies.gavel.scheduling.changes import (
+from shunter.policies.gavel.changes import (
     CarryingOut,
     Told,
     changes_of,
@@ -57,31 +59,38 @@ from shunter.policies.gavel.scheduling.changes import (
     pairs_of,
     waits_of,
 )
-from shunter.policies.gavel.scheduling.job_requests import (
-    EntityBy,
-    demands_of,
-    room_of,
-    waits_nowhere,
-    wants,
+from shunter.policies.gavel.mechanism import Demands, Ledger, Targets
+from shunter.policies.gavel.objectives import (
+    OBJECTIVES,
+    UNSHARED,
+    Chosen,
+    FinishTimes,
+    ObjectiveName,
 )
-from shunter.policies.gavel.scheduling.policy_memory import (
+from shunter.policies.gavel.requests import (
+    EntityBy,
     GavelMemory,
+    Rates,
+    demands_of,
     fractions_of,
     gpu_type_of,
     is_contended,
+    room_of,
     seconds,
     targets_of,
+    waits_nowhere,
+    wants,
 )
-from shunter.policies.gavel.scheduling.rates import Rates
-from shunter.policies.gavel.seating.choosing import (
+from shunter.policies.gavel.seating import (
     Candidate,
+    as_placed,
     choose,
     cpu_starts,
     is_starved,
     may_leave,
     room_among,
+    seat_together,
 )
-from shunter.policies.gavel.seating.placements import as_placed, seat_together
 from shunter.policies.params import Duration, PolicyParams
 
 _TOUCHED = (JobHeld, JobReleased, JobCancelRequested, GpusReleased, LaunchFailed, AttemptLost)
@@ -134,7 +143,7 @@ class GavelPolicy:
         """Return the policy with a table of throughputs, its gaps filled if it estimates."""
         if not self.estimates:
             return replace(self, table=table)
-        from shunter.policies.gavel.estimating import completed_table
+        from shunter.policies.gavel.completion import completed_table
 
         found = completed_table(table)
         said = (
@@ -281,7 +290,7 @@ class GavelPolicy:
 
     def _guess(self, memory: GavelMemory) -> None:
         """Guess what measured jobs do on types they never tried."""
-        from shunter.policies.gavel.estimating import guessed_rates
+        from shunter.policies.gavel.completion import guessed_rates
 
         types = [name for name, gpus in memory.room.items() if gpus]
         memory.guessed, memory.guess_error = guessed_rates(memory.measured.used, types)
@@ -370,21 +379,6 @@ def _sampled(memory: GavelMemory, rates_of: Callable[[GavelMemory], Rates]) -> O
 
     return sampled
 
-
-# Gavel: an objective over effective throughputs, target shares of time, and turns that follow.
-#
-# Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads,
-# OSDI 2020. Throughputs come from `workload.throughputs`, else from samples of running jobs; of
-# who is not known at all, every GPU type counts the same.
-#
-# Deviation: targets are computed at the next plan after anything changed, and what jobs are still
-# owed is carried over; the paper counts from nothing, and the public code waits 1,920 s at least.
-#
-# Deviation: jobs go by the time they are owed, target × time − received, not by the ratio of the
-# two: shares then stay within a few rounds of their targets, where ratios let them drift by a
-# dozen.
-#
-# Deviation: within a turn free GPUs go to waiting jobs at once.
 
 PRICED: Final = ("min_cost", "min_cost_slo")
 _TURNS: Final = 10
@@ -509,3 +503,100 @@ def gavel(
         needs_table=options.space_sharing,
         estimates=options.estimate,
     )
+
+
+# The objectives of Gavel as policies of their own, so that `compare` can be given their names.
+#
+# Each is `gavel` with that objective, and takes the same parameters but `objective`. `gavel.fifo`
+# has no name here: it is taken.
+
+
+class _ObjectivePolicy:
+    """A policy of one objective."""
+
+    name: ClassVar[ObjectiveName]
+    oracle: Final = False
+    Params = GavelOptions
+
+    @classmethod
+    def build(cls, params: GavelOptions, placement: Placement) -> GavelPolicy:
+        """Return the policy."""
+        return gavel(cls.name, params, placement, cls.name)
+
+
+class AlloxPolicy(_ObjectivePolicy):
+    """The least sum of finish times, by assignment; jobs of one GPU (Gavel)."""
+
+    name = "allox"
+
+
+class FinishTimeFairnessPolicy(_ObjectivePolicy):
+    """The worst ratio of finish times here and alone is the least (Gavel)."""
+
+    name = "finish_time_fairness"
+
+
+class GandivaFairPolicy(_ObjectivePolicy):
+    """Equal parts of every GPU type for each user, and trades between them."""
+
+    name = "gandiva_fair"
+
+
+class HierarchicalPolicy(_ObjectivePolicy):
+    """Fairness across users, queues or groups; that or FIFO inside (Gavel)."""
+
+    name = "hierarchical"
+
+
+class IsolatedPolicy(_ObjectivePolicy):
+    """An equal part of every GPU type for each job (Gavel)."""
+
+    name = "isolated"
+
+
+class MakespanPolicy(_ObjectivePolicy):
+    """All jobs are done as early as possible (Gavel)."""
+
+    name = "makespan"
+
+
+class MaxMinFairnessPolicy(_ObjectivePolicy):
+    """The least normalised throughput is the largest (Gavel)."""
+
+    name = "max_min_fairness"
+
+
+class MaxSumThroughputPolicy(_ObjectivePolicy):
+    """The most steps a second of all jobs together (Gavel)."""
+
+    name = "max_sum_throughput"
+
+
+class MinCostPolicy(_ObjectivePolicy):
+    """The most steps a dollar (Gavel)."""
+
+    name = "min_cost"
+
+
+class MinCostSloPolicy(_ObjectivePolicy):
+    """The most steps a dollar with deadlines met (Gavel)."""
+
+    name = "min_cost_slo"
+
+
+class ProportionalPolicy(_ObjectivePolicy):
+    """All of the time for everybody, over the GPU types as their GPUs are (Gavel)."""
+
+    name = "proportional"
+
+
+class ShortestJobFirstPolicy(_ObjectivePolicy):
+    """The shortest time left on the fastest type goes first (Gavel)."""
+
+    name = "shortest_job_first"
+
+
+class WaterFillingPolicy(_ObjectivePolicy):
+    """The least normalised throughput is the largest, then the next (Gavel)."""
+
+    name = "water_filling"

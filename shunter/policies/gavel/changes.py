@@ -23,8 +23,7 @@ from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values import Because, GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.mechanism import Gang, Ledger
-from shunter.policies.gavel.seating.choosing import Candidate, Choice
-from shunter.policies.gavel.seating.placements import Gathered, Placements
+from shunter.policies.gavel.seating import Candidate, Choice, Gathered, Placements
 
 SHARE: Final = "target_share"
 SPARE: Final = "spare_gpus"
