@@ -231,7 +231,7 @@ async def _observed(log: str) -> "Observed":
 
 
 def _key(path: Path) -> bytes:
-    from shunter.workloads.files import read_file
+    from shunter.workloads.loading import read_file
 
     try:
         return read_file(path, KEY_BYTES_MOST)

@@ -88,9 +88,9 @@ class LoadedConfig:
 
         record: dict[str, object] = {}
         if self.throughputs is not None:
-            record["throughputs"] = throughputs.compact_form(self.throughputs)
+            record["throughputs"] = throughputs.compact_throughputs(self.throughputs)
         if self.sensitivity is not None:
-            record["sensitivity"] = sensitivity.compact_form(self.sensitivity)
+            record["sensitivity"] = sensitivity.compact_sensitivity(self.sensitivity)
         return record
 
     def table_digests(self) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from functools import cache
 from shunter.core.state import Job
 from shunter.errors import ConfigError
 from shunter.events.values import JobId, JobSpec
-from shunter.workloads.sensitivity.published import published_models
+from shunter.workloads.sensitivity import published_models
 
 SECOND_US = 1_000_000
 Demand = tuple[float, float]

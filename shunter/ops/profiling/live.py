@@ -32,7 +32,7 @@ from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 from shunter.ops.profiling.job_file import JobFile
 from shunter.ops.profiling.measuring_folders import measuring_folder
 from shunter.ops.profiling.profiling import Point
-from shunter.workloads.sensitivity import Profile
+from shunter.workloads.profiling import Profile
 
 # The seconds of a mini-batch, from samples of an attempt that come about once a second.
 #

@@ -16,13 +16,13 @@ from shunter.ops.profiling.profiling import Point
 from shunter.plugins import did_you_mean
 from shunter.run.simulation import simulate
 from shunter.workloads import QualityReport, Trace
+from shunter.workloads.profiling import Profile
 from shunter.workloads.sensitivity import (
     BUILTIN_SENSITIVITY,
-    Profile,
     SensitivityFile,
     load_sensitivity,
+    published_models,
 )
-from shunter.workloads.sensitivity.published import published_models
 from shunter.workloads.trace import TraceJob
 
 _MILLI, _US = 1000, 1_000_000

@@ -11,8 +11,7 @@ from shunter.core.state import Job, State
 from shunter.events.facts import KINDS, Event
 from shunter.events.values import BELOW_SERVER, IN_SERVER, JobId, JobSpec, Level
 from shunter.run.simulation import RunResult, simulate
-from shunter.workloads.quality import QualityReport
-from shunter.workloads.trace import JobEnd, Trace, TraceJob
+from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
 
 MODELS = ("ResNet-18 (batch size 32)", "LM (batch size 10)", "Transformer (batch size 64)")
 LEVELS = (Level.nvlink, Level.switch, Level.socket, Level.server, Level.rack)

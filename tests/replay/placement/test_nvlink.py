@@ -9,8 +9,7 @@ from shunter.core.performance.speed_model import level_of
 from shunter.events import AllocationChanged
 from shunter.events.facts import NodeAdded
 from shunter.events.values import JobId, JobSpec, Level
-from shunter.workloads.quality import QualityReport
-from shunter.workloads.trace import JobEnd, Trace, TraceJob
+from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
 from tests.replay.placement.composed import played
 
 PAIRS: dict[str, Any] = {"name": "n1", "gpus": 4, "nvlink": [[0, 2], [1, 3]]}

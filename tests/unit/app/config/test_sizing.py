@@ -23,7 +23,8 @@ from shunter.policies.fairness import DominantShare
 from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.policies.shortest import RemainingVolume
 from shunter.policies.sizing import HighsSolver
-from shunter.workloads.sensitivity import builtin_sensitivity, table_document
+from shunter.workloads.profiling import table_document
+from shunter.workloads.sensitivity import builtin_sensitivity
 from tests.factories import needs_highs
 
 CONFIG = """\

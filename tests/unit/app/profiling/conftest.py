@@ -8,7 +8,7 @@ import pytest
 
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.events.values import Resources
-from shunter.workloads.sensitivity import MinioModel, Profile, table_document
+from shunter.workloads.profiling import MinioModel, Profile, table_document
 
 JOB = """\
 model = "res18"

@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.events.values import Dependency, DependsWhen, JobId
-from shunter.workloads.formats import cells
+from shunter.workloads.formats import canonical as cells
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,15 @@
-"""Reading a table of sensitivity: its matrices, checked cell by cell, and its digest.
+"""Tables of sensitivity to CPUs and memory: read from files, and recorded in a log.
+
+A file:
 
     {"proportional_per_gpu": {"cpus": 3, "memory_gb": 62.5},
      "cpu_points": [1, 3, 6], "memory_gb_points": [62.5, 125],
      "models": {"res50": {"table": [[0.4, 0.4], [1.0, 1.0], [1.15, 1.15]]}}}
 
-A row stands for a number of CPU cores for each GPU, a column for so much memory, and a cell for the
-throughput over that at the proportional share. `multi_gpu` of a model holds tables of gangs by
-their GPUs, with columns at `multi_gpu_memory_gb_points` where the document names these; rows of 0
-at their end were not measured. Keys that nobody knows, and keys that are there twice, are faults;
-some only say where the numbers come from, and are not read here.
+The form in a log, in thousandths of a CPU and MB for each GPU:
+
+    {"proportional": [3000, 62500],
+     "models": {"res50": {"1": [[1000, 3000], [62500, 125000], [[0.4, 0.4], [1.0, 1.0]]]}}}
 """
 
 import json
@@ -17,16 +18,40 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 from math import inf
+from pathlib import Path
 from typing import Any, Final
 
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values import Resources
-from shunter.workloads.files import table_text
-from shunter.workloads.sensitivity.published import PUBLISHED
+from shunter.workloads.loading import table_text
+
+# What the public Synergy simulator publishes of its models, as it comes with the package.
+#
+# `data/synergy.json` says what is in it. The table of sensitivity is read from it, and whoever
+# counts iterations as that simulator does reads what one takes.
+
+PUBLISHED = Path(__file__).parent / "data" / "synergy.json"
+
+
+@cache
+def published_models() -> dict[str, Any]:
+    """Return the published models by name, as the file has them; nobody changes them."""
+    models: dict[str, Any] = json.loads(PUBLISHED.read_text(encoding="utf-8"))["models"]
+    return models
+
+
+# Reading a table of sensitivity: its matrices, checked cell by cell, and its digest.
+#
+# A row stands for a number of CPU cores for each GPU, a column for so much memory, and a cell for
+# the throughput over that at the proportional share. `multi_gpu` of a model holds tables of gangs
+# by their GPUs, with columns at `multi_gpu_memory_gb_points` where the document names these; rows
+# of 0 at their end were not measured. Keys that nobody knows, and keys that are there twice, are
+# faults; some only say where the numbers come from, and are not read here.
 
 BUILTIN_SENSITIVITY: Final = "builtin:synergy"
 """The source that names the table of the package: what the Synergy simulator publishes."""
@@ -298,3 +323,46 @@ def _is_zero(row: object) -> bool:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def compact_sensitivity(table: SensitivityTable) -> dict[str, object]:
+    """Return a table as JSON values, the same ones for equal tables."""
+    fair = table.proportional
+    return {
+        "proportional": [fair.cpus_milli, fair.memory_mb],
+        "models": {
+            model: {
+                str(gpus): [
+                    list(matrix.cpus_milli),
+                    list(matrix.memory_mb),
+                    [list(row) for row in matrix.speeds],
+                ]
+                for gpus, matrix in sorted(sizes.items())
+            }
+            for model, sizes in sorted(table.models.items())
+        },
+    }
+
+
+def parse_compact_sensitivity(form: Mapping[str, Any], name: str) -> SensitivityTable:
+    """Return the table that `compact_sensitivity` wrote.
+
+    Raises:
+        ConfigError: it did not.
+    """
+    try:
+        cpus_milli, memory_mb = form["proportional"]
+        models = {
+            str(model): {
+                int(gpus): Sensitivity(
+                    tuple(map(int, cpus)),
+                    tuple(map(int, memory)),
+                    tuple(tuple(map(float, row)) for row in rows),
+                )
+                for gpus, (cpus, memory, rows) in sizes.items()
+            }
+            for model, sizes in form["models"].items()
+        }
+        return SensitivityTable(models, Resources(0, int(cpus_milli), int(memory_mb)), name)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{name} cannot be read: {error}") from error

@@ -15,18 +15,25 @@ from typing import Final, Literal, Protocol, get_args
 
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.workloads.generators import gavel_like, philly_like, synergy_like, tiresias_like
-from shunter.workloads.generators.draws import (
+from shunter.workloads.job_statistics import (
+    SYNERGY_SPLIT,
     EndShares,
+    GavelTable,
+    PhillyTable,
     Rhythm,
+    SynergyTable,
+    TiresiasTable,
     diurnal_arrivals_us,
+    gavel_arrival_draw,
+    philly_table_bytes,
     poisson_arrivals_us,
     stream,
+    synergy_content,
+    tiresias_table_bytes,
 )
-from shunter.workloads.quality import QualityReport
-from shunter.workloads.sensitivity.published import published_models
-from shunter.workloads.throughputs import builtin_throughputs, compact_form
-from shunter.workloads.trace import Trace, TraceJob
+from shunter.workloads.sensitivity import published_models
+from shunter.workloads.throughputs import builtin_throughputs, compact_throughputs
+from shunter.workloads.trace import QualityReport, Trace, TraceJob
 
 Arrivals = Literal["poisson", "diurnal"]
 ARRIVALS: Final[tuple[str, ...]] = get_args(Arrivals)
@@ -85,28 +92,26 @@ Made = tuple[Statistics, bytes]
 
 
 def _philly(gpus_max: int, choices: Choices) -> Made:
-    content = philly_like.table_bytes()
-    return philly_like.PhillyTable(content, gpus_max), content
+    content = philly_table_bytes()
+    return PhillyTable(content, gpus_max), content
 
 
 def _tiresias(gpus_max: int, choices: Choices) -> Made:
-    content = tiresias_like.table_bytes()
-    return tiresias_like.TiresiasTable(content, gpus_max), content
+    content = tiresias_table_bytes()
+    return TiresiasTable(content, gpus_max), content
 
 
 def _gavel(gpus_max: int, choices: Choices) -> Made:
     table = (choices.throughputs or builtin_throughputs().table).narrowed(())
-    made = gavel_like.GavelTable(
-        table, gpus_max, weights=choices.weights, deadlines=choices.deadlines
-    )
-    return made, json.dumps(compact_form(table)["alone"]).encode()
+    made = GavelTable(table, gpus_max, weights=choices.weights, deadlines=choices.deadlines)
+    return made, json.dumps(compact_throughputs(table)["alone"]).encode()
 
 
 def _synergy(gpus_max: int, choices: Choices) -> Made:
     models = published_models()
-    split = choices.split or synergy_like.SPLIT
-    made = synergy_like.SynergyTable(models, gpus_max, split, are_short=choices.short)
-    return made, synergy_like.content_of(models)
+    split = choices.split or SYNERGY_SPLIT
+    made = SynergyTable(models, gpus_max, split, are_short=choices.short)
+    return made, synergy_content(models)
 
 
 KINDS: Final[dict[str, Callable[[int, Choices], Made]]] = {
@@ -239,7 +244,7 @@ def _later_choices(choices: Choices) -> dict[str, object]:
 
 def _instants_us(kind: str, seed: int, gap_s_mean: float, rhythm: Rhythm | None) -> Iterator[int]:
     if kind == "gavel-like":
-        return chain((0,), poisson_arrivals_us(gavel_like.arrival_draw(seed), gap_s_mean))
+        return chain((0,), poisson_arrivals_us(gavel_arrival_draw(seed), gap_s_mean))
     draw = stream(seed, "arrival")
     if rhythm is None:
         instants_us = poisson_arrivals_us(draw, gap_s_mean)

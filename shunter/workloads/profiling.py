@@ -16,7 +16,7 @@ from typing import Any, Final
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values import Resources
-from shunter.workloads.sensitivity.reading import SPEED_MOST
+from shunter.workloads.sensitivity import SPEED_MOST
 
 # The MinIO cache model: how long an epoch takes with a part of its dataset in memory.
 #

@@ -35,12 +35,12 @@ from shunter.core.performance.speed_model import (
 )
 from shunter.errors import ConfigError
 from shunter.events.values import BY_BUS, IN_SERVER, GpuType, Level
-from shunter.workloads.files import table_text
+from shunter.workloads.loading import table_text
 
 BUILTIN_FACTORS: Final = "builtin:published"
 """The source that names the table of the package: what papers publish."""
 
-_PUBLISHED = Path(__file__).parent / "published.toml"
+_PUBLISHED = Path(__file__).parent / "data" / "published.toml"
 _SHAPE = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 
 
