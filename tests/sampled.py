@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from shunter.core.interfaces import AttemptExited, Backend, Effect, Fence, Input, Launch, Resume
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId
+from shunter.core.interfaces import AttemptExited
+from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Effect
+from shunter.core.interfaces import Fence
+from shunter.core.interfaces import Input
+from shunter.core.interfaces import Launch
+from shunter.core.interfaces import Resume
+from shunter.events.facts import AttemptLost
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import JobId
 
 
 @dataclass(frozen=True)

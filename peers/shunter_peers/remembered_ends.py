@@ -7,11 +7,13 @@ they wait or run again.
 """
 
 from collections.abc import Sequence
-from typing import Any
-
-from shunter.core.interfaces import Backend, Effect, Input, SimulatedWorld
+from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Effect
+from shunter.core.interfaces import Input
+from shunter.core.interfaces import SimulatedWorld
 from shunter.errors import ConfigError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
+from typing import Any
 
 
 class RememberedEnds:

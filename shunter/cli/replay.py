@@ -1,23 +1,27 @@
 """`shunter replay`: fold a log, up to what is looked for; or decide it once more."""
 
-import sys
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-
 from shunter.cli import output
-from shunter.cli.options import Json, reading
-from shunter.counting import counted, jobs_waiting
-from shunter.errors import NotFoundError, UsageError
+from shunter.cli.options import Json
+from shunter.cli.options import reading
+from shunter.counting import counted
+from shunter.counting import jobs_waiting
+from shunter.errors import NotFoundError
+from shunter.errors import UsageError
+from typing import Annotated
+from typing import Any
+from typing import TYPE_CHECKING
+import sys
+import time
+import typer
 
 if TYPE_CHECKING:
     from shunter.ask.verification import Verdict
     from shunter.core.state import State
-    from shunter.events.kinds import Event
+    from shunter.events.facts import Event
     from shunter.events.log import LogReader
+
 
 LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 

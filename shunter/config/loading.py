@@ -1,41 +1,48 @@
 """From layers to a config that is whole and checked, with the parameters of every policy."""
 
-import copy
-import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
-
 from pydantic import ValidationError
-
-from shunter.config.faults import Fault, config_error, faults_of
-from shunter.config.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
+from shunter.config.faults import Fault
+from shunter.config.faults import config_error
+from shunter.config.faults import faults_of
+from shunter.config.inputs.model_tables import read_factors
+from shunter.config.inputs.model_tables import read_sensitivity
+from shunter.config.inputs.model_tables import read_true_sensitivity
 from shunter.config.keys import Origins
-from shunter.config.layers import (
-    CLUSTER_FILE,
-    NODES,
-    SKEW_TABLE,
-    THROUGHPUTS,
-    Layers,
-    history_tables,
-    read_layers,
-)
-from shunter.config.model import Config, unsized
-from shunter.config.policies import POLICIES, find_policy
+from shunter.config.layers import CLUSTER_FILE
+from shunter.config.layers import Layers
+from shunter.config.layers import NODES
+from shunter.config.layers import SKEW_TABLE
+from shunter.config.layers import THROUGHPUTS
+from shunter.config.layers import history_tables
+from shunter.config.layers import read_layers
+from shunter.config.model import Config
+from shunter.config.model import unsized
+from shunter.config.policies import POLICIES
+from shunter.config.policies import find_policy
 from shunter.config.policy_tables.placements import SkewSection
 from shunter.config.workload import ONE_OF
 from shunter.config.worlds import WORLDS
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import FactorTable, ThroughputTable
+from shunter.core.speeds.speed_model import FactorTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.plugins import did_you_mean
-from shunter.policies.histories import parse_history
 from shunter.policies.params import PolicyParams
-from shunter.policies.skews import ModelSkew, load_skews
+from shunter.policies.tables import ModelSkew
+from shunter.policies.tables import load_skews
+from shunter.policies.tables import parse_history
+from typing import TYPE_CHECKING
+import copy
+import json
+import os
 
 if TYPE_CHECKING:
     from shunter.workloads.factors import FactorFile
@@ -88,9 +95,9 @@ class LoadedConfig:
 
         record: dict[str, object] = {}
         if self.throughputs is not None:
-            record["throughputs"] = throughputs.compact_form(self.throughputs)
+            record["throughputs"] = throughputs.compact_throughputs(self.throughputs)
         if self.sensitivity is not None:
-            record["sensitivity"] = sensitivity.compact_form(self.sensitivity)
+            record["sensitivity"] = sensitivity.compact_sensitivity(self.sensitivity)
         return record
 
     def table_digests(self) -> Iterator[tuple[str, str]]:

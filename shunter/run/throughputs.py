@@ -4,17 +4,21 @@ A job of which the table has no rate runs for the duration that its trace gives,
 there are CPU servers, each job says which types it accepts, with a table or without one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-
 from shunter.config.loading import LoadedConfig
 from shunter.core.admission import AcceptedTypes
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads import Trace, TraceJob
+from shunter.events.values import JobId
+from shunter.events.values import JobSpec
+from shunter.workloads import Trace
+from shunter.workloads import TraceJob
+
 
 _NAMED_MOST = 5
 

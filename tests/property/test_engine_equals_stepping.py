@@ -1,39 +1,56 @@
 """The engine skips what cannot change; a literal greedy asked at every round decides the same."""
 
 from collections.abc import Callable
-from typing import Any
-
-import pytest
 from hypothesis import given
-
 from shunter.core.interfaces import Policy
-from shunter.core.planning.placement import PLACEMENTS, Placement
-from shunter.core.ranking import Aged, Index, RankedPolicy
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
-from shunter.policies import drf, ftf, gittins, las, smallest, srtf, tetris, tiresias
-from shunter.policies.gittins import Steps, expected_rest, gittins_index
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning.placement import Placement
+from shunter.core.ranking import Aged
+from shunter.core.ranking import Index
+from shunter.core.ranking import RankedPolicy
+from shunter.events.facts import AllocationChanged
+from shunter.events.facts import JobCancelled
+from shunter.events.facts import JobFailed
+from shunter.events.facts import JobFinished
+from shunter.events.facts import JobRejected
+from shunter.events.facts import PlanRejected
+from shunter.events.facts import RoundPlanned
+from shunter.policies import fairness
+from shunter.policies import las
+from shunter.policies import shortest
+from shunter.policies import tiresias
+from shunter.policies.tiresias import Steps
+from shunter.policies.tiresias import expected_rest
+from shunter.policies.tiresias import gittins_index
 from tests.commanded import Commanded
 from tests.doubted import doubted
-from tests.factories import Outcome, World, policy, run, servers, trace_job
-from tests.property.worlds import HORIZON_US, Scene, scenes
+from tests.factories import Outcome
+from tests.factories import World
+from tests.factories import policy
+from tests.factories import run
+from tests.factories import servers
+from tests.factories import trace_job
+from tests.property.worlds import HORIZON_US
+from tests.property.worlds import Scene
+from tests.property.worlds import scenes
 from tests.slices import searched
 from tests.stepping.feedback import Feedback
 from tests.stepping.policy import Stepping
-from tests.stepping.ranks import (
-    by_chance,
-    by_dominant_share,
-    by_duration,
-    by_expected_rest,
-    by_remaining_service,
-    by_remaining_time,
-    by_remaining_volume,
-    by_service,
-    by_size,
-    by_submission,
-    by_unfairness,
-)
+from tests.stepping.ranks import by_chance
+from tests.stepping.ranks import by_dominant_share
+from tests.stepping.ranks import by_duration
+from tests.stepping.ranks import by_expected_rest
+from tests.stepping.ranks import by_remaining_service
+from tests.stepping.ranks import by_remaining_time
+from tests.stepping.ranks import by_remaining_volume
+from tests.stepping.ranks import by_service
+from tests.stepping.ranks import by_size
+from tests.stepping.ranks import by_submission
+from tests.stepping.ranks import by_unfairness
 from tests.stepping.rising import Rising
+from typing import Any
+import pytest
+
 
 BOUNDS_GPU_US = (20, 60)
 HISTORY_GPU_US = (3, 9, 9, 20, 21, 40, 70, 100, 160)
@@ -60,7 +77,7 @@ def ranked(index: Index) -> Indexed:
 
 
 def curve(steps: Steps, bounds: tuple[int, ...], *, highest: bool = True) -> Indexed:
-    return ranked(gittins.ServiceSteps("curve", steps, highest, bounds))
+    return ranked(tiresias.ServiceSteps("curve", steps, highest, bounds))
 
 
 def queues(knob: float, *, counts_gpus: bool = True) -> tuple[Indexed, Build]:
@@ -81,21 +98,21 @@ PAIRS: dict[str, tuple[Indexed, Build]] = {
         las_engine(BOUNDS_GPU_US),
         literal("las", by_service(BOUNDS_GPU_US), preemptive=True),
     ),
-    "smallest": (ranked(smallest.GangSize()), literal("smallest", by_size, preemptive=True)),
+    "smallest": (ranked(shortest.GangSize()), literal("smallest", by_size, preemptive=True)),
     "shortest_gpu": (
-        ranked(srtf.RemainingService()),
+        ranked(shortest.RemainingService()),
         literal("shortest_gpu", by_remaining_service, oracle=True, preemptive=True),
     ),
     "drf": (
-        ranked(drf.DominantShare()),
+        ranked(fairness.DominantShare()),
         literal("drf", by_dominant_share, preemptive=True),
     ),
     "tetris": (
-        ranked(tetris.RemainingVolume()),
+        ranked(shortest.RemainingVolume()),
         literal("tetris", by_remaining_volume, oracle=True, preemptive=True),
     ),
     "ftf": (
-        ranked(ftf.FinishTimeFairness()),
+        ranked(fairness.FinishTimeFairness()),
         literal("ftf", by_unfairness, oracle=True, preemptive=True),
     ),
     "tiresias": queues(knob=0.0),
@@ -118,11 +135,11 @@ PAIRS: dict[str, tuple[Indexed, Build]] = {
         lambda placement: Rising("las", by_service(BOUNDS_GPU_US), placement, 9, 3),
     ),
     "srtf-aged": (
-        ranked(Aged(srtf.RemainingTime(), 11, 2)),
+        ranked(Aged(shortest.RemainingTime(), 11, 2)),
         lambda placement: Rising("srtf", by_remaining_time, placement, 11, 2, oracle=True),
     ),
     "drf-aged": (
-        ranked(Aged(drf.DominantShare(), 9, 3)),
+        ranked(Aged(fairness.DominantShare(), 9, 3)),
         lambda placement: Rising("drf", by_dominant_share, placement, 9, 3),
     ),
     "las-continuous": (las_engine(()), literal("las", by_service(()), preemptive=True)),

@@ -6,33 +6,37 @@ until `CHANGES` says how one of its facts can be wrong, and the run has one.
 
 from collections.abc import Callable
 from dataclasses import replace
-
-import pytest
-
 from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
-from shunter.events import (
-    Because,
-    Event,
-    JobFailed,
-    JobFinished,
-    JobHeld,
-    JobId,
-    NodeName,
-    Reason,
-    SchedulerStarted,
-    SensitivityCorrected,
-    TimeLimitReached,
-    ToleranceLearnt,
-)
-from shunter.events.fact_classes import DERIVED, DerivedKind
-from shunter.events.values.causes import CALLER, PROPOSED
-from tests.factories import World, allocation, servers, trace_job
+from shunter.events import Because
+from shunter.events import Event
+from shunter.events import JobFailed
+from shunter.events import JobFinished
+from shunter.events import JobHeld
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import Reason
+from shunter.events import SchedulerStarted
+from shunter.events import SensitivityCorrected
+from shunter.events import TimeLimitReached
+from shunter.events import ToleranceLearnt
+from shunter.events.fact_classes import DERIVED_KINDS
+from shunter.events.fact_classes import DerivedKind
+from shunter.events.values import CALLER
+from shunter.events.values import PROPOSED
+from tests.factories import World
+from tests.factories import allocation
+from tests.factories import servers
+from tests.factories import trace_job
 from tests.replay.eventful_run import eventful
-from tests.replay.placement.learnt_run import learnt_world, played
+from tests.replay.placement.learnt_run import learnt_world
+from tests.replay.placement.learnt_run import played
 from tests.replay.proposing.proposed_run import proposed_run
-from tests.replay.recording import Recorded, record
+from tests.replay.recording import Recorded
+from tests.replay.recording import record
 from tests.replay.sizing.measured_run import measured
+import pytest
+
 
 OTHER = JobId("bystander")
 
@@ -70,7 +74,7 @@ LEARNT = played(learnt_world())[1]
 """The run in which curves of tolerance are learnt."""
 PROPOSING = proposed_run()
 """The run in which callers propose gangs."""
-every_kind = pytest.mark.parametrize("kind", DERIVED, ids=lambda kind: kind.name)
+every_kind = pytest.mark.parametrize("kind", DERIVED_KINDS, ids=lambda kind: kind.name)
 
 
 def run_of(kind: DerivedKind) -> Recorded:
@@ -193,7 +197,7 @@ def test_live_log_of_an_older_shunter_is_taken_as_it_is_but_for_what_was_compare
     assert verifier.take(old) is None
     assert verifier.lenient == 1
     compared = {"JobRejected", "AllocationChanged node_lost"}
-    for kind in DERIVED:
+    for kind in DERIVED_KINDS:
         if kind.name in compared:
             wrong = changed(old, places(kind)[0], kind)
             assert Verifier(RUN.rebuild).take(wrong) is not None

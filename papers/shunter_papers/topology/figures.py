@@ -1,15 +1,22 @@
 """The text's own numbers of distance and neighbours, and what the model of speeds makes of them."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Final
-
+from dataclasses import asdict
+from dataclasses import dataclass
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import JobSpec, Level
-from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
+from shunter.events.values import Allocation
+from shunter.events.values import ConfigurationSet
+from shunter.events.values import GpuType
+from shunter.events.values import JobSpec
+from shunter.events.values import Level
+from shunter.events.values import LevelGroups
+from shunter.events.values import NodeName
+from shunter.events.values import Share
+from shunter.workloads.factors import BUILTIN_FACTORS
+from shunter.workloads.factors import load_factors
+from typing import Any
+from typing import Final
+
 
 _NODES: Final = [NodeName(f"n{number}") for number in range(4)]
 _WHERE: Final = ConfigurationSet(

@@ -15,15 +15,18 @@ nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
 from enum import StrEnum
-from zlib import crc32
-
 from shunter.backends.slurm.answers import duration
 from shunter.backends.slurm.commands import reason_in_words
-from shunter.backends.slurm.node_service import NodeReservation, least_s
-from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S, SlurmServer
-from shunter.events.values.ids import NodeName
+from shunter.backends.slurm.node_service import NodeReservation
+from shunter.backends.slurm.node_service import least_s
+from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
+from shunter.backends.slurm.settings import SlurmServer
+from shunter.events.values import NodeName
+from zlib import crc32
+
 
 # What is known of pilots and of the demand for nodes, and what is decided on it.
 #

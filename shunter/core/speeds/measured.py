@@ -1,16 +1,27 @@
 """What jobs measured: gangs of distance, trials of mini-batches; values of the state."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
-
+from shunter.events.facts import ToleranceLearnt
 from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import IN_SERVER, LEVEL_ORDER, Demand, JobSpec, Level
-from shunter.events.values.trials import Batch, ChangeKey, TrialKind
+from shunter.events.records import fact
+from shunter.events.values import Demand
+from shunter.events.values import GpuType
+from shunter.events.values import IN_SERVER
+from shunter.events.values import JobId
+from shunter.events.values import JobSpec
+from shunter.events.values import LEVEL_ORDER
+from shunter.events.values import Level
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.allocation import NOTHING
+from shunter.events.values.trials import Batch
+from shunter.events.values.trials import ChangeKey
+from shunter.events.values.trials import TrialKind
+
 
 # What a model's gangs measured of distance: a curve of tolerance that nobody had to say.
 #

@@ -17,8 +17,7 @@ from shunter.config.live.limits import shared_limits
 from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
 from shunter.errors import ConfigError, extra_hint
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import ConfigurationSet, JobId, NodeName
 
 CRYPTOGRAPHY_LEAST = 46
 """The oldest version that the extra `slurm` takes, a whole number."""

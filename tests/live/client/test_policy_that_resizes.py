@@ -1,14 +1,15 @@
 """A policy that gives jobs other sizes, on real processes: its plans become attempts of these."""
 
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-
-from tests.live.api.serving import CONFIG, Served, awaited
+from tests.live.api.serving import CONFIG
+from tests.live.api.serving import Served
+from tests.live.api.serving import awaited
 from tests.live.api.test_policy_time_limit import Plugged
 from tests.live.client.test_elastic_jobs import COUNTS
+import pytest
+import textwrap
+
 
 pytestmark = pytest.mark.live
 

@@ -1,19 +1,25 @@
 """A running job is moved for a gang that wants one switch: real processes on the local backend."""
 
 from pathlib import Path
-
+from shunter.core.planning.draft import MAKE_ROOM
+from shunter.core.planning.draft import ROOM_MADE
+from shunter.daemon import Site
+from shunter.events.facts import AllocationChanged
+from shunter.events.facts import AttemptStarted
+from shunter.events.facts import Event
+from shunter.events.facts import JobFinished
+from shunter.events.values import JobId
+from shunter.events.values import Level
+from shunter.events.values import SuspendMode
+from tests.live.site.sites import NOBODY
+from tests.live.site.sites import events_until
+from tests.live.site.sites import machine
+from tests.live.site.sites import of
+from tests.live.site.sites import program
+from tests.live.site.sites import verified
 import anyio
 import pytest
 
-from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
-from shunter.daemon import Site
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level, SuspendMode
-from tests.live.site.sites import NOBODY, events_until, machine, of, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

@@ -7,17 +7,24 @@ being withdrawn, and in the end all that follows is verified.
 """
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
-
+from hypothesis.stateful import precondition
+from hypothesis.stateful import rule
 from shunter.core.fold.attempts import may_launch
-from shunter.core.state import Job, JobPhase
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AllocationLearned
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
-from tests.property.core.test_core_machine import COUNT, NODE_NAMES, NODES, Attempt, CoreMachine
+from shunter.core.state import Job
+from shunter.core.state import JobPhase
+from shunter.events.facts import AllocationChanged
+from shunter.events.facts import AllocationLearned
+from shunter.events.facts import Event
+from shunter.events.facts import GpusTaken
+from shunter.events.values import Allocation
+from shunter.events.values import JobId
+from shunter.events.values import NodeName
+from shunter.events.values import Share
+from tests.property.core.test_core_machine import Attempt
+from tests.property.core.test_core_machine import COUNT
+from tests.property.core.test_core_machine import CoreMachine
+from tests.property.core.test_core_machine import NODES
+from tests.property.core.test_core_machine import NODE_NAMES
 from tests.slices import searched
 
 

@@ -1,17 +1,20 @@
 """A draft is the cluster after some changes, and is undone whole when it is closed."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from shunter.core.fold import replay
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.values.allocation import Share
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
-from tests.factories import node_name, scheduler_started, servers
+from shunter.core.view import NO_GUARDS
+from shunter.core.view import View
+from shunter.events.values import Demand
+from shunter.events.values import Reason
+from shunter.events.values import Share
+from tests.factories import node_name
+from tests.factories import scheduler_started
+from tests.factories import servers
+import pytest
+
 
 GPUS = 4
 DEMANDS = st.builds(

@@ -1,12 +1,14 @@
 """Tables of factors: the built-in one, one on top of it, and what is refused and where."""
 
-import pytest
-
 from shunter.core.speeds.speed_model import MemoryCycle
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
-from shunter.workloads.factors import BUILTIN_FACTORS, FactorFile, load_factors
+from shunter.events.values import GpuType
+from shunter.events.values import Level
+from shunter.workloads.factors import BUILTIN_FACTORS
+from shunter.workloads.factors import FactorFile
+from shunter.workloads.factors import load_factors
+import pytest
+
 
 GOOD = """
 [gpus.p100]

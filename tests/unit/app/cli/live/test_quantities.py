@@ -1,20 +1,18 @@
-import re
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
-
-from shunter.cli.live.submitting.quantities import (
-    array_of,
-    dependency_of,
-    memory_mb,
-    point_of,
-    seconds,
-    since_s,
-)
+from shunter.cli.live.submitting.quantities import array_of
+from shunter.cli.live.submitting.quantities import dependency_of
+from shunter.cli.live.submitting.quantities import memory_mb
+from shunter.cli.live.submitting.quantities import point_of
+from shunter.cli.live.submitting.quantities import seconds
+from shunter.cli.live.submitting.quantities import since_s
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import UsageError
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values import JobSpec
+from shunter.events.values import Level
+import pytest
+import re
+
 
 PLACEMENT = Path(__file__).parents[5] / "docs" / "reference" / "placement.md"
 
