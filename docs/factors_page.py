@@ -3,16 +3,13 @@
 A test compares the page with what this would write, so it cannot fall behind.
 """
 
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.events.values import Level
-from shunter.workloads.factors import BUILTIN_FACTORS
-from shunter.workloads.factors import load_factors
 from typing import TypeVar
 
+from shunter.core.speeds.speed_model import ModelFactors
+from shunter.events.values import Level
+from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
 
 K = TypeVar("K")
 MARK = "<!-- from here on written by docs/factors_page.py -->"

@@ -2,15 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import ProfileSampled
+
+from shunter.core.interfaces import AttemptExited, Backend, Effect, Fence, Input, Launch, Resume
+from shunter.events.facts import AttemptLost, ProfileSampled
 from shunter.events.values import JobId
 
 

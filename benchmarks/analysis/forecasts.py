@@ -22,42 +22,34 @@ where those were foretold, and the share whose P90 was not. `--table` prints all
 end, by load and by seed.
 """
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import product
-from math import fsum
-from math import sqrt
-from pathlib import Path
-from random import Random
-from shunter.ask.forks.forecasts import Forecasting
-from shunter.ask.forks.forecasts import Quantiles
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.remaining import History
-from shunter.ask.forks.remaining import read_history
-from shunter.ask.log_reading import fold_events
-from shunter.config import make_config
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.events.facts import Event
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.run.comparison import students_t
-from shunter.run.setup import rebuild
-from shunter.run.simulated_world import recorded_parts
-from shunter.run.simulation import simulate
-from typing import NamedTuple
 import argparse
 import asyncio
 import json
 import tempfile
 import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from math import fsum, sqrt
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
+from shunter.ask.forks.forecasts import Forecasting, Quantiles
+from shunter.ask.forks.fork import fork_point
+from shunter.ask.forks.remaining import History, read_history
+from shunter.ask.log_reading import fold_events
+from shunter.config import make_config
+from shunter.core.state import Job, State
+from shunter.events.facts import Event
+from shunter.events.log import LogReader, read_log
+from shunter.events.values import JobId
+from shunter.run.comparison import students_t
+from shunter.run.setup import rebuild
+from shunter.run.simulated_world import recorded_parts
+from shunter.run.simulation import simulate
 
 LEAST_PERCENT, MOST_PERCENT, ASKED_LEAST = 85.0, 95.0, 400
 NODES, GPUS = 4, 4

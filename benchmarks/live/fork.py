@@ -7,28 +7,22 @@ as fit on 4,000, is read up to that moment. What is timed is what each fork of i
 a state of its own, the policy with its memory, and the simulated world. Prints one JSON document.
 """
 
-from benchmarks.commands import simulated
-from benchmarks.loop import loop_s
-from pathlib import Path
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import standing_at
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import RoundPlanned
-from shunter.events.log import read_log
-from shunter.run.setup import rebuild
-from shunter.run.simulated_world import recorded_parts
-from shunter.run.simulated_world import simulated_world
 import argparse
 import asyncio
 import json
 import tempfile
 import time
+from pathlib import Path
 
+from benchmarks.commands import simulated
+from benchmarks.loop import loop_s
+from shunter.ask.forks.fork import ForkChange, end_of_instant, fork_at, fork_point, standing_at
+from shunter.ask.forks.future import Future
+from shunter.ask.forks.remaining import WorkEstimates
+from shunter.events.facts import JobSubmitted, RoundPlanned
+from shunter.events.log import read_log
+from shunter.run.setup import rebuild
+from shunter.run.simulated_world import recorded_parts, simulated_world
 
 CONFIG = """\
 schema = 1

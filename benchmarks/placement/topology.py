@@ -10,29 +10,19 @@ back, so the index is brought up to date as in a run. The budget is 1 ms on a ma
 on servers of two switches, in turns, and prints the ratio of the CPU seconds; the budget is 1.3.
 """
 
-from benchmarks.commands import ROOT
-from benchmarks.commands import TRACES
-from benchmarks.commands import simulated
-from benchmarks.loop import loop_s
-from collections.abc import Callable
-from pathlib import Path
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
-from shunter.core.planning.placement import Mode
-from shunter.core.planning.placement import Topology
-from shunter.core.planning.placement import find
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import Demand
-from shunter.events.values import GpuType
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
 import argparse
 import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+from benchmarks.commands import ROOT, TRACES, simulated
+from benchmarks.loop import loop_s
+from shunter.core.cluster import Pool, Server
+from shunter.core.planning.placement import Mode, Topology, find
+from shunter.events.values import ConfigurationSet, Demand, GpuType, Level, LevelGroups, NodeName
 
 GANG, SEARCHES = 8, 200
 RACK = 20

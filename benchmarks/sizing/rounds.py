@@ -9,29 +9,27 @@ first, in which jobs start on the whole cluster. Budgets are those of a machine 
 for the loop of `loop.py`; elsewhere they go with what that takes. Prints one JSON document a line.
 """
 
-from benchmarks.loop import loop_s
-from collections.abc import Sequence
-from pathlib import Path
-from shunter.config import load_config
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.rng import RandomStream
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.events.facts import Event
-from shunter.events.log import open_log
-from shunter.gc_control import collector_off
-from shunter.run.setup import load_jobs
-from shunter.run.setup import set_up
-from shunter.workloads.sensitivity import builtin_sensitivity
-from statistics import fmean
 import argparse
 import asyncio
 import csv
 import json
 import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
 
+from benchmarks.loop import loop_s
+from shunter.config import load_config
+from shunter.core.interfaces import Effect, Input
+from shunter.core.rng import RandomStream
+from shunter.core.round_loop import run_rounds
+from shunter.core.scheduler import Scheduler
+from shunter.events.facts import Event
+from shunter.events.log import open_log
+from shunter.gc_control import collector_off
+from shunter.run.setup import load_jobs, set_up
+from shunter.workloads.sensitivity import builtin_sensitivity
 
 CONFIG = """\
 schema = 1

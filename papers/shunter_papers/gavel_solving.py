@@ -1,15 +1,13 @@
 """How long target shares take to compute, by the number of jobs: wall time, so never the same."""
 
-from dataclasses import dataclass
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.objectives import MaxMinFairness
-from typing import Final
 import time
+from dataclasses import dataclass
+from typing import Final
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import JobId
+from shunter.policies.gavel.mechanism import Demands, JobRequest
+from shunter.policies.gavel.objectives import MaxMinFairness
 
 SIZES: Final = (128, 256, 512, 1024, 2048)
 _RUNS: Final = 3

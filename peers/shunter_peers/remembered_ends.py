@@ -7,13 +7,11 @@ they wait or run again.
 """
 
 from collections.abc import Sequence
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SimulatedWorld
+from typing import Any
+
+from shunter.core.interfaces import Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events.values import JobId
-from typing import Any
 
 
 class RememberedEnds:

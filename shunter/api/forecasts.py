@@ -7,30 +7,24 @@ daemon dies. How past forecasts held does not change any more, so it is kept fro
 and each adds a few moments of the past.
 """
 
+import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from shunter.api.access.user_turns import UserTurns
-from shunter.ask.forks.forecast_process import BOOT
-from shunter.ask.forks.forecast_process import Found
-from shunter.ask.forks.forecast_process import Held
-from shunter.ask.forks.forecast_process import Problem
-from shunter.ask.forks.forecast_process import Question
-from shunter.ask.forks.forecast_process import StartsIf
-from shunter.ask.forks.forecast_process import Tried
-from shunter.daemon.requests import Caller
-from shunter.daemon.site import Site
-from shunter.errors import RefusedError
-from shunter.errors import ShunterError
-from shunter.events.codec import encode_payload
-from shunter.events.facts import JobSubmitted
 from subprocess import PIPE
 from typing import Any
+
 import anyio
 import msgspec
-import os
-import sys
 
+from shunter.api.access.user_turns import UserTurns
+from shunter.ask.forks.forecast_process import BOOT, Found, Held, Problem, Question, StartsIf, Tried
+from shunter.daemon.requests import Caller
+from shunter.daemon.site import Site
+from shunter.errors import RefusedError, ShunterError
+from shunter.events.codec import encode_payload
+from shunter.events.facts import JobSubmitted
 
 __all__ = ["LIMIT_S", "Forecasts"]
 

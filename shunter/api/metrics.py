@@ -4,29 +4,21 @@ Labels are bounded: servers, queues, policies, reasons, states and routes, never
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from collections.abc import Mapping
-from prometheus_client import CollectorRegistry
-from prometheus_client import Histogram
-from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.core import Metric
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
 from shunter import __version__
 from shunter.api.documents.cluster_state import STATES as NODE_STATES
 from shunter.api.documents.cluster_state import server_state
-from shunter.ask.waits import job_state
-from shunter.ask.waits import told_apart
-from shunter.ask.waits import wait_to_count
+from shunter.ask.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health
-from shunter.core.state import ProposalBook
-from shunter.core.state import State
+from shunter.core.state import ProposalBook, State
 from shunter.daemon.site import Site
 from shunter.events.facts import Outcome
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
-
+from shunter.events.values import NodeName, QueueName
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 STATES = (

@@ -5,33 +5,23 @@ Secrets: where the value of a variable that is named secret stands in the comman
 job is started.
 """
 
-from dataclasses import fields
-from dataclasses import replace
-from shunter.api.documents.queue import BLOCKERS_MOST
-from shunter.api.documents.queue import told_of_servers
-from shunter.api.models.submission import ArrayBody
-from shunter.api.models.submission import SubmitBody
-from shunter.api.services import Services
-from shunter.ask.waits import holding_back
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Health
-from shunter.core.state import WAITING
-from shunter.counting import counted
-from shunter.counting import jobs_waiting
-from shunter.daemon.policy_process.messages import DryRan
-from shunter.daemon.requests import Caller
-from shunter.daemon.requests import Submission
-from shunter.daemon.site import Site
-from shunter.errors import PlanError
-from shunter.errors import UsageError
-from shunter.events.facts import JobSubmitted
-from shunter.events.values import Dependency
-from shunter.events.values import DependsWhen
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Reason
+from dataclasses import fields, replace
+
 import msgspec
 
+from shunter.api.documents.queue import BLOCKERS_MOST, told_of_servers
+from shunter.api.models.submission import ArrayBody, SubmitBody
+from shunter.api.services import Services
+from shunter.ask.waits import holding_back
+from shunter.core.cluster import Cluster, Health
+from shunter.core.state import WAITING
+from shunter.counting import counted, jobs_waiting
+from shunter.daemon.policy_process.messages import DryRan
+from shunter.daemon.requests import Caller, Submission
+from shunter.daemon.site import Site
+from shunter.errors import PlanError, UsageError
+from shunter.events.facts import JobSubmitted
+from shunter.events.values import Dependency, DependsWhen, JobId, JobSpec, Reason
 
 SECRET_LEAST = 4
 

@@ -6,83 +6,58 @@
 `diff_logs` compares two logs, and a `LogDiff` says all of it as one document.
 """
 
+import json
 from collections import Counter
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Hashable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.ask.divergence import Seen
-from shunter.ask.divergence import first_difference
-from shunter.ask.divergence import seen_at
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import last_up_to
-from shunter.ask.log_reading import state_at
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import config_of
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import takes_notes
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.ask.recorded_terms import told_term
-from shunter.ask.run_history import RunHistory
-from shunter.ask.run_history import run_history
-from shunter.ask.scores import measures_at
-from shunter.ask.scores import measures_in
-from shunter.ask.scores import measures_of_terms
-from shunter.ask.scores import score_of
-from shunter.ask.scores import used_by_jobs
-from shunter.ask.words import clock
-from shunter.ask.words import fact_in_words
-from shunter.ask.words import resources_in_words
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from shunter.ask.divergence import Seen, first_difference, seen_at
+from shunter.ask.log_reading import Advance, last_up_to, state_at
+from shunter.ask.recorded_terms import (
+    Began,
+    Rebuild,
+    Term,
+    config_of,
+    last_start,
+    takes_notes,
+    terms_up_to,
+    told_term,
+)
+from shunter.ask.run_history import RunHistory, run_history
+from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
+from shunter.ask.words import clock, fact_in_words, resources_in_words
 from shunter.core.fold.decisions import SET_ASIDE
-from shunter.core.metrics import JobResult
-from shunter.core.metrics import distribution
-from shunter.core.metrics import percentile
+from shunter.core.metrics import JobResult, distribution, percentile
 from shunter.core.ranking import Measure
 from shunter.core.state import State
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events.fact_classes import CLASSES
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import ConfigChanged
-from shunter.events.facts import Event
-from shunter.events.facts import Outcome
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.decisions import ReservationSet
-from shunter.events.facts.decisions import SOLVED
-from shunter.events.facts.decisions import TrialKept
-from shunter.events.facts.decisions import TrialReverted
-from shunter.events.facts.decisions import TrialStarted
-from shunter.events.facts.jobs import JobResized
-from shunter.events.facts.run import ClockStepped
-from shunter.events.facts.run import EventsLost
-from shunter.events.facts.run import SchedulerStopped
-from shunter.events.facts.run import SegmentSealed
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events.fact_classes import CLASSES, FactClass, class_of
+from shunter.events.facts import (
+    SOLVED,
+    AllocationChanged,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    JobReshaped,
+    JobResized,
+    Outcome,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+)
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import Resources
-from shunter.events.values import Sharing
-from shunter.run.comparison import MEASURES
-from shunter.run.comparison import value_of
-from types import MappingProxyType
-from typing import Any
-from typing import Final
-import json
-
+from shunter.events.values import Allocation, JobId, Resources, Sharing
+from shunter.run.comparison import MEASURES, value_of
 
 # A log as the instants at which something was decided, or came from outside.
 #

@@ -1,54 +1,39 @@
 """A log read: the place in it that a person means, and the state that it says there."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from shunter.ask.words import clock
-from shunter.ask.words import instant_us
+from typing import NoReturn, Protocol
+
+from shunter.ask.words import clock, instant_us
 from shunter.core.fold import RULES
-from shunter.core.state import FoldResult
-from shunter.core.state import NO_RESULT
-from shunter.core.state import Rule
-from shunter.core.state import State
-from shunter.errors import IllegalEventError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.decisions import PlanRejected
-from shunter.events.facts.decisions import ReservationSet
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.decisions import SOLVED
-from shunter.events.facts.decisions import TRIALS
-from shunter.events.facts.decisions import WaitReasonChanged
-from shunter.events.facts.execution import AttemptEnded
-from shunter.events.facts.execution import TurnEnded
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.facts.gangs import GANGS
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.log import Frame
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
+from shunter.core.state import NO_RESULT, FoldResult, Rule, State
+from shunter.errors import IllegalEventError, NotFoundError, UsageError
+from shunter.events.fact_classes import FactClass, class_of
+from shunter.events.facts import (
+    GANGS,
+    JOB_ENDS,
+    SOLVED,
+    TRIALS,
+    AllocationChanged,
+    AttemptEnded,
+    Event,
+    JobReshaped,
+    JobSubmitted,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+    TurnEnded,
+    TurnStarted,
+    WaitReasonChanged,
+)
+from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.gc_control import collector_off
-from shunter.run.snapshots import check_outcomes
-from shunter.run.snapshots import check_state
-from shunter.run.snapshots import past_of
-from shunter.run.snapshots import state_of
-from typing import NoReturn
-from typing import Protocol
-import re
-
+from shunter.run.snapshots import check_outcomes, check_state, past_of, state_of
 
 # From a log to a state: decode, fold, and hold every snapshot on the way to what was folded.
 #

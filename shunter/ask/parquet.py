@@ -7,39 +7,27 @@ Instants and durations are integers of microseconds, as in the log; what never h
 ended, is null. docs/how-to/load-a-log-into-a-data-frame.md explains each column.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import ExitStack
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from shunter.ask.log_reading import Advance
-from shunter.ask.run_history import RunHistory
-from shunter.ask.run_history import jobs_of
-from shunter.ask.run_history import run_history
-from shunter.ask.words import fact_in_words
-from shunter.core.state import FoldResult
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import DecisionEvent
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import KINDS
-from shunter.events.facts import ProfileSampled
-from shunter.events.log import LogReader
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import JobId
-from shunter.events.values import NOTHING
-from shunter.events.values import gpu_numbers
-from shunter.output_files import replacing_bytes
-from typing import Any
-from typing import BinaryIO
-from typing import Final
+from typing import Any, BinaryIO, Final
 
+from shunter.ask.log_reading import Advance
+from shunter.ask.run_history import RunHistory, jobs_of, run_history
+from shunter.ask.words import fact_in_words
+from shunter.core.state import FoldResult, Job, State
+from shunter.events.fact_classes import class_of
+from shunter.events.facts import (
+    AttemptStarted,
+    DecisionEvent,
+    Event,
+    JobSubmitted,
+    ProfileSampled,
+)
+from shunter.events.log import LogReader
+from shunter.events.values import NOTHING, Allocation, Because, JobId, gpu_numbers
+from shunter.output_files import replacing_bytes
 
 # Tables in Parquet files: rows come one by one, and go out in groups.
 #

@@ -10,32 +10,19 @@ of time. Timestamps are the log's, in nanoseconds.
 """
 
 from collections.abc import Mapping
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+from typing import IO, Any, Final
+
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import fold_telling
-from shunter.ask.run_history import JobCounts
-from shunter.ask.run_history import Occupancy
-from shunter.ask.run_history import Spot
-from shunter.ask.run_history import jobs_of
+
+from shunter.ask.log_reading import Advance, fold_telling
+from shunter.ask.run_history import JobCounts, Occupancy, Spot, jobs_of
 from shunter.ask.words import because_in_words
 from shunter.core.cluster import UsableGpus
-from shunter.core.state import FoldResult
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import CLUSTER_CHANGES
-from shunter.events.facts import Event
-from shunter.events.facts import KINDS
-from shunter.events.facts import NodeAdded
+from shunter.core.state import FoldResult, State
+from shunter.events.facts import CLUSTER_CHANGES, AllocationChanged, Event, NodeAdded
 from shunter.events.log import LogReader
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
-from typing import Any
-from typing import Final
-from typing import IO
-
+from shunter.events.values import JobId, NodeName, QueueName
 
 _ABOUT_SERVERS = frozenset(kind for kind in CLUSTER_CHANGES if "node" in kind.__annotations__)
 

@@ -1,31 +1,17 @@
 """What the scores of decisions count, and how that is said."""
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.ask.words import SECOND_US
-from shunter.ask.words import clock
-from shunter.ask.words import span
-from shunter.ask.words import tells_itself
-from shunter.core.ranking import Measure
-from shunter.core.ranking import Measured
-from shunter.core.ranking import RankedPolicy
+from collections.abc import Iterable, Mapping, Sequence
+
+from shunter.ask.recorded_terms import Began, Rebuild, last_start, terms_up_to
+from shunter.ask.words import SECOND_US, clock, span, tells_itself
+from shunter.core.ranking import Measure, Measured, RankedPolicy
 from shunter.core.sizing import WHOLE
 from shunter.core.state import State
 from shunter.counting import counted
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events.facts import AllocationChanged, Event
 from shunter.events.log import LogReader
-from shunter.events.values import Because
-from shunter.events.values.ids import JobId
-
+from shunter.events.values import Because, JobId
 
 # The numbers of a rank in words: what a job has used, which queue that puts it in.
 #

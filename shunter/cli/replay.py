@@ -1,20 +1,17 @@
 """`shunter replay`: fold a log, up to what is looked for; or decide it once more."""
 
-from contextlib import nullcontext
-from dataclasses import dataclass
-from shunter.cli import output
-from shunter.cli.options import Json
-from shunter.cli.options import reading
-from shunter.counting import counted
-from shunter.counting import jobs_waiting
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from typing import Annotated
-from typing import Any
-from typing import TYPE_CHECKING
 import sys
 import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from shunter.cli import output
+from shunter.cli.options import Json, reading
+from shunter.counting import counted, jobs_waiting
+from shunter.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from shunter.ask.verification import Verdict

@@ -4,27 +4,24 @@ What was wrong with a file goes to stderr, statistics to stdout; a trace written
 there alone.
 """
 
-from dataclasses import asdict
-from pathlib import Path
-from shunter.cli import output
-from shunter.cli.options import Json
-from shunter.counting import counted
-from shunter.errors import TraceError
-from shunter.errors import UsageError
-from shunter.output_files import check_target
-from shunter.output_files import replacing
-from shunter.output_files import write_text
-from typing import Annotated
-from typing import TYPE_CHECKING
 import json
 import os
 import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from shunter.cli import output
+from shunter.cli.options import Json
+from shunter.counting import counted
+from shunter.errors import TraceError, UsageError
+from shunter.output_files import check_target, replacing, write_text
 
 if TYPE_CHECKING:
     from shunter.ask.attempts import Observed
-    from shunter.workloads import Trace
-    from shunter.workloads import TraceDescription
+    from shunter.workloads import Trace, TraceDescription
 
 
 KEY_BYTES_MOST = 1 << 16

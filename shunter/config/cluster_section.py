@@ -6,34 +6,28 @@ switch, 2-3 on the next, and so on), or the groups themselves (`accelerators/gpu
 servers with `units` are a kind of accelerator: their type stands beside the GPU types.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from pydantic import Field
-from pydantic import field_validator
-from pydantic import model_validator
-from shunter.backends.live.settings import Socket
-from shunter.config.accelerators import CpuGroups
-from shunter.config.accelerators import DeviceKind
-from shunter.config.accelerators import GPU
-from shunter.config.accelerators import GpuGroups
-from shunter.config.accelerators import Parts
-from shunter.config.accelerators import VISIBLE
-from shunter.config.accelerators import check_cpus
-from shunter.config.accelerators import joined_level
-from shunter.config.accelerators import levels_of
-from shunter.config.accelerators import masks_of
-from shunter.config.section import Count
-from shunter.config.section import Positive
-from shunter.config.section import Section
-from shunter.events.values import CPU_UNITS
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import GpuType
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from typing import Annotated
-from typing import Self
-import re
+from typing import Annotated, Self
 
+from pydantic import Field, field_validator, model_validator
+
+from shunter.backends.live.settings import Socket
+from shunter.config.accelerators import (
+    GPU,
+    VISIBLE,
+    CpuGroups,
+    DeviceKind,
+    GpuGroups,
+    Parts,
+    check_cpus,
+    joined_level,
+    levels_of,
+    masks_of,
+)
+from shunter.config.section import Count, Positive, Section
+from shunter.events.values import CPU_UNITS, ConfigurationSet, GpuType, LevelGroups, NodeName
 
 GPUS_MAX = 64  # a mask of GPUs is one integer of a JSON row, and readers of SQL take 64 bits
 SERVERS_MOST = 100_000

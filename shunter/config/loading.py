@@ -1,48 +1,40 @@
 """From layers to a config that is whole and checked, with the parameters of every policy."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+import copy
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
 from pydantic import ValidationError
-from shunter.config.faults import Fault
-from shunter.config.faults import config_error
-from shunter.config.faults import faults_of
-from shunter.config.inputs.model_tables import read_factors
-from shunter.config.inputs.model_tables import read_sensitivity
-from shunter.config.inputs.model_tables import read_true_sensitivity
+
+from shunter.config.faults import Fault, config_error, faults_of
+from shunter.config.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
 from shunter.config.keys import Origins
-from shunter.config.layers import CLUSTER_FILE
-from shunter.config.layers import Layers
-from shunter.config.layers import NODES
-from shunter.config.layers import SKEW_TABLE
-from shunter.config.layers import THROUGHPUTS
-from shunter.config.layers import history_tables
-from shunter.config.layers import read_layers
-from shunter.config.model import Config
-from shunter.config.model import unsized
-from shunter.config.policies import POLICIES
-from shunter.config.policies import find_policy
+from shunter.config.layers import (
+    CLUSTER_FILE,
+    NODES,
+    SKEW_TABLE,
+    THROUGHPUTS,
+    Layers,
+    history_tables,
+    read_layers,
+)
+from shunter.config.model import Config, unsized
+from shunter.config.policies import POLICIES, find_policy
 from shunter.config.policy_tables.placements import SkewSection
 from shunter.config.workload import ONE_OF
 from shunter.config.worlds import WORLDS
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds.speed_model import FactorTable, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values import GpuType
 from shunter.plugins import did_you_mean
 from shunter.policies.params import PolicyParams
-from shunter.policies.tables import ModelSkew
-from shunter.policies.tables import load_skews
-from shunter.policies.tables import parse_history
-from typing import TYPE_CHECKING
-import copy
-import json
-import os
+from shunter.policies.tables import ModelSkew, load_skews, parse_history
 
 if TYPE_CHECKING:
     from shunter.workloads.factors import FactorFile

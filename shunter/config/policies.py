@@ -1,31 +1,25 @@
 """Policies by name: the entry points of the group `shunter.policies`, loaded one at a time."""
 
-from collections.abc import Iterable
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from typing import Any, Protocol, runtime_checkable
+
 from pydantic import ValidationError
+
 from shunter.config.cluster_section import ClusterSection
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.fault_barrier import told_of
 from shunter.core.planning.placement import Placement
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Weighing
+from shunter.core.ranking import RankedPolicy, Weighing
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import ShunterError
+from shunter.errors import ConfigError, NotFoundError, ShunterError
 from shunter.events.values import GpuType
 from shunter.plugins import Plugins
-from shunter.policies.params import Extra
-from shunter.policies.params import PolicyParams
-from typing import Any
-from typing import Protocol
-from typing import runtime_checkable
-import json
-
+from shunter.policies.params import Extra, PolicyParams
 
 POLICIES = Plugins("policy", "shunter.policies")
 HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")

@@ -1,97 +1,86 @@
 """What each input becomes: one function a kind, from command or observation to facts."""
 
 from collections.abc import Callable
+from typing import Any, Protocol
+
 from shunter.core.cluster import Health
-from shunter.core.fold.attempts import can_begin
-from shunter.core.fold.attempts import can_end
-from shunter.core.fold.attempts import given_up
-from shunter.core.fold.attempts import job_of
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import DiscardCheckpoint
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import ProposeGang
-from shunter.core.interfaces import QuarantineGpu
-from shunter.core.interfaces import ReleaseGpu
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import RoundEnded
-from shunter.core.interfaces import SetAside
-from shunter.core.interfaces import SetAttemptAside
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.interfaces import Weigh
-from shunter.core.interfaces import WorldEnded
-from shunter.core.planning.approver import Refused
-from shunter.core.planning.approver import looked_at
+from shunter.core.fold.attempts import can_begin, can_end, given_up, job_of
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    Continue,
+    DiscardCheckpoint,
+    DrainNode,
+    Effect,
+    HoldJob,
+    Input,
+    NothingComes,
+    ProposeGang,
+    QuarantineGpu,
+    ReleaseGpu,
+    ReleaseJob,
+    ResizeJob,
+    RestoreNode,
+    RoundEnded,
+    SetAside,
+    SetAttemptAside,
+    ShareTurns,
+    Stop,
+    SubmitJob,
+    SuspendJob,
+    Weigh,
+    WorldEnded,
+)
+from shunter.core.planning.approver import Refused, looked_at
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor import Reactor
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import State
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptSetAside
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import ClockStepped
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobPriorityChanged
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import MessagesDropped
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import ReshapeRefused
-from shunter.events.facts import SegmentSealed
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import SuspendEscalated
-from shunter.events.facts import TrainingStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.facts.cluster import GpuRestored
-from shunter.events.facts.cluster import NodeDrained
-from shunter.events.facts.cluster import NodeRestored
-from shunter.events.facts.gangs import GangProposed
-from shunter.events.past_jobs import PastJobs
-from shunter.events.past_jobs import ended_before
-from shunter.events.past_jobs import key_of
-from shunter.events.values import GIVEN_UP
-from shunter.events.values import HELD
-from shunter.events.values import NOTHING
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
-from shunter.events.values.causes import CALLER
-from typing import Any
-from typing import Protocol
+from shunter.events.facts import (
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptSetAside,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    ClockStepped,
+    Event,
+    GangProposed,
+    GpuQuarantined,
+    GpuRestored,
+    GpusReleased,
+    GpusTaken,
+    JobCancelRequested,
+    JobContinued,
+    JobHeld,
+    JobPriorityChanged,
+    JobReleased,
+    JobResized,
+    JobStopped,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRestored,
+    NodeUnreachable,
+    ProfileSampled,
+    ReshapeRefused,
+    SegmentSealed,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.past_jobs import PastJobs, ended_before, key_of
+from shunter.events.values import CALLER, GIVEN_UP, HELD, NOTHING, Sharing, SuspendMode
 
 
 class Core(Protocol):

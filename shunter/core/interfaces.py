@@ -4,49 +4,43 @@ First what comes in (commands and observations), then what goes out (orders), th
 policy, a backend, a log.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
 from shunter.core.plan import Plan
 from shunter.core.view import View
-from shunter.events.facts import Event
-from shunter.events.facts import SolvedFact
-from shunter.events.facts import Target
-from shunter.events.facts.cluster import GpuQuarantined
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.cluster import NodeReachable
-from shunter.events.facts.cluster import NodeUnreachable
-from shunter.events.facts.execution import AllocationLearned
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.execution import CheckpointSaved
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.facts.execution import JobContinued
-from shunter.events.facts.execution import JobStopped
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.facts.execution import LaunchFailed
-from shunter.events.facts.execution import MessagesDropped
-from shunter.events.facts.execution import ReshapeRefused
-from shunter.events.facts.execution import SpeedChanged
-from shunter.events.facts.execution import SuspendAcknowledged
-from shunter.events.facts.execution import SuspendEscalated
-from shunter.events.facts.execution import TrainingStarted
-from shunter.events.facts.execution import TurnEnded
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import ClockStepped
-from shunter.events.facts.run import SegmentSealed
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import NodeName
-from typing import Any
-from typing import Protocol
-from typing import TypeAlias
-from typing import TypeVar
-
+from shunter.events.facts import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    ClockStepped,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    GpusTaken,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    ProfileSampled,
+    ReshapeRefused,
+    SegmentSealed,
+    SolvedFact,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    Target,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 
 # What comes in: commands of people and observations of backends, each with its instant.
 #

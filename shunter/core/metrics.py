@@ -11,35 +11,32 @@ ran, and its rejection is no end.
 """
 
 from array import array
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.cluster import UsableGpus
-from shunter.core.interfaces import Observers
-from shunter.core.state import ProposalBook
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import CLUSTER_CHANGES
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import Outcome
-from shunter.events.facts import end_us_of
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.gangs import GangApproved
-from shunter.events.records import fact
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import TypedDict
 
+from shunter.core.cluster import UsableGpus
+from shunter.core.interfaces import Observers
+from shunter.core.state import ProposalBook, State
+from shunter.core.view import View
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    Event,
+    GangApproved,
+    GpusReleased,
+    JobReshaped,
+    LaunchFailed,
+    Outcome,
+    RoundPlanned,
+    end_us_of,
+)
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobId
 
 _REJECTED = Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.

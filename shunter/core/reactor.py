@@ -4,83 +4,80 @@
 line: attempts that leave unasked, what jobs measure, displaced jobs, lost attempts.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
 from shunter.core.admission import Admission
 from shunter.core.fold.attempts import backoff_us
 from shunter.core.planning.approver import gang_reactions
 from shunter.core.planning.planner import RoundRules
 from shunter.core.speeds.measured import SAMPLES_BEFORE
-from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.sensitivity import TableCheck
-from shunter.core.speeds.sensitivity import corrected
+from shunter.core.speeds.sensitivity import MeasuredCell, SensitivityTable, TableCheck, corrected
 from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.core.timers import Due
-from shunter.core.timers import Timers
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CLUSTER_CHANGES
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobRetried
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import ReshapeRefused
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import SensitivityCorrected
-from shunter.events.facts import TimeLimitReached
-from shunter.events.facts import ToleranceLearnt
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    JobPhase,
+    State,
+)
+from shunter.core.timers import Due, Timers
+from shunter.events.fact_classes import FactClass, class_of
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    GpusTaken,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobRejected,
+    JobReleased,
+    JobResized,
+    JobRetried,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    ProfileSampled,
+    ReshapeRefused,
+    SchedulerStarted,
+    SensitivityCorrected,
+    TimeLimitReached,
+    ToleranceLearnt,
+)
 from shunter.events.records import record
-from shunter.events.values import ARRAY
-from shunter.events.values import Allocation
-from shunter.events.values import BACKING_OFF
-from shunter.events.values import DEPENDENCY
-from shunter.events.values import DISPLACED
-from shunter.events.values import EXITED
-from shunter.events.values import JobId
-from shunter.events.values import LOST
-from shunter.events.values import Level
-from shunter.events.values import NODE_LOST
-from shunter.events.values import NOTHING
-from shunter.events.values import RESIZED
-from shunter.events.values import Reason
-from shunter.events.values import Sharing
-from shunter.events.values import TIMEOUT
-from typing import Any
-from typing import Final
-
+from shunter.events.values import (
+    ARRAY,
+    BACKING_OFF,
+    DEPENDENCY,
+    DISPLACED,
+    EXITED,
+    LOST,
+    NODE_LOST,
+    NOTHING,
+    RESIZED,
+    TIMEOUT,
+    Allocation,
+    JobId,
+    Level,
+    Reason,
+    Sharing,
+)
 
 # Jobs whose attempts leave though nobody asked them to: the wait grows, and ends by a bound.
 #

@@ -4,16 +4,11 @@ It has no clock: time is what `observe` returns. A live log commits every step; 
 when a batch is full. A failed commit ends the loop, and nobody outside has seen past it.
 """
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Sequence
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import EventLog
-from shunter.core.interfaces import Input
+from collections.abc import Awaitable, Callable, Sequence
+
+from shunter.core.interfaces import Backend, Effect, EventLog, Input
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts import Event
-
 
 Step = Callable[[int, Sequence[Input]], Awaitable[tuple[list[Event], list[Effect]]]]
 """One step of a scheduler whose policy is not at hand and must be waited for."""

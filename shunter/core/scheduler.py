@@ -5,57 +5,46 @@ Within one instant the order is: ends, failures, node changes, arrivals (as the 
 over), then time limits, then ranks that change by themselves, then the round.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
 from shunter.core.fold import RULES
 from shunter.core.fold.attempts import within_reach
 from shunter.core.input_handlers import HANDLERS
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import Observer
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Policy
-from shunter.core.interfaces import Reshape
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import (
+    Effect,
+    Input,
+    Launch,
+    Migrate,
+    NothingComes,
+    Observer,
+    Observers,
+    Policy,
+    Reshape,
+    Resume,
+    Suspend,
+    Terminate,
+)
 from shunter.core.planning.fault_barrier import Barrier
-from shunter.core.planning.planner import Planner
-from shunter.core.planning.planner import RoundRules
+from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.planning.trials import orders_of
-from shunter.core.reactor import Reactor
-from shunter.core.reactor import WATCHED
-from shunter.core.reactor import holds
-from shunter.core.reactor import orders_end
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import NO_RESULT
-from shunter.core.state import RUNNING
-from shunter.core.state import Rule
-from shunter.core.state import State
+from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
+from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
 from shunter.core.view import View
-from shunter.errors import IllegalEventError
-from shunter.errors import PlanError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import TRIALS
-from shunter.events.facts import Trigger
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.past_jobs import PastJobs
-from typing import Any
-from typing import NamedTuple
-from typing import Protocol
-
+from shunter.errors import IllegalEventError, PlanError
+from shunter.events.facts import (
+    JOB_ENDS,
+    TRIALS,
+    AllocationChanged,
+    Event,
+    JobReleased,
+    JobReshaped,
+    JobSubmitted,
+    PlanRejected,
+    RoundPlanned,
+    Trigger,
+)
+from shunter.events.past_jobs import MemoryPastJobs, PastJobs
 
 _ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
 

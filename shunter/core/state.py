@@ -7,45 +7,42 @@ First the values that it is made of: places of checkpoints, queues, proposals. T
 and the digest of all of it.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from operator import attrgetter
-from shunter.core.cluster import Cluster
-from shunter.core.speeds.measured import BestBatch
-from shunter.core.speeds.measured import KnownVerdict
-from shunter.core.speeds.measured import MeasuredPlacement
-from shunter.core.speeds.measured import MeasuredRate
-from shunter.core.speeds.measured import NO_PACE
-from shunter.core.speeds.measured import Pace
-from shunter.core.speeds.measured import Trial
-from shunter.core.speeds.measured import bounded
-from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.events.codec import encode_record
-from shunter.events.facts import Outcome
-from shunter.events.facts import Target
-from shunter.events.records import DERIVED
-from shunter.events.records import fact
-from shunter.events.records import record
-from shunter.events.values import Allocation
-from shunter.events.values import ChangeKey
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NOTHING
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import Wait
-from shunter.events.values.reasons import Reason
 from typing import Any
 
+from shunter.core.cluster import Cluster
+from shunter.core.speeds.measured import (
+    NO_PACE,
+    BestBatch,
+    KnownVerdict,
+    MeasuredPlacement,
+    MeasuredRate,
+    Pace,
+    Trial,
+    bounded,
+)
+from shunter.core.speeds.sensitivity import MeasuredCell
+from shunter.events.codec import encode_record
+from shunter.events.facts import Outcome, Target
+from shunter.events.records import DERIVED, fact, record
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    ChangeKey,
+    Demand,
+    JobId,
+    JobSpec,
+    NodeName,
+    QueueName,
+    Reason,
+    Share,
+    Sharing,
+    Wait,
+)
 
 # How work turns into time and back, and where what is done lies saved.
 

@@ -5,19 +5,13 @@ one size that may be on any of its GPUs. Jobs that are packed have the turns of 
 Gangs over several servers have what their slots say (`gang_slots`), the others share the rest.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from shunter.core.cluster import Gpu
-from shunter.core.cluster import gpus_of
+
+from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.state import Job
 from shunter.events.records import fact
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-
+from shunter.events.values import JobId, NodeName, Share
 
 # Which part of the time gangs over several servers have, where they share GPUs in turns.
 #

@@ -10,32 +10,25 @@ they still need.
 
 from collections.abc import Mapping
 from enum import IntEnum
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Pool
-from shunter.core.speeds.measured import KnownVerdict
-from shunter.core.speeds.measured import Trial
-from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import Job
-from shunter.core.state import NO_RESULT
-from shunter.core.state import ProposalBook
-from shunter.core.state import Queue
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.errors import PlanError
-from shunter.events.facts import Outcome
-from shunter.events.facts import Target
-from shunter.events.values import ChangeKey
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import QueueName
-from shunter.events.values import Wait
-from shunter.events.values.fact import fact
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Reason
 from typing import Any
 
+from shunter.core.cluster import Cluster, Pool
+from shunter.core.speeds.measured import KnownVerdict, Trial
+from shunter.core.speeds.sensitivity import MeasuredCell
+from shunter.core.state import (
+    ENDING,
+    NO_RESULT,
+    RUNNING,
+    FoldResult,
+    Job,
+    ProposalBook,
+    Queue,
+    State,
+)
+from shunter.errors import PlanError
+from shunter.events.facts import Outcome, Target
+from shunter.events.records import fact
+from shunter.events.values import ChangeKey, Demand, JobId, QueueName, Reason, SuspendMode, Wait
 
 # Promises to single jobs that hold under every policy.
 #

@@ -1,16 +1,16 @@
 """What a log says of the cluster it belongs to: its id, its clock, and what is true at its end."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import uuid4
+
 from shunter import clock
 from shunter.ask.log_reading import state_at
 from shunter.core.state import State
-from shunter.errors import LogDamagedError
-from shunter.errors import UsageError
+from shunter.errors import LogDamagedError, UsageError
 from shunter.events.facts import SchedulerStarted
 from shunter.events.log import LogReader
-from uuid import uuid4
-import json
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,16 @@
 """From `[cluster]` and `[backend.ssh]` to what the SSH backend is told."""
 
-from shunter.backends.live.settings import Socket
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.settings import SshHost
-from shunter.backends.live.settings import SshSettings
+import os
+import secrets
+
+from shunter.backends.live.settings import Socket, SshAccess, SshHost, SshSettings
 from shunter.backends.live.transport import NO_DEVICE
 from shunter.config.cluster_section import ClusterSection
-from shunter.config.live import SshHostSection
-from shunter.config.live import SshSection
+from shunter.config.live import SshHostSection, SshSection
 from shunter.config.live.limits import shared_limits
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import NodeName
-import os
-import secrets
+from shunter.events.values import ConfigurationSet, NodeName
 
 
 def ssh_settings(

@@ -18,36 +18,28 @@ What runs and belongs to no attempt that holds GPUs is ended, each by itself: a 
 attempts are that the log has yet to give would bar these. Those that it never gave are told of.
 """
 
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.input_handlers import stays_in_place
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import SetAside
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import Weigh
-from shunter.core.scheduler import launch_of
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.daemon.backends import LiveBackend
-from shunter.events.past_jobs import PastJobs
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Sharing
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from shunter.core.input_handlers import stays_in_place
+from shunter.core.interfaces import (
+    Continue,
+    Effect,
+    Fence,
+    Migrate,
+    SetAside,
+    ShareTurns,
+    Stop,
+    Suspend,
+    Terminate,
+    Weigh,
+)
+from shunter.core.scheduler import launch_of
+from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
+from shunter.daemon.backends import LiveBackend
+from shunter.events.past_jobs import PastJobs
+from shunter.events.values import Allocation, JobId, NodeName, Sharing
 
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")

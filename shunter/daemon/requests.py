@@ -1,23 +1,16 @@
 """What people ask of a running cluster, who they are, and what they are told."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from shunter.core.cluster import Health, Server
 from shunter.core.planning.approver import unfit_for_sizes
 from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.core.state import State
-from shunter.errors import NotFoundError
-from shunter.errors import RefusedError
-from shunter.errors import UsageError
+from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.facts import Event
-from shunter.events.values import Dependency
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
+from shunter.events.values import Dependency, JobId, JobSpec, NodeName
 
 
 @dataclass(frozen=True, slots=True)

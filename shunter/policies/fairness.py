@@ -1,20 +1,16 @@
 """Fair shares, a number for each job: dominant resource first, and finish-time fairness."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import ceil
-from shunter.core.performance.sensitivity import SensitivityTable
+
 from shunter.core.planning.placement import Placement
-from shunter.core.ranking import Measure
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.sizing import Demands
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams
-
 
 # Dominant resource first: the job that demands the smallest part of the cluster goes first.
 #

@@ -4,74 +4,54 @@ The planner of migrations comes first, then the blocks of GPUs that moves can fr
 `make_room` that uses them.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from heapq import heapify
-from heapq import heappop
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop
 from itertools import combinations
-from pydantic import BaseModel
-from pydantic import Field
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
-from shunter.core.performance.introspection import TrialRules
-from shunter.core.performance.introspection import Verdict
-from shunter.core.performance.introspection import is_known_to_pay
-from shunter.core.performance.introspection import model_of
-from shunter.core.performance.introspection import proposed
-from shunter.core.performance.introspection import running
-from shunter.core.performance.trials import Trial
-from shunter.core.performance.turn_shares import turn_shares
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.draft import MAKE_ROOM
-from shunter.core.planning.draft import Needs
-from shunter.core.planning.draft import ROOM_MADE
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import groups_within
-from shunter.core.planning.placement import pick_emptiest
-from shunter.core.planning.placement import pick_gpus
-from shunter.core.planning.plan import Judge
-from shunter.core.planning.plan import Try
-from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.view import View
-from shunter.core.view import expected_us
-from shunter.events.values import Allocation
-from shunter.events.values import BELOW_SERVER
-from shunter.events.values import Because
-from shunter.events.values import ChangeKey
-from shunter.events.values import ClassWait
-from shunter.events.values import Demand
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import KEPT
-from shunter.events.values import LEVEL_ORDER
-from shunter.events.values import Level
-from shunter.events.values import MILLION
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from typing import Final
-from typing import NamedTuple
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
+from pydantic import BaseModel, Field
+
+from shunter.core.cluster import Pool, Server
+from shunter.core.plan import Change, Judge, Move, Plan, Start, Suspend, Try
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE, Draft, Needs
+from shunter.core.planning.placement import Placement, groups_within, pick_emptiest, pick_gpus
+from shunter.core.planning.trials import (
+    TrialRules,
+    Verdict,
+    is_known_to_pay,
+    model_of,
+    proposed,
+    running,
+)
+from shunter.core.speeds.measured import Trial
+from shunter.core.speeds.speed_model import level_of
+from shunter.core.state import RUNNING, Job
+from shunter.core.turn_shares import turn_shares
+from shunter.core.view import View, expected_us
+from shunter.events.values import (
+    BELOW_SERVER,
+    KEPT,
+    LEVEL_ORDER,
+    MILLION,
+    Allocation,
+    Because,
+    ChangeKey,
+    ClassWait,
+    Demand,
+    GpuType,
+    JobId,
+    Level,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    SuspendMode,
+    TrialKind,
+    TrialReason,
+)
+from shunter.policies.params import Duration, PolicyParams
 
 # The one planner of migrations: goals say who should be elsewhere, trials whether that is so.
 #

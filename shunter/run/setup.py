@@ -1,50 +1,39 @@
 """From a config to the parts of a run: jobs, servers, policy, rules, and the simulated world."""
 
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+
 from shunter import __version__
 from shunter.config.loading import LoadedConfig
-from shunter.config.resolved import PolicyRuntime
-from shunter.config.resolved import learns_tolerance
-from shunter.config.resolved import policy_runtime
-from shunter.config.resolved import record_of
-from shunter.config.resolved import recorded_runtime
+from shunter.config.resolved import (
+    PolicyRuntime,
+    learns_tolerance,
+    policy_runtime,
+    record_of,
+    recorded_runtime,
+)
 from shunter.config.workload import ONE_OF
 from shunter.config.worlds import world_around
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import AnyPolicy, Backend
 from shunter.core.planning.fault_barrier import is_our_own
 from shunter.core.planning.planner import RoundRules
 from shunter.core.speeds.measured import has_learnt_floor
-from shunter.errors import ConfigError
-from shunter.errors import TraceError
-from shunter.errors import UsageError
-from shunter.events.facts import Event
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import SchedulerStarted
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import QueueName
-from shunter.run.simulated_world import WorldParts
-from shunter.run.simulated_world import simulated_world
-from shunter.run.table_range import jobs_out_of_range
-from shunter.run.table_range import servers_out_of_range
-from shunter.run.throughputs import fit_to_table
-from shunter.run.throughputs import without_rates
-from shunter.workloads import Choices
-from shunter.workloads import EndShares
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
-from shunter.workloads import generate_trace
-from shunter.workloads import load_trace
-from shunter.workloads import place_in_trace
-
+from shunter.errors import ConfigError, TraceError, UsageError
+from shunter.events.facts import Event, NodeAdded, QuotaChanged, SchedulerStarted
+from shunter.events.values import JobId, JobSpec, QueueName
+from shunter.run.simulated_world import WorldParts, simulated_world
+from shunter.run.table_range import jobs_out_of_range, servers_out_of_range
+from shunter.run.throughputs import fit_to_table, without_rates
+from shunter.workloads import (
+    Choices,
+    EndShares,
+    Trace,
+    TraceJob,
+    generate_trace,
+    load_trace,
+    place_in_trace,
+)
 
 _NAMED_MOST = 5
 _RECORDED_MOST = 100

@@ -5,36 +5,32 @@ state named the newest keys of submissions and, in the oldest ones, the jobs tha
 outcomes later ones keep beside them. They are read as they are, and held to the events they sum up.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from itertools import islice
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.errors import IllegalEventError
-from shunter.errors import LogDamagedError
-from shunter.errors import PlanError
-from shunter.events.codec import encode_record
-from shunter.events.codec import encode_row
-from shunter.events.facts import Outcome
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.records import Column
-from shunter.events.records import Encode
-from shunter.events.records import columns_of
-from shunter.events.records import compile_encoder
-from shunter.events.records import row_decoder
-from shunter.events.records import row_encoder
-from shunter.events.records import stored_fields
-from shunter.events.values import JobId
 from types import SimpleNamespace
 from typing import Any
-import json
 
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import State
+from shunter.errors import IllegalEventError, LogDamagedError, PlanError
+from shunter.events.codec import encode_record, encode_row
+from shunter.events.facts import Outcome
+from shunter.events.log import LogReader, Snapshot
+from shunter.events.past_jobs import MemoryPastJobs
+from shunter.events.records import (
+    Column,
+    Encode,
+    columns_of,
+    compile_encoder,
+    row_decoder,
+    row_encoder,
+    stored_fields,
+)
+from shunter.events.values import JobId
 
 _ENDED, _KEYS = "ended", "keys"
 _AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}

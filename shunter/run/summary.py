@@ -6,27 +6,24 @@ as failed. What does not exist (the mean of no jobs) is None, never NaN.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import chain
-from shunter.core.metrics import Distribution
-from shunter.core.metrics import JobLedger
-from shunter.core.metrics import JobResult
-from shunter.core.metrics import ProposalsDocument
-from shunter.core.metrics import SIZE_CLASSES
-from shunter.core.metrics import distribution
-from shunter.core.metrics import distribution_of
-from shunter.core.metrics import finish_time_fairness
-from shunter.core.metrics import size_class
+from typing import NotRequired, TypedDict
+
+from shunter.core.metrics import (
+    SIZE_CLASSES,
+    Distribution,
+    JobLedger,
+    JobResult,
+    ProposalsDocument,
+    distribution,
+    distribution_of,
+    finish_time_fairness,
+    size_class,
+)
 from shunter.core.state import State
 from shunter.events.facts import Outcome
-from typing import NotRequired
-from typing import TypedDict
-
 
 SCHEMA = 1
 _FAILED = ("failed", "timeout")

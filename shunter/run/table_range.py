@@ -6,12 +6,11 @@ so much or so little, are told of and recorded.
 """
 
 from collections.abc import Iterable
+
 from shunter.config.loading import LoadedConfig
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values import JobId
-from shunter.events.values import Resources
+from shunter.events.values import JobId, Resources
 from shunter.workloads import TraceJob
-
 
 _MILLI, _MB_OF_GB = 1000, 1000
 _NAMED_MOST = 5

@@ -4,21 +4,16 @@ A job of which the table has no rate runs for the duration that its trace gives,
 there are CPU servers, each job says which types it accepts, with a table or without one.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+
 from shunter.config.loading import LoadedConfig
 from shunter.core.admission import AcceptedTypes
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
-
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads import Trace, TraceJob
 
 _NAMED_MOST = 5
 

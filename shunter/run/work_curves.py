@@ -6,19 +6,16 @@ few points. They are taken from the state after each fact.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from operator import attrgetter
+from typing import Any
+
 from shunter.core.interfaces import Observers
-from shunter.core.state import Job
-from shunter.core.state import time_for_us
-from shunter.core.state import worked_us
+from shunter.core.state import Job, time_for_us, worked_us
 from shunter.core.view import View
 from shunter.events.facts import KINDS
 from shunter.events.values import JobId
-from typing import Any
-
 
 _OF_JOBS = tuple(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _AT_US = attrgetter("at_us")

@@ -19,7 +19,7 @@ from statistics import median
 from textwrap import fill
 from typing import Final
 
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import TraceError, UsageError
 from shunter.events.values import GpuType
 from shunter.workloads.job_statistics import PROBABILITIES, quantile

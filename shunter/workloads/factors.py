@@ -15,31 +15,22 @@ gpu_memory_mb = 9_000
 memory_cycle = {least_mb = 300, most_mb = 9_000, batch_s = 0.3}
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 from math import inf
-from msgspec import Struct
-from msgspec import ValidationError
-from msgspec import convert
 from pathlib import Path
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import MemoryCycle
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import Shape
-from shunter.errors import ConfigError
-from shunter.events.values import BY_BUS
-from shunter.events.values import GpuType
-from shunter.events.values import IN_SERVER
-from shunter.events.values import Level
-from shunter.workloads.loading import table_text
 from typing import Final
-import re
-import tomllib
 
+from msgspec import Struct, ValidationError, convert
+
+from shunter.core.speeds.speed_model import FactorTable, MemoryCycle, ModelFactors, Shape
+from shunter.errors import ConfigError
+from shunter.events.values import BY_BUS, IN_SERVER, GpuType, Level
+from shunter.workloads.loading import table_text
 
 BUILTIN_FACTORS: Final = "builtin:published"
 """The source that names the table of the package: what papers publish."""

@@ -5,42 +5,35 @@ arrivals is mean GPU-seconds of a job / (load × GPUs). It holds in expectation:
 a Philly job scatter by ten times their mean, so 2,000 jobs offer load ± 20 %.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import chain
 from math import inf
+from typing import Final, Literal, Protocol, get_args
+
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.workloads.job_statistics import EndShares
-from shunter.workloads.job_statistics import GavelTable
-from shunter.workloads.job_statistics import PhillyTable
-from shunter.workloads.job_statistics import Rhythm
-from shunter.workloads.job_statistics import SYNERGY_SPLIT
-from shunter.workloads.job_statistics import SynergyTable
-from shunter.workloads.job_statistics import TiresiasTable
-from shunter.workloads.job_statistics import diurnal_arrivals_us
-from shunter.workloads.job_statistics import gavel_arrival_draw
-from shunter.workloads.job_statistics import philly_table_bytes
-from shunter.workloads.job_statistics import poisson_arrivals_us
-from shunter.workloads.job_statistics import stream
-from shunter.workloads.job_statistics import synergy_content
-from shunter.workloads.job_statistics import tiresias_table_bytes
+from shunter.workloads.job_statistics import (
+    SYNERGY_SPLIT,
+    EndShares,
+    GavelTable,
+    PhillyTable,
+    Rhythm,
+    SynergyTable,
+    TiresiasTable,
+    diurnal_arrivals_us,
+    gavel_arrival_draw,
+    philly_table_bytes,
+    poisson_arrivals_us,
+    stream,
+    synergy_content,
+    tiresias_table_bytes,
+)
 from shunter.workloads.sensitivity import published_models
-from shunter.workloads.throughputs import builtin_throughputs
-from shunter.workloads.throughputs import compact_throughputs
-from shunter.workloads.trace import QualityReport
-from shunter.workloads.trace import Trace
-from shunter.workloads.trace import TraceJob
-from typing import Final
-from typing import Literal
-from typing import Protocol
-from typing import get_args
-import json
-
+from shunter.workloads.throughputs import builtin_throughputs, compact_throughputs
+from shunter.workloads.trace import QualityReport, Trace, TraceJob
 
 Arrivals = Literal["poisson", "diurnal"]
 ARRIVALS: Final[tuple[str, ...]] = get_args(Arrivals)

@@ -6,21 +6,17 @@ et al., OSDI 2022, section 3.1). A job need not use all it has, so no cell is sl
 less of either: a measurement that says so is taken for noise.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import inf
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+from typing import Any, Final
+
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values import Resources
 from shunter.workloads.sensitivity import SPEED_MOST
-from typing import Any
-from typing import Final
-
 
 # The MinIO cache model: how long an epoch takes with a part of its dataset in memory.
 #

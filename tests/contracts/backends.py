@@ -7,34 +7,25 @@ when things are ordered and how long jobs work; the kind says how late they may 
 A new backend writes a `BackendKind` and joins the list in conftest.py; the tests stay as they are.
 """
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from tests.factories import allocation
-from tests.factories import job_id
-from typing import Protocol
-from typing import TypeVar
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
+from shunter.core.interfaces import (
+    AttemptExited,
+    Backend,
+    Effect,
+    Input,
+    Launch,
+    Migrate,
+    NothingComes,
+    Resume,
+    Suspend,
+)
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName
+from tests.factories import allocation, job_id
 
 Seen = TypeVar("Seen", AttemptStarted, AttemptExited, JobSuspended, GpusReleased)
 

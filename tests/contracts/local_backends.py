@@ -1,25 +1,18 @@
 """The local backend for the contract suite: real processes that work, save and leave."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.backends.live.settings import TurnSettings
-from shunter.backends.node import attempts
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from tests.contracts.backends import Program
-from tests.contracts.backends import Stage
 import os
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings, TurnSettings
+from shunter.backends.node import attempts
+from shunter.events.values import JobId, JobSpec, NodeName
+from tests.contracts.backends import Program, Stage
 
 TICK_US = 200_000
 # Works for so many seconds in all; a checkpoint says how many of them are done.

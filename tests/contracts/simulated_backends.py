@@ -1,28 +1,16 @@
 """The simulated backend for the contract suite: instant, with costs, and with each lease."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import Credit
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.contracts.backends import Program
-from tests.contracts.backends import Stage
-from tests.factories import configuration
+from dataclasses import dataclass, field
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.events.values import JobId, JobSpec, NodeName
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.contracts.backends import Program, Stage
+from tests.factories import configuration
 
 TICK_US = 1000
 STEPS_PER_TICK = 4

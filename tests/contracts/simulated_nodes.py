@@ -1,24 +1,19 @@
 """The supervised backend over simulated nodes for the contract suite: all in virtual time."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
-from shunter.backends.live.settings import TurnSettings
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from tests.contracts.backends import Program
-from tests.contracts.backends import Stage
-from tests.doubles.simulated_nodes import SimulatedNode
-from tests.doubles.simulated_nodes import SimulatedProgram
-from tests.doubles.simulated_nodes import SimulatedServer
-from tests.doubles.simulated_nodes import SimulatedTransport
 
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import Limits, Owner, TurnSettings
+from shunter.events.values import JobId, JobSpec, NodeName
+from tests.contracts.backends import Program, Stage
+from tests.doubles.simulated_nodes import (
+    SimulatedNode,
+    SimulatedProgram,
+    SimulatedServer,
+    SimulatedTransport,
+)
 
 TICK_US = 200_000
 LIMITS = Limits(grace_s=0.3, is_sized=True, slicing=TurnSettings(quantum_us=2 * TICK_US))

@@ -1,34 +1,23 @@
 """The Slurm backends for the contract suite, on nodes of a real cluster."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import ExitStack
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import replace
+import atexit
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+
+import pytest
+
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import TurnSettings
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from tests.contracts.backends import Program
-from tests.contracts.backends import Stage
-from tests.contracts.local_backends import TICK_US
-from tests.contracts.local_backends import spec_of
-from tests.live.slurm.bench import BenchNode
-from tests.live.slurm.bench import SlurmBench
-from tests.live.slurm.bench import bench_at
-from tests.live.slurm.bench import lacking
+from shunter.events.values import JobId, JobSpec, NodeName
+from tests.contracts.backends import Program, Stage
+from tests.contracts.local_backends import TICK_US, spec_of
+from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at, lacking
 from tests.live.slurm.jobs import JobBench
-from tests.live.slurm.pilots import PilotBench
-from tests.live.slurm.pilots import holds
-import atexit
-import pytest
-import tempfile
-
+from tests.live.slurm.pilots import PilotBench, holds
 
 NODES = tuple(BenchNode(name, "v100", 4, "v100") for name in ("n0", "n1", "n2"))
 

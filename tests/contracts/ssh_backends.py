@@ -1,35 +1,23 @@
 """The SSH backend for the contract suite: two real sshd hosts on one machine."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import ExitStack
-from contextlib import asynccontextmanager
+import atexit
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.settings import SshHost
-from shunter.backends.live.settings import SshSettings
-from shunter.backends.live.settings import TurnSettings
-from shunter.backends.live.ssh import SshBackend
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from tests.contracts.backends import Program
-from tests.contracts.backends import Stage
-from tests.contracts.local_backends import TICK_US
-from tests.contracts.local_backends import empty
-from tests.contracts.local_backends import spec_of
-from tests.live.ssh.farm import Farm
-from tests.live.ssh.farm import LACKING
-from tests.live.ssh.farm import farm_at
-import atexit
-import os
-import pytest
-import sys
-import tempfile
 
+import pytest
+
+from shunter.backends.live.settings import SshAccess, SshHost, SshSettings, TurnSettings
+from shunter.backends.live.ssh import SshBackend
+from shunter.events.values import JobId, JobSpec, NodeName
+from tests.contracts.backends import Program, Stage
+from tests.contracts.local_backends import TICK_US, empty, spec_of
+from tests.live.ssh.farm import LACKING, Farm, farm_at
 
 HOSTS = ("n0", "n1")
 

@@ -3,26 +3,13 @@
 What repeated, late and outdated orders do stands in test_backend_orders.py.
 """
 
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.values import NodeName
-from tests.contracts.backends import BackendKind
-from tests.contracts.backends import Driver
-from tests.contracts.backends import ON_N0
-from tests.contracts.backends import ON_N1
-from tests.contracts.backends import Program
-from tests.contracts.backends import driven
-from tests.contracts.backends import ended_us
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import packed
 import pytest
 
+from shunter.core.interfaces import AttemptExited, Migrate, Suspend, Terminate
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import NodeName
+from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Driver, Program, driven, ended_us
+from tests.factories import allocation, job_id, packed
 
 pytestmark = pytest.mark.asyncio
 

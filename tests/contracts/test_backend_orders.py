@@ -4,30 +4,22 @@ Every order is idempotent on its key (job, attempt). A live scheduler repeats th
 answers were lost, and an order can meet an end on its way.
 """
 
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import Reshape
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.values import Allocation
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from tests.contracts.backends import BackendKind
-from tests.contracts.backends import ON_N0
-from tests.contracts.backends import ON_N1
-from tests.contracts.backends import Program
-from tests.contracts.backends import driven
-from tests.contracts.backends import ended_us
-from tests.factories import job_id
-from tests.factories import job_spec
 import pytest
 
+from shunter.core.interfaces import (
+    AttemptExited,
+    Fence,
+    Launch,
+    Migrate,
+    Reshape,
+    Resume,
+    Suspend,
+    Terminate,
+)
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import Allocation, NodeName, Share
+from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Program, driven, ended_us
+from tests.factories import job_id, job_spec
 
 pytestmark = pytest.mark.asyncio
 

@@ -1,24 +1,16 @@
 """Jobs that share a GPU in turns, over every way in which agents are reached."""
 
 from itertools import pairwise
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import Weigh
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Sharing
-from tests.contracts.backends import BackendKind
-from tests.contracts.backends import Driver
-from tests.contracts.backends import ON_N0
-from tests.contracts.backends import Program
-from tests.contracts.backends import driven
+
+import pytest
+
+from shunter.core.interfaces import ShareTurns, Terminate, Weigh
+from shunter.events.facts import LaunchFailed, TurnEnded, TurnStarted
+from shunter.events.values import Allocation, Sharing
+from tests.contracts.backends import ON_N0, BackendKind, Driver, Program, driven
 from tests.contracts.conftest import SUPERVISED_KINDS
 from tests.contracts.simulated_nodes import NODES_KINDS
 from tests.factories import job_id
-import pytest
-
 
 pytestmark = pytest.mark.asyncio
 

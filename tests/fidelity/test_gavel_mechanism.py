@@ -3,42 +3,33 @@
 The recorded results and traces are not part of Shunter; they are looked for in ../shared.
 """
 
+import json
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import Targets
-from shunter.policies.gavel.objectives import FastestFirst
-from shunter.policies.gavel.objectives import Isolated
-from shunter_peers.gavel import PeerJob
-from shunter_peers.gavel import PeerRounds
-from shunter_peers.gavel.mersenne_twister import MersenneTwister
-from shunter_peers.gavel.objectives import Allox
-from shunter_peers.gavel.objectives import StaleFifo
-from shunter_peers.gavel.objectives.pairing import PackedFifo
-from shunter_peers.gavel.objectives.pairing import RandomPairs
-from tests.fidelity.test_gavel_literal import ALONE_CASES
-from tests.fidelity.test_gavel_literal import INPUTS
-from tests.fidelity.test_gavel_literal import NONE
-from tests.fidelity.test_gavel_literal import REPLAY_CASES
-from tests.fidelity.test_gavel_literal import RUNS
-from tests.fidelity.test_gavel_literal import gang_of
-from tests.fidelity.test_gavel_literal import times_s
-from tests.fidelity.test_gavel_literal import trace_of
-from tests.peers.gavel_inputs import GavelJob
-from tests.peers.gavel_inputs import GavelTable
-from tests.peers.gavel_inputs import read_table
-from tests.peers.gavel_inputs import read_trace
-from tests.peers.gavel_inputs import servers_of
 from typing import Any
-import json
+
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
+from shunter.policies.gavel.objectives import FastestFirst, Isolated
+from shunter_peers.gavel import PeerJob, PeerRounds
+from shunter_peers.gavel.mersenne_twister import MersenneTwister
+from shunter_peers.gavel.objectives import Allox, StaleFifo
+from shunter_peers.gavel.objectives.pairing import PackedFifo, RandomPairs
+from tests.fidelity.test_gavel_literal import (
+    ALONE_CASES,
+    INPUTS,
+    NONE,
+    REPLAY_CASES,
+    RUNS,
+    gang_of,
+    times_s,
+    trace_of,
+)
+from tests.peers.gavel_inputs import GavelJob, GavelTable, read_table, read_trace, servers_of
 
 pytestmark = pytest.mark.fidelity
 

@@ -4,31 +4,25 @@ The recorded allocations are played, so that every input is the one the peer had
 is not unique ECOS is at its centre mostly, but not always: then its fractions must be as good.
 """
 
-from pathlib import Path
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.policies.gavel.arrays import Arrays
-from shunter.policies.gavel.arrays import arrays_of
-from shunter.policies.gavel.interior import Floats
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.programs import Groups
-from shunter.policies.gavel.programs import proportional_rates
-from shunter_peers.gavel import PeerRounds
-from shunter_peers.gavel.arrays import rated
-from shunter_peers.gavel.conic import Form
-from shunter_peers.gavel.conic import Kind
-from shunter_peers.gavel.policy_table import POLICY_TABLE
-from tests.doubles.highs_oracle import highs_level
-from tests.doubles.highs_oracle import highs_sum
-from tests.fidelity.test_gavel_literal import NONE
-from tests.fidelity.test_gavel_literal import RESULTS
-from tests.fidelity.test_gavel_mechanism import Played
-from tests.fidelity.test_gavel_mechanism import fractions_of
-from typing import Any
 import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.policies.gavel.arrays import Arrays, arrays_of
+from shunter.policies.gavel.interior import Floats
+from shunter.policies.gavel.mechanism import Demands, Fractions
+from shunter.policies.gavel.programs import Groups, proportional_rates
+from shunter_peers.gavel import PeerRounds
+from shunter_peers.gavel.arrays import rated
+from shunter_peers.gavel.conic import Form, Kind
+from shunter_peers.gavel.policy_table import POLICY_TABLE
+from tests.doubles.highs_oracle import highs_level, highs_sum
+from tests.fidelity.test_gavel_literal import NONE, RESULTS
+from tests.fidelity.test_gavel_mechanism import Played, fractions_of
 
 pytestmark = pytest.mark.fidelity
 pytest.importorskip("highspy", reason="needs HiGHS: the extra `solvers`")

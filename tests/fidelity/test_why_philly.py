@@ -3,38 +3,29 @@
 A sentence that no pattern here knows fails, so no number goes unchecked.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
+import asyncio
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
+
+import pytest
+
 from shunter.ask.log_reading import fold_events
-from shunter.ask.scores import gpu_time_in_words
-from shunter.ask.scores import ordinal_in_words
-from shunter.ask.scores import used_in_words
+from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, used_in_words
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
-from shunter.ask.words import clock
-from shunter.ask.words import span
+from shunter.ask.words import clock, span
 from shunter.config import load_config
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import RoundPlanned
+from shunter.core.state import Job, JobPhase, State
+from shunter.events.facts import AllocationChanged, Event, JobFinished, JobSubmitted, RoundPlanned
 from shunter.events.log import read_log
 from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from shunter.run.simulation import simulate
 from tests.replay.truth.brute_force import Truth
-from typing import Any
-import asyncio
-import pytest
-import re
-
 
 pytestmark = pytest.mark.fidelity
 

@@ -7,19 +7,17 @@ a job is known from what came later in the log; how it was spent is what the for
 
 from pathlib import Path
 from random import Random
+from typing import Any
+
+import anyio
+
 from shunter.ask.forks.fork import Wishes
 from shunter.ask.forks.scenario import what_if
 from shunter.daemon import Site
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
+from shunter.events.facts import Event, JobFinished
 from shunter.events.values import SuspendMode
 from tests.live.local.test_prediction import training
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from typing import Any
-import anyio
-
+from tests.live.site.sites import NOBODY, events_until, of
 
 JOBS = 12
 WITHIN = 0.05

@@ -3,28 +3,17 @@
 Each test states what is right. It passes on the corrected setting and must fail on the peer's.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.ranking import RankedPolicy
-from shunter.policies.tiresias import FeedbackQueues
-from shunter.policies.tiresias import ServiceSteps
-from shunter.policies.tiresias import gittins_index
-from tests.factories import World
-from tests.factories import run
-from tests.factories import servers
-from tests.peers.played import SECOND_US
-from tests.peers.played import ends_s
-from tests.peers.played import play_tiresias
-from tests.peers.played import trace_jobs
-from tests.peers.tiresias_literal import LIMITS
-from tests.peers.tiresias_literal import PeerJob
-from tests.peers.tiresias_literal import QUANTUM
-from tests.peers.tiresias_literal import gittins_table
-from tests.peers.tiresias_literal import peer_run
+
 import pytest
 
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.ranking import RankedPolicy
+from shunter.policies.tiresias import FeedbackQueues, ServiceSteps, gittins_index
+from tests.factories import World, run, servers
+from tests.peers.played import SECOND_US, ends_s, play_tiresias, trace_jobs
+from tests.peers.tiresias_literal import LIMITS, QUANTUM, PeerJob, gittins_table, peer_run
 
 LIMITS_US = tuple(limit * SECOND_US for limit in LIMITS)
 SAMPLES_S = (1000, 3000, 3100)

@@ -1,30 +1,16 @@
 """A policy of a third party that returns whatever it was told to, however foolish."""
 
-from dataclasses import dataclass
-from dataclasses import field
-from hypothesis import strategies as st
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.placement import FirstFit
-from shunter.core.planning.placement import place
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from tests.stateless import Stateless
+from dataclasses import dataclass, field
 
+from hypothesis import strategies as st
+
+from shunter.core.interfaces import Rng
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.planning.placement import FirstFit, place
+from shunter.core.state import Job, JobPhase, State
+from shunter.core.view import View
+from shunter.events.values import Allocation, Because, JobId, NodeName, Reason, Share, Sharing
+from tests.stateless import Stateless
 
 GRANTED, SUSPENDING = JobPhase.granted, JobPhase.suspending
 

@@ -1,56 +1,46 @@
 """The engine skips what cannot change; a literal greedy asked at every round decides the same."""
 
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 from hypothesis import given
+
 from shunter.core.interfaces import Policy
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.placement import Placement
-from shunter.core.ranking import Aged
-from shunter.core.ranking import Index
-from shunter.core.ranking import RankedPolicy
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobRejected
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.policies import fairness
-from shunter.policies import las
-from shunter.policies import shortest
-from shunter.policies import tiresias
-from shunter.policies.tiresias import Steps
-from shunter.policies.tiresias import expected_rest
-from shunter.policies.tiresias import gittins_index
+from shunter.core.planning.placement import PLACEMENTS, Placement
+from shunter.core.ranking import Aged, Index, RankedPolicy
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    PlanRejected,
+    RoundPlanned,
+)
+from shunter.policies import fairness, las, shortest, tiresias
+from shunter.policies.tiresias import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded
 from tests.doubted import doubted
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.property.worlds import HORIZON_US
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
+from tests.factories import Outcome, World, policy, run, servers, trace_job
+from tests.property.worlds import HORIZON_US, Scene, scenes
 from tests.slices import searched
 from tests.stepping.feedback import Feedback
 from tests.stepping.policy import Stepping
-from tests.stepping.ranks import by_chance
-from tests.stepping.ranks import by_dominant_share
-from tests.stepping.ranks import by_duration
-from tests.stepping.ranks import by_expected_rest
-from tests.stepping.ranks import by_remaining_service
-from tests.stepping.ranks import by_remaining_time
-from tests.stepping.ranks import by_remaining_volume
-from tests.stepping.ranks import by_service
-from tests.stepping.ranks import by_size
-from tests.stepping.ranks import by_submission
-from tests.stepping.ranks import by_unfairness
+from tests.stepping.ranks import (
+    by_chance,
+    by_dominant_share,
+    by_duration,
+    by_expected_rest,
+    by_remaining_service,
+    by_remaining_time,
+    by_remaining_volume,
+    by_service,
+    by_size,
+    by_submission,
+    by_unfairness,
+)
 from tests.stepping.rising import Rising
-from typing import Any
-import pytest
-
 
 BOUNDS_GPU_US = (20, 60)
 HISTORY_GPU_US = (3, 9, 9, 20, 21, 40, 70, 100, 160)

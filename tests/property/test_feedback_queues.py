@@ -1,26 +1,24 @@
 """What holds of Tiresias' queues at every instant of any small world."""
 
 from collections import Counter
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import Ranking
+from shunter.core.ranking.ranking import NO_POOL, Ranking
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts import Event
-from shunter.events.facts import KINDS
+from shunter.events.facts import KINDS, Event
 from shunter.events.values import JobId
 from shunter.policies.tiresias import FeedbackQueues
 from tests.commanded import Commanded
 from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
+from tests.property.worlds import Scene, scenes
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 BOUNDS_GPU_US = (20, 60)
 KNOBS = (0.5, 1.0, 3.0)

@@ -4,45 +4,38 @@ The events are those of small simulated runs, with people, costs and failures in
 """
 
 from collections.abc import Sequence
-from hypothesis import example
-from hypothesis import given
+from typing import Any
+
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
+
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.core.fold import replay
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
+from shunter.core.interfaces import Backend, Effect, Input
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_payload
-from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import NodeRemoved
+from shunter.events.codec import decode_record, encode_payload, encode_record
+from shunter.events.facts import AllocationChanged, AttemptLost, Event, GpusReleased, NodeRemoved
 from tests.commanded import Commanded
-from tests.factories import POLICY_NAMES
-from tests.factories import Tape
-from tests.factories import World
-from tests.factories import drive
-from tests.factories import las_policy
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
+from tests.factories import (
+    POLICY_NAMES,
+    Tape,
+    World,
+    drive,
+    las_policy,
+    node_added,
+    node_name,
+    policy,
+    quota,
+    run,
+    servers,
+    trace_job,
+)
+from tests.property.worlds import Scene, scenes
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 CROWD = tuple(
     trace_job(n, gpus, at=n // 3 * 4, lasts=lasts, queue="ab"[n % 2], priority=int(n == 5))

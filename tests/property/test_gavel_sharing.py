@@ -4,58 +4,43 @@ Jobs, tables of pairs, quotas, guards and failures are drawn; every state is che
 round, and who shares GPUs must be a pair that the table knows and that fits.
 """
 
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from hypothesis import given
-from hypothesis import strategies as st
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.failures import Failures
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import both
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.proposals import AllocationHistory
-from shunter.core.planning.proposals import ProposalMemory
-from shunter.core.planning.proposals import proposal_observers
-from shunter.core.scheduler import Scheduler
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import View
-from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import CLUSTER_CHANGES
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import TargetsSet
-from shunter.events.values import GpuType
-from shunter.events.values import Sharing
-from shunter.policies.gavel.policy import Gavel
-from shunter.policies.gavel.policy import GavelPolicy
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import scheme
-from tests.factories import trace_job
-from tests.property.invariants import check_state
-from tests.slices import searched
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.backends.simulated import Costs
+from shunter.backends.simulated.failures import Failures
+from shunter.core.fold import apply, replay
+from shunter.core.interfaces import Observers, both
+from shunter.core.planning.draft import Draft
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning.proposals import AllocationHistory, ProposalMemory, proposal_observers
+from shunter.core.scheduler import Scheduler
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.core.state import State
+from shunter.core.view import Guards, View
+from shunter.events.codec import encode_record
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptLost,
+    GangProposed,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    PlanRejected,
+    RoundPlanned,
+    TargetsSet,
+)
+from shunter.events.values import GpuType, Sharing
+from shunter.policies.gavel.policy import Gavel, GavelPolicy
+from tests.factories import Outcome, World, node_added, node_name, quota, run, scheme, trace_job
+from tests.property.invariants import check_state
+from tests.slices import searched
 
 MINUTE_US = 60_000_000
 TYPES = (GpuType("v100"), GpuType("k80"))

@@ -4,55 +4,48 @@ Gain and cost are computed by brute force, on small clusters: every block of GPU
 could have, every set of jobs that may be moved, in every order, to every free place.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from hypothesis import event
-from hypothesis import example
-from hypothesis import given
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+from typing import Any
+
+from hypothesis import event, example, given
 from hypothesis import strategies as st
-from itertools import combinations
-from itertools import permutations
+
 from shunter.core.cluster import Server
 from shunter.core.fold import replay
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
+from shunter.core.plan import Move, Plan, Start
 from shunter.core.planning.approver import approve
-from shunter.core.planning.draft import MAKE_ROOM
-from shunter.core.planning.draft import ROOM_MADE
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
 from shunter.core.planning.placement import is_within
 from shunter.core.rng import RandomStream
 from shunter.core.sizing import Sizing
 from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import SuspendMode
+from shunter.core.state import Job, State
+from shunter.core.view import Guards, View
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import (
+    Allocation,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+    Share,
+    SuspendMode,
+)
 from shunter.policies.migration import MakingRoom
-from tests.factories import BECAUSE
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import scheduler_started
+from tests.factories import (
+    BECAUSE,
+    attempt_started,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    policy,
+    scheduler_started,
+)
 from tests.slices import searched
-from tests.unit.core.placement.test_complete import GPUS
-from tests.unit.core.placement.test_complete import WIRINGS
-from typing import Any
-
+from tests.unit.core.placement.test_complete import GPUS, WIRINGS
 
 NOW_US = 1_000
 GUARDS = Guards(min_runtime_us=20)

@@ -5,51 +5,37 @@ them guarded: a job is left waiting only if there is no place for it, and only t
 jobs leave whose leaving makes one.
 """
 
-from dataclasses import dataclass
-from dataclasses import replace
-from hypothesis import example
-from hypothesis import given
-from hypothesis import strategies as st
+from dataclasses import dataclass, replace
 from itertools import combinations
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from shunter.core.cluster import Pool, Server
 from shunter.core.fold import replay
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
+from shunter.core.plan import Plan, Start, Suspend
 from shunter.core.planning.approver import approve
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.rng import RandomStream
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
+from shunter.core.state import Job, State
+from shunter.core.view import Guards, View
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, JobId, JobSpec, Level, Share, Sharing, SuspendMode
 from shunter.policies import las
-from tests.factories import BECAUSE
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import scheduler_started
+from tests.factories import (
+    BECAUSE,
+    attempt_started,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    scheduler_started,
+)
 from tests.slices import searched
-from tests.unit.core.placement.test_complete import GPUS
-from tests.unit.core.placement.test_complete import WIRINGS
-from tests.unit.core.placement.test_complete import _splits
-from tests.unit.core.placement.test_complete import could_be_placed
-from typing import Any
-
+from tests.unit.core.placement.test_complete import GPUS, WIRINGS, _splits, could_be_placed
 
 NOW_US = 100
 GUARDS = Guards(min_runtime_us=20)

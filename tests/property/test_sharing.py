@@ -5,56 +5,40 @@ and people do the rest.
 """
 
 from dataclasses import dataclass
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.core.fold import apply
-from shunter.core.fold import replay
+from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
+from shunter.core.fold import apply, replay
 from shunter.core.interfaces import Rng
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.planner import RoundRules
 from shunter.core.scheduler import Scheduler
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import State
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
 from shunter.events.codec import encode_record
-from shunter.events.facts import JobFinished
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SpeedChanged
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import GpuType
-from shunter.events.values import Share
-from shunter.events.values import Sharing
+from shunter.events.facts import JobFinished, PlanRejected, RoundPlanned, SpeedChanged
+from shunter.events.values import Allocation, Because, GpuType, Share, Sharing
 from tests.doubted import doubted
-from tests.factories import Outcome
-from tests.factories import POLICY_NAMES
-from tests.factories import World
-from tests.factories import las_policy
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import (
+    POLICY_NAMES,
+    Outcome,
+    World,
+    las_policy,
+    node_name,
+    policy,
+    run,
+    servers,
+    trace_job,
+)
 from tests.property.invariants import check_state
 from tests.slices import searched
 from tests.stateless import Stateless
-import pytest
-
 
 BECAUSE = Because("careless")
 V100 = GpuType("v100")

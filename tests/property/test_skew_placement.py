@@ -1,39 +1,33 @@
 """Placement skew in whole runs: who is kept together, who never waits, and what samples change."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Policy
-from shunter.core.planning.placement import Skew
-from shunter.core.planning.placement import fewest_servers
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
+
+from shunter.core.interfaces import Observers, Policy
+from shunter.core.planning.placement import Skew, fewest_servers
+from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobRejected
-from shunter.events.facts import RoundPlanned
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    RoundPlanned,
+)
 from shunter.events.values import Demand
-from shunter.policies import fifo
-from shunter.policies import las
+from shunter.policies import fifo, las
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.sampled import Sampled
-from tests.sampled import Seen
+from tests.factories import Outcome, run
+from tests.property.worlds import Scene, scenes
+from tests.sampled import Sampled, Seen
 from tests.slices import searched
 from tests.stepping.policy import Stepping
-from tests.stepping.ranks import by_service
-from tests.stepping.ranks import by_submission
-from typing import Any
-import pytest
-
+from tests.stepping.ranks import by_service, by_submission
 
 BOUNDS_GPU_US = (20, 60)
 SKEWS = {"vgg16": 0.744, "resnet50": 0.112}

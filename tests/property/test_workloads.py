@@ -1,34 +1,32 @@
 """Laws of traces: what is written is read again, and every row is accounted for."""
 
+import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pathlib import Path
+
 from shunter.core.planning.approver import unfit_for_sizes
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import TraceError
-from shunter.events.values import Dependency
-from shunter.events.values import DependsWhen
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import QueueName
-from shunter.events.values import SuspendMode
-from shunter.events.values import UserName
-from shunter.workloads import JobEnd
-from shunter.workloads import QualityReport
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
-from shunter.workloads import load_trace
-from shunter.workloads import write_trace
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    Level,
+    QueueName,
+    SuspendMode,
+    UserName,
+)
+from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob, load_trace, write_trace
 from shunter.workloads.formats.canonical import COLUMNS
 from tests.slices import searched
-import io
-import json
-import pytest
-
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)

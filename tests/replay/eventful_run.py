@@ -5,41 +5,37 @@ would order is written down here, and what the scheduler makes of it is its own.
 """
 
 from dataclasses import replace
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.scheduler import Scheduler
-from shunter.events import Event
-from shunter.events import SchedulerStarted
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.values import Dependency
-from shunter.events.values import JobId
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import policy
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
 from typing import Any
 
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    DrainNode,
+    Input,
+    ReleaseJob,
+    ResizeJob,
+    RestoreNode,
+    SubmitJob,
+    SuspendJob,
+)
+from shunter.core.scheduler import Scheduler
+from shunter.events import Event, SchedulerStarted
+from shunter.events.facts import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    GpusTaken,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
+from shunter.events.values import Dependency, JobId
+from tests.factories import World, allocation, job_id, job_spec, policy, servers
+from tests.replay.recording import Recorded, rebuilt
 
 S = 1_000_000
 RECORD = '{"reactor":1}'

@@ -4,29 +4,31 @@ Beside the kept runs (test_golden_runs.py), which have one kind of server and on
 GPU types, racks, levels, CPUs, quotas, guards and dependencies.
 """
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.core.view import Guards
 from shunter.events import encode_payload
-from shunter.events.values import Dependency
-from shunter.events.values import Level
-from tests.factories import POLICY_NAMES
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import las_policy
-from tests.factories import node_added
-from tests.factories import policy
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import trace_job
+from shunter.events.values import Dependency, Level
+from tests.factories import (
+    POLICY_NAMES,
+    World,
+    job_id,
+    las_policy,
+    node_added,
+    policy,
+    quota,
+    run,
+    trace_job,
+)
 from tests.replay.specimens import digest_of
-from typing import Any
-import os
-import pytest
-import subprocess
-import sys
-
 
 ROOT = Path(__file__).resolve().parents[2]
 PRINT_DIGESTS = """

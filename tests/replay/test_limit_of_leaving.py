@@ -1,16 +1,11 @@
 """A time limit that ends a job which is leaving already: nothing of it comes at that instant."""
 
 from dataclasses import replace
+
 from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import TimeLimitReached
-from tests.factories import World
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
+from shunter.events.facts import RoundPlanned, SchedulerStarted, TimeLimitReached
+from tests.factories import World, policy, run, servers, trace_job
 from tests.replay.recording import rebuilt
 
 

@@ -6,37 +6,33 @@ until `CHANGES` says how one of its facts can be wrong, and the run has one.
 
 from collections.abc import Callable
 from dataclasses import replace
-from shunter.ask.verification import Verifier
-from shunter.backends.simulated import Costs
-from shunter.events import Because
-from shunter.events import Event
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import Reason
-from shunter.events import SchedulerStarted
-from shunter.events import SensitivityCorrected
-from shunter.events import TimeLimitReached
-from shunter.events import ToleranceLearnt
-from shunter.events.fact_classes import DERIVED_KINDS
-from shunter.events.fact_classes import DerivedKind
-from shunter.events.values import CALLER
-from shunter.events.values import PROPOSED
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.eventful_run import eventful
-from tests.replay.placement.learnt_run import learnt_world
-from tests.replay.placement.learnt_run import played
-from tests.replay.proposing.proposed_run import proposed_run
-from tests.replay.recording import Recorded
-from tests.replay.recording import record
-from tests.replay.sizing.measured_run import measured
+
 import pytest
 
+from shunter.ask.verification import Verifier
+from shunter.backends.simulated import Costs
+from shunter.events import (
+    Because,
+    Event,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobId,
+    NodeName,
+    Reason,
+    SchedulerStarted,
+    SensitivityCorrected,
+    TimeLimitReached,
+    ToleranceLearnt,
+)
+from shunter.events.fact_classes import DERIVED_KINDS, DerivedKind
+from shunter.events.values import CALLER, PROPOSED
+from tests.factories import World, allocation, servers, trace_job
+from tests.replay.eventful_run import eventful
+from tests.replay.placement.learnt_run import learnt_world, played
+from tests.replay.proposing.proposed_run import proposed_run
+from tests.replay.recording import Recorded, record
+from tests.replay.sizing.measured_run import measured
 
 OTHER = JobId("bystander")
 

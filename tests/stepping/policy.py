@@ -4,40 +4,22 @@ It shares the core with the engine (state, placement, approver, round loop), and
 classes, no budgets, no timers. What it decides is right because it can be read.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.core.cluster import CPU_POOL
-from shunter.core.cluster import Health
-from shunter.core.cluster import Pool
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shunter.core.cluster import CPU_POOL, Health, Pool
 from shunter.core.interfaces import Rng
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
+from shunter.core.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.planning.draft import untangled
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import place
+from shunter.core.planning.placement import Placement, place
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
+from shunter.events.values import Allocation, Because, Demand, JobId, Reason, Sharing, SuspendMode
 from tests.stateless import Stateless
 from tests.stepping.easy import backfilled
 from tests.stepping.ranks import Rank
 from tests.stepping.room import Room
-from typing import Any
-
 
 HOUR_US = 3_600_000_000
 NO_LIMIT_US = 365 * 24 * HOUR_US

@@ -1,15 +1,13 @@
 """The ranks of the first policies, written down as their papers say them; lower goes first."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+
 from shunter.core.cluster import Health
 from shunter.core.sizing import WHOLE
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.policies.fairness import LADDER
-from shunter.policies.fairness import RHO_ONE
-
+from shunter.policies.fairness import LADDER, RHO_ONE
 
 Rank = Callable[[Job, View], int]
 

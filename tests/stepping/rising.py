@@ -1,20 +1,16 @@
 """Aging by the letter: at every event and plan, look how long each job has waited."""
 
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
+from dataclasses import dataclass, field
+
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.plan import Plan
 from shunter.core.planning.placement import Placement
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts import Event
-from shunter.events.facts import KINDS
-from shunter.events.facts import Target
+from shunter.events.facts import KINDS, Event, Target
 from shunter.events.values import JobId
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import Rank
-
 
 ONE_LEVEL = 1 << 64
 

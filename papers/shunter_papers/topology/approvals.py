@@ -7,38 +7,37 @@ observes it, and the log. Finding places is the schedulers' work, and not timed;
 jobs that make room again. Seconds are CPU seconds of the process.
 """
 
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.core.plan import Plan
-from shunter.core.plan import Proposal
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.planner import Planner
-from shunter.core.planning.planner import RoundRules
-from shunter.core.planning.proposals import Decentralised
-from shunter.core.scheduler import Scheduler
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import Trigger
-from shunter.events.log import LogWriter
-from shunter.events.log import open_log
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.policies.fifo import Fifo
-from typing import Any
-from typing import cast
 import gc
 import random
 import time
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
+from shunter.core.plan import Plan, Proposal
+from shunter.core.planning.placement import Consolidated
+from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core.planning.proposals import Decentralised
+from shunter.core.scheduler import Scheduler
+from shunter.events.facts import (
+    AllocationChanged,
+    JobFinished,
+    JobSubmitted,
+    NodeAdded,
+    SchedulerStarted,
+    Trigger,
+)
+from shunter.events.log import LogWriter, open_log
+from shunter.events.values import (
+    Allocation,
+    Because,
+    ConfigurationSet,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    Share,
+)
+from shunter.policies.fifo import Fifo
 
 GPUS = 8
 FILLED = 0.9

@@ -1,22 +1,21 @@
 """The text's own numbers of distance and neighbours, and what the model of speeds makes of them."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from dataclasses import dataclass
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.values import Allocation
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import GpuType
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.workloads.factors import BUILTIN_FACTORS
-from shunter.workloads.factors import load_factors
-from typing import Any
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.events.values import (
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+    Share,
+)
+from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
 
 _NODES: Final = [NodeName(f"n{number}") for number in range(4)]
 _WHERE: Final = ConfigurationSet(

@@ -9,25 +9,16 @@ jobs of one GPU to one gang, where apart is good for the former and costs the la
 and servers that they need; gangs run anywhere, or wait for a server, or others are moved for them.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from math import exp
-from math import log
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.core.rng import RandomStream
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.workloads import QualityReport
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
 from types import MappingProxyType
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.core.rng import RandomStream
+from shunter.events.values import JobId, JobSpec, Level
+from shunter.workloads import QualityReport, Trace, TraceJob
 
 SERVERS: Final = 8
 GPUS: Final = SERVERS * 8

@@ -7,27 +7,19 @@ its view is old in the other case), and then is sure of its place. What is found
 text, which gives no numbers.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.core.metrics import ProposalNumbers
-from shunter.core.metrics import percentile
-from shunter.core.rng import RandomStream
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.run.parallel import Report
-from shunter.run.parallel import run_all
-from shunter.run.simulation import simulate
-from shunter.workloads import QualityReport
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
 from statistics import fmean
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.core.metrics import ProposalNumbers, percentile
+from shunter.core.rng import RandomStream
+from shunter.events.values import JobId, JobSpec
+from shunter.run.parallel import Report, run_all
+from shunter.run.simulation import simulate
+from shunter.workloads import QualityReport, Trace, TraceJob
 
 SERVERS: Final = 16
 GPUS: Final = 8

@@ -4,12 +4,10 @@ A gang is given its rates once, when its last job comes: jobs never change their
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
+from dataclasses import dataclass, field
+
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Gang
 
 

@@ -10,18 +10,15 @@ that is no single point, and who runs when hangs on where. ECOS is an extra, of 
 needs to know. With `solver = "centred"` fractions are the centre of the face, by our own method.
 """
 
-from pydantic import Field
-from pydantic import field_validator
+from typing import Annotated, Any, Final
+
+from pydantic import Field, field_validator
+
 from shunter.core.planning.placement import Placement
 from shunter.events.values import GpuType
 from shunter.policies.params import PolicyParams
-from shunter_peers.gavel.policy import PeerRoundsPolicy
-from shunter_peers.gavel.policy import Solver
+from shunter_peers.gavel.policy import PeerRoundsPolicy, Solver
 from shunter_peers.gavel.policy_table import POLICY_TABLE
-from typing import Annotated
-from typing import Any
-from typing import Final
-
 
 Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PRICES: Final = {"v100": 0.74, "p100": 0.43, "k80": 0.135}

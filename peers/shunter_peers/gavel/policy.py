@@ -6,56 +6,34 @@ in one plan, because gangs may change places in a circle. Needs rounds that end 
 whole steps, a table of throughputs, and servers that stay.
 """
 
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from shunter.core.interfaces import Observers, Rng
+from shunter.core.plan import EMPTY_PLAN, Change, Pack, Plan, Start, Suspend
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.errors import ConfigError
-from shunter.errors import PlanError
-from shunter.errors import extra_hint
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Target
-from shunter.events.facts import TargetsSet
+from shunter.errors import ConfigError, PlanError, extra_hint
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobSubmitted,
+    Target,
+    TargetsSet,
+)
 from shunter.events.records import DERIVED
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import Targets
+from shunter.events.values import Allocation, Because, GpuType, JobId, NodeName, Share, Sharing
+from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
 from shunter.policies.params import Extra
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
-from shunter_peers.gavel.objectives import Allox
-from shunter_peers.gavel.objectives import CentredFinishTimes
-from shunter_peers.gavel.objectives import RandomPairs
-from shunter_peers.gavel.objectives import StaleFifo
+from shunter_peers.gavel.objectives import Allox, CentredFinishTimes, RandomPairs, StaleFifo
 from shunter_peers.gavel.played_jobs import PeerJob
-from shunter_peers.gavel.policy_table import POLICY_TABLE
-from shunter_peers.gavel.policy_table import PolicyEntry
-from shunter_peers.gavel.rounds import PeerRounds
-from shunter_peers.gavel.rounds import RoundRun
+from shunter_peers.gavel.policy_table import POLICY_TABLE, PolicyEntry
+from shunter_peers.gavel.rounds import PeerRounds, RoundRun
 from shunter_peers.gavel.seating import Seat
-from typing import Any
-from typing import Literal
-
 
 Solver = Literal["ecos", "centred"]
 

@@ -7,26 +7,19 @@ round in which a worker of a gang would have no step to do is a failure, and fiv
 drop the job; jobs that end early are gone only when the round is over.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import steps_in
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter_peers.gavel.ledger import Ledger
-from shunter_peers.gavel.mersenne_twister import MersenneTwister
-from shunter_peers.gavel.played_jobs import Jobs
-from shunter_peers.gavel.played_jobs import PeerJob
-from shunter_peers.gavel.seating import Seat
-from shunter_peers.gavel.seating import seat
-from shunter_peers.gavel.selection import select
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.state import steps_in
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
+from shunter_peers.gavel.ledger import Ledger
+from shunter_peers.gavel.mersenne_twister import MersenneTwister
+from shunter_peers.gavel.played_jobs import Jobs, PeerJob
+from shunter_peers.gavel.seating import Seat, seat
+from shunter_peers.gavel.selection import select
 
 ROUND_US: Final = 360_000_000
 FAILURES_MOST: Final = 5

@@ -4,20 +4,11 @@ The simulators played here count GPUs and ask for nothing else, so any free ones
 """
 
 from collections.abc import Sequence
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import place
+
+from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.planning.placement import Placement, place
 from shunter.core.view import View
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import ClassWait
-from shunter.events.values import Demand
-from shunter.events.values import Reason
-from shunter.events.values import Wait
+from shunter.events.values import Allocation, Because, ClassWait, Demand, Reason, Wait
 from shunter_peers.queueing.items import Item
 
 

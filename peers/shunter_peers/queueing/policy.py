@@ -8,30 +8,29 @@ the next one.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
+from typing import Any
+
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.plan import Plan
 from shunter.core.planning.placement import Placement
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import CLUSTER_CHANGES
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import Target
-from shunter_peers.queueing.items import Item
-from shunter_peers.queueing.items import SECOND_US
-from shunter_peers.queueing.items import item_of
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AttemptLost,
+    Event,
+    GpusReleased,
+    JobHeld,
+    JobReleased,
+    JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    Target,
+)
+from shunter_peers.queueing.items import SECOND_US, Item, item_of
 from shunter_peers.queueing.memory import PeerMemory
 from shunter_peers.queueing.placements import seated
-from typing import Any
-
 
 _LEFT = (AttemptLost, LaunchFailed, GpusReleased)
 _HELD = (JobHeld, JobReleased)

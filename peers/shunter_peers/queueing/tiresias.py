@@ -6,7 +6,10 @@ servers of one GPU type. For the paper's intent take the policies `tiresias` and
 """
 
 from collections.abc import Callable
+from typing import Final, Literal
+
 from pydantic import Field
+
 from shunter.core.planning.placement import Placement
 from shunter.policies.params import PolicyParams
 from shunter.policies.tables import builtin_history
@@ -14,14 +17,10 @@ from shunter_peers.queueing.index import Index
 from shunter_peers.queueing.items import SECOND_US
 from shunter_peers.queueing.memory import PeerMemory
 from shunter_peers.queueing.policy import PeerPolicy
-from shunter_peers.queueing.queues import Knob
-from shunter_peers.queueing.queues import QueuesMemory
+from shunter_peers.queueing.queues import Knob, QueuesMemory
 from shunter_peers.queueing.shortest import ShortestMemory
 from shunter_peers.queueing.sorted_queues import SortedQueuesMemory
 from shunter_peers.queueing.timers import Timers
-from typing import Final
-from typing import Literal
-
 
 LIMITS: Final = (3250, 7200)
 OFF: Final[Knob] = (0, 1)

@@ -6,38 +6,20 @@ circle. Who ends when is settled in the world `synergy_rounds`, which plays the 
 are compared at each.
 """
 
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.errors import PlanError
-from shunter.errors import extra_hint
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Target
-from shunter.events.values import Because
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.policies.params import Extra
-from shunter_peers.synergy.cluster import allocations
-from shunter_peers.synergy.cluster import rounds_of
-from shunter_peers.synergy.jobs import SECOND_US
-from shunter_peers.synergy.jobs import of_view
-from shunter_peers.synergy.rounds import Rounds
-from shunter_peers.synergy.rounds import Rules
-from shunter_peers.synergy.rounds import Seat
+from dataclasses import dataclass, field
 from typing import Any
 
+from shunter.core.interfaces import Observers, Rng
+from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.errors import PlanError, extra_hint
+from shunter.events.facts import JobCancelled, JobFailed, JobFinished, JobSubmitted, Target
+from shunter.events.values import Because, JobId, NodeName, Reason
+from shunter.policies.params import Extra
+from shunter_peers.synergy.cluster import allocations, rounds_of
+from shunter_peers.synergy.jobs import SECOND_US, of_view
+from shunter_peers.synergy.rounds import Rounds, Rules, Seat
 
 _ENDED = (JobFailed, JobCancelled)
 

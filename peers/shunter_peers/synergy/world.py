@@ -5,34 +5,31 @@ lets a job end with the round in which its last iterations were credited. Nothin
 there reaches the simulated cluster, whose jobs would end by the durations of the trace.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import SimulatedWorld
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import WorldEnded
+from typing import Any
+
+from shunter.core.interfaces import (
+    AnyPolicy,
+    AttemptExited,
+    Backend,
+    Effect,
+    Input,
+    Launch,
+    NothingComes,
+    Resume,
+    SimulatedWorld,
+    SubmitJob,
+    Terminate,
+    WorldEnded,
+)
 from shunter.errors import ConfigError
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
+from shunter.events.values import ConfigurationSet, JobId
 from shunter_peers.synergy.cluster import rounds_of
 from shunter_peers.synergy.event_queue import EventQueue
-from shunter_peers.synergy.jobs import SECOND_US
-from shunter_peers.synergy.jobs import played_job
+from shunter_peers.synergy.jobs import SECOND_US, played_job
 from shunter_peers.synergy.policy import SynergyPolicy
-from shunter_peers.synergy.rounds import Rounds
-from shunter_peers.synergy.rounds import Rules
-from shunter_peers.synergy.rounds import first_round_s
-from typing import Any
+from shunter_peers.synergy.rounds import Rounds, Rules, first_round_s
 
 
 class SynergyRounds:

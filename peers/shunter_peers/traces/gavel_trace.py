@@ -7,26 +7,23 @@ defines it; -1 is none. The command, its folder and its arguments are neither ru
 `unknown` says what becomes of kinds the table lacks: an error, or rows that are dropped.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.errors import TraceError
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.workloads.formats.canonical import read_above_zero
-from shunter.workloads.formats.canonical import read_positive
-from shunter.workloads.formats.format import SECONDS_MAX
-from shunter.workloads.formats.format import TraceFormat
-from shunter.workloads.formats.format import TraceText
-from shunter.workloads.formats.format import first_fault
-from shunter.workloads.formats.format import read_seconds
-from shunter.workloads.trace import Fault
-from shunter.workloads.trace import Inspection
-from shunter.workloads.trace import TraceJob
 from typing import Final
-import re
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.errors import TraceError
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads.formats.canonical import read_above_zero, read_positive
+from shunter.workloads.formats.format import (
+    SECONDS_MAX,
+    TraceFormat,
+    TraceText,
+    first_fault,
+    read_seconds,
+)
+from shunter.workloads.trace import Fault, Inspection, TraceJob
 
 LAYOUTS: Final = (
     (

@@ -7,27 +7,29 @@ came of it.
 
 from collections.abc import Sequence
 from hashlib import blake2b
+
 from shunter.api.documents.dates import with_dates
 from shunter.api.documents.queue import Dated
 from shunter.ask.log_reading import is_part
 from shunter.ask.words import fact_in_words
 from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import TRIALS
-from shunter.events.facts import WaitReasonChanged
+from shunter.events.facts import (
+    TRIALS,
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    WaitReasonChanged,
+)
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 from shunter.events.values import ClassWait
-
 
 FACTS_MOST = 100_000
 WINDOW = 512

@@ -5,35 +5,17 @@ their model.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.api.documents.turn_shares import TurnShares
-from shunter.ask.waits import holding_back
-from shunter.ask.waits import job_state
-from shunter.ask.waits import most_free
-from shunter.ask.waits import told_apart
-from shunter.ask.waits import wait_of
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import down_in_words
-from shunter.ask.words import held_by_others
-from shunter.core.cluster import Cluster
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Wait
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from shunter.api.documents.turn_shares import TurnShares
+from shunter.ask.waits import holding_back, job_state, most_free, told_apart, wait_of
+from shunter.ask.words import allocation_in_words, down_in_words, held_by_others
+from shunter.core.cluster import Cluster
+from shunter.core.state import LAUNCHING, WAITING, Job, State
+from shunter.events.values import Demand, JobId, NodeName, Reason, Wait
 
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""

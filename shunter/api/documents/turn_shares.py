@@ -10,13 +10,12 @@ What was used is the service over all GPU time in which a job held its GPUs, in 
 that of each at the size of gang that it had in it.
 """
 
-from shunter.ask.waits import stands_still
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.turn_shares import turn_shares
-from shunter.events.values import JobId
 from typing import TypedDict
 
+from shunter.ask.waits import stands_still
+from shunter.core.state import Job, State
+from shunter.core.turn_shares import turn_shares
+from shunter.events.values import JobId
 
 __all__ = ["TurnPart", "TurnShares"]
 

@@ -4,32 +4,24 @@ It takes seconds, and ends with who asked: nobody else waits for an answer that 
 """
 
 from collections.abc import Awaitable
+from typing import TypeVar
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
 from shunter.api.documents.dates import with_dates
-from shunter.api.handlers.jobs import ME
-from shunter.api.handlers.jobs import known
-from shunter.api.handlers.queries import AtQuery
-from shunter.api.handlers.queries import ForecastQuery
+from shunter.api.handlers.jobs import ME, known
+from shunter.api.handlers.queries import AtQuery, ForecastQuery
 from shunter.api.models.model import SCHEMA_VERSION
 from shunter.api.models.submission import SubmitBody
-from shunter.api.routing import Call
-from shunter.api.routing import NoBody
-from shunter.api.routing import NoQuery
-from shunter.api.routing import json_answer
-from shunter.api.submissions import after_whole_arrays
-from shunter.api.submissions import has_gpus
-from shunter.api.submissions import submission_of
+from shunter.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.api.submissions import after_whole_arrays, has_gpus, submission_of
 from shunter.ask.forks.forecast_process import StartsIf
 from shunter.ask.log_reading import place_of
-from shunter.errors import ShunterError
-from shunter.errors import UsageError
+from shunter.errors import ShunterError, UsageError
 from shunter.events.log import LogReader
 from shunter.events.values import JobId
-from starlette.requests import ClientDisconnect
-from starlette.requests import Request
-from starlette.responses import Response
-from typing import TypeVar
-import anyio
-
 
 AnswerT = TypeVar("AnswerT")
 

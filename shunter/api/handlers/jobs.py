@@ -1,44 +1,27 @@
 """Reading jobs: the queue, history, one job, and why it is where it is."""
 
 from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+from starlette.responses import Response
+
 from shunter.api.documents.dates import dated_why
-from shunter.api.documents.job_history import JobHistory
-from shunter.api.documents.job_history import date_or_none
-from shunter.api.documents.job_history import history_of
-from shunter.api.documents.queue import Evidence
-from shunter.api.documents.queue import Present
-from shunter.api.documents.queue import job_row
-from shunter.api.documents.queue import queue_document
-from shunter.api.handlers.queries import AtQuery
-from shunter.api.handlers.queries import HistoryQuery
-from shunter.api.handlers.queries import JobQuery
-from shunter.api.handlers.queries import QueueQuery
-from shunter.api.routing import Call
-from shunter.api.routing import NoBody
-from shunter.api.routing import json_answer
+from shunter.api.documents.job_history import JobHistory, date_or_none, history_of
+from shunter.api.documents.queue import Evidence, Present, job_row, queue_document
+from shunter.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
+from shunter.api.routing import Call, NoBody, json_answer
 from shunter.api.services import Services
 from shunter.ask.log_reading import place_of
-from shunter.ask.waits import JOB_STATES
-from shunter.ask.waits import job_state
+from shunter.ask.waits import JOB_STATES, job_state
 from shunter.config.model import DEFAULT_QUEUE
-from shunter.core.state import Job
-from shunter.core.state import State
+from shunter.core.state import Job, State
 from shunter.daemon.requests import no_such_job
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events.facts import Event
-from shunter.events.facts import Outcome
+from shunter.errors import NotFoundError, UsageError
+from shunter.events.facts import Event, Outcome
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values import DEPENDENCY
-from shunter.events.values import DependsWhen
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Reason
-from starlette.responses import Response
-from typing import Any
-import anyio
-
+from shunter.events.values import DEPENDENCY, DependsWhen, JobId, JobSpec, Reason
 
 ME = "me"
 SILENT_NAMED = 2

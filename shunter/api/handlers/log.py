@@ -1,27 +1,19 @@
 """Reading the log: events by number, a stream of new ones, and single decisions."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from shunter.api.documents.decisions import decision_document
-from shunter.api.documents.decisions import find_decision
-from shunter.api.event_stream import event_object
-from shunter.api.handlers.queries import EventsQuery
-from shunter.api.handlers.queries import StreamQuery
-from shunter.api.numbers import whole_number
-from shunter.api.routing import Call
-from shunter.api.routing import JSON_LINES
-from shunter.api.routing import NoBody
-from shunter.api.routing import NoQuery
-from shunter.api.routing import json_answer
-from shunter.ask.log_reading import seq_of
-from shunter.ask.log_reading import state_at
-from shunter.errors import UsageError
-from shunter.events.facts import Event
-from shunter.events.facts import KINDS
-from shunter.events.log import LogReader
-from starlette.responses import Response
-import orjson
+from collections.abc import AsyncIterator, Callable
 
+import orjson
+from starlette.responses import Response
+
+from shunter.api.documents.decisions import decision_document, find_decision
+from shunter.api.event_stream import event_object
+from shunter.api.handlers.queries import EventsQuery, StreamQuery
+from shunter.api.numbers import whole_number
+from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
+from shunter.ask.log_reading import seq_of, state_at
+from shunter.errors import UsageError
+from shunter.events.facts import KINDS, Event
+from shunter.events.log import LogReader
 
 LOOKED_AT_MOST = 200_000
 """Events one answer looks through; where more may follow, `next` is less than `head`."""

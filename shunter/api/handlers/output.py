@@ -4,31 +4,23 @@ A file is named by numbers and by one of two words that the query's model knows,
 exists: nothing of a request ever becomes a part of a path.
 """
 
-from collections.abc import AsyncGenerator
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+
+import anyio
+from starlette.responses import Response
+
 from shunter.api.documents.job_history import JobHistory
-from shunter.api.handlers.jobs import history_in_log
-from shunter.api.handlers.jobs import known
+from shunter.api.handlers.jobs import history_in_log, known
 from shunter.api.handlers.queries import LogsQuery
-from shunter.api.handlers.rank_output import BOTH
-from shunter.api.handlers.rank_output import Both
-from shunter.api.handlers.rank_output import Printed
-from shunter.api.handlers.rank_output import Reader
-from shunter.api.routing import BYTES
-from shunter.api.routing import Call
-from shunter.api.routing import NoBody
+from shunter.api.handlers.rank_output import BOTH, Both, Printed, Reader
+from shunter.api.routing import BYTES, Call, NoBody
 from shunter.api.services import Services
 from shunter.api.slow_readers import TimelyResponse
 from shunter.ask.words import instant_us
 from shunter.daemon.requests import Caller
-from shunter.errors import NotFoundError
-from shunter.errors import RefusedError
-from shunter.errors import UsageError
+from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.values import JobId
-from starlette.responses import Response
-import anyio
-
 
 LOOK_S = 0.2
 """How often a followed file is looked at."""

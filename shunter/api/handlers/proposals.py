@@ -5,25 +5,16 @@ that is rejected again within a round leaves no fact of its own; its answer is l
 """
 
 from collections.abc import Sequence
-from shunter import clock
-from shunter.api.models.proposal_documents import ProposalBody
-from shunter.api.routing import Call
-from shunter.api.routing import NoBody
-from shunter.api.routing import NoQuery
-from shunter.api.routing import json_answer
-from shunter.core.planning.approver import Refused
-from shunter.core.planning.approver import looked_at
-from shunter.daemon.site import Site
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.values import Allocation
-from shunter.events.values import CALLER
-from shunter.events.values import JobId
-from shunter.events.values import Reason
+
 from starlette.responses import Response
 
+from shunter import clock
+from shunter.api.models.proposal_documents import ProposalBody
+from shunter.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.core.planning.approver import Refused, looked_at
+from shunter.daemon.site import Site
+from shunter.events.facts import Event, GangApproved, GangProposed, GangRejected
+from shunter.events.values import CALLER, Allocation, JobId, Reason
 
 AGAIN = "it could be granted by now: propose again"
 

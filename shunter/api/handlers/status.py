@@ -1,28 +1,22 @@
 """Reading the cluster: its state now or at a past point, servers, metrics, the daemon itself."""
 
 from hashlib import blake2b
+
+import orjson
+from starlette.responses import Response
+
 from shunter import __version__
-from shunter.api.documents.cluster_state import nodes_of
-from shunter.api.documents.cluster_state import server_state
-from shunter.api.documents.cluster_state import state_document
+from shunter.api.documents.cluster_state import nodes_of, server_state, state_document
 from shunter.api.handlers.queries import AtQuery
 from shunter.api.metrics import METRICS_MEDIA
-from shunter.api.routing import Call
-from shunter.api.routing import NoBody
-from shunter.api.routing import NoQuery
-from shunter.api.routing import json_answer
-from shunter.ask.log_reading import place_of
-from shunter.ask.log_reading import state_at
+from shunter.api.routing import Call, NoBody, NoQuery, json_answer
+from shunter.ask.log_reading import place_of, state_at
 from shunter.core.cluster import Server
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.site import Planning
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
-from shunter.events.values import NodeName
-from shunter.events.values import gpu_numbers
-from starlette.responses import Response
-import orjson
-
+from shunter.events.values import NodeName, gpu_numbers
 
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""

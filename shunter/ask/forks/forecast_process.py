@@ -1,13 +1,14 @@
 """What a daemon and the process that makes a forecast for it say to each other, as JSON."""
 
-from contextlib import suppress
-from shunter.events.values import JobId
-from typing import Any
 import ctypes
-import msgspec
 import os
 import signal
+from contextlib import suppress
+from typing import Any
 
+import msgspec
+
+from shunter.events.values import JobId
 
 SAMPLES = 19
 """Runs of a forecast; with 9, 19, 29, … its P50 and P90 are runs of their own; ours."""

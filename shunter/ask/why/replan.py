@@ -10,43 +10,32 @@ or from a snapshot of its memory: it would rank them otherwise than it did.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.log_reading import Rules
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import restored
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import takes_notes
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from shunter.ask.log_reading import Rules, fold_events, restored
+from shunter.ask.recorded_terms import Rebuild, Term, takes_notes
 from shunter.ask.why.job_events import JobEvents
-from shunter.ask.why.present import Present
-from shunter.ask.why.present import demand_of
-from shunter.ask.why.present import present_of
+from shunter.ask.why.present import Present, demand_of, present_of
 from shunter.core.fold import RULES
 from shunter.core.fold.decisions import SET_ASIDE
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
-from shunter.core.state import JobPhase
-from shunter.core.state import NO_RESULT
-from shunter.core.state import State
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import Trigger
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
+from shunter.core.state import NO_RESULT, JobPhase, State
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    RoundPlanned,
+    SchedulerStarted,
+    Trigger,
+    WaitReasonChanged,
+)
+from shunter.events.log import LogReader, Snapshot
 from shunter.events.values import Wait
 from shunter.gc_control import collector_off
-from typing import NamedTuple
-
 
 REMEMBERS = "it decides by what it remembers of the rounds before"
 

@@ -1,66 +1,61 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
 from dataclasses import replace
-from shunter.ask.scores import decision_score
-from shunter.ask.scores import gpu_time_in_words
-from shunter.ask.scores import score_in_words
+
+from shunter.ask.scores import decision_score, gpu_time_in_words, score_in_words
 from shunter.ask.waits import STOPPED
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.explanation import order_to_leave
-from shunter.ask.why.explanation import phase_since_us
-from shunter.ask.why.job_events import Own
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.present import Group
-from shunter.ask.why.present import NAMED
-from shunter.ask.why.present import Room
+from shunter.ask.why.explanation import Explanation, order_to_leave, phase_since_us
+from shunter.ask.why.job_events import Own, Round
+from shunter.ask.why.present import NAMED, Group, Room
 from shunter.ask.why.reasons import reason_in_words
 from shunter.ask.why.running import shares_before
-from shunter.ask.why.timeline import RunSpan
-from shunter.ask.why.timeline import Segment
-from shunter.ask.why.timeline import ended_as
-from shunter.ask.why.timeline import is_displacement
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import because_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import discarded_in_words
-from shunter.ask.words import first_of
-from shunter.ask.words import gpus_in_words
-from shunter.ask.words import names_partners
-from shunter.ask.words import rejection_in_words
-from shunter.ask.words import span
-from shunter.ask.words import stamp
+from shunter.ask.why.timeline import RunSpan, Segment, ended_as, is_displacement
+from shunter.ask.words import (
+    allocation_in_words,
+    because_in_words,
+    clock,
+    discarded_in_words,
+    first_of,
+    gpus_in_words,
+    names_partners,
+    rejection_in_words,
+    span,
+    stamp,
+)
 from shunter.core.state import JobPhase
-from shunter.counting import counted
-from shunter.counting import signal_in_words
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobRetried
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import Outcome
-from shunter.events.facts import is_preemption
-from shunter.events.facts.jobs import JobHeld
-from shunter.events.facts.jobs import JobResized
-from shunter.events.values import Allocation
-from shunter.events.values import DEPENDENCY
-from shunter.events.values import DependsWhen
-from shunter.events.values import EXITED
-from shunter.events.values import HELD
-from shunter.events.values import JobId
-from shunter.events.values import RESIZED
-from shunter.events.values import Reason
-from shunter.events.values import Sharing
-from shunter.events.values.causes import BY_POLICY
-
+from shunter.counting import counted, signal_in_words
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
+    CheckpointDiscarded,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobRejected,
+    JobReshaped,
+    JobResized,
+    JobRetried,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    Outcome,
+    is_preemption,
+)
+from shunter.events.values import (
+    BY_POLICY,
+    DEPENDENCY,
+    EXITED,
+    HELD,
+    RESIZED,
+    Allocation,
+    DependsWhen,
+    JobId,
+    Reason,
+    Sharing,
+)
 
 _SERVERS_NAMED = 4
 OTHERS_NAMED = 4

@@ -35,9 +35,8 @@ from shunter.backends.node.messages.shapes import checked
 from shunter.backends.node.records import own_folder
 from shunter.core.interfaces import Launch, Resume
 from shunter.errors import BackendError
-from shunter.events.facts.execution import ReshapeRefused
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import ReshapeRefused
+from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
 
 # The CPUs and memory to which attempts are held: what each agent is told of, and what people are.
 #

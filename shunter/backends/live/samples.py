@@ -4,27 +4,20 @@ Samples come with every look at a node. Those of a gang become one: how far and 
 its first rank, and what it uses is the sum over its hosts. Downsampled and in batches they go on.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+
 from msgspec import structs
+
 from shunter.backends.live.gang import Gang
-from shunter.backends.live.gpus import EXPLANATIONS
-from shunter.backends.live.gpus import GpuUse
-from shunter.backends.live.gpus import use_told
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.messages import GpuReading
-from shunter.backends.live.messages import Sample
+from shunter.backends.live.gpus import EXPLANATIONS, GpuUse, use_told
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import GpuReading, Sample
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.transport import Server
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-
+from shunter.events.facts import GpuQuarantined, ProfileSampled
+from shunter.events.values import JobId, NodeName
 
 # Profiles, downsampled for the log: what is as before is recorded once a while.
 #

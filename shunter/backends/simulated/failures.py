@@ -5,14 +5,11 @@ Schroeder and Gibson, FAST 2007, discuss where it is off). Every server and ever
 stream of its own, so adding one changes nothing for the others.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from heapq import heapify
-from heapq import heappop
-from heapq import heappush
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from math import log
+
 from shunter.core.rng import RandomStream
 from shunter.core.state import NEVER_US
 from shunter.events.records import fact

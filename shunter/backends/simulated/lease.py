@@ -6,12 +6,9 @@ that end with their last gang are in `gang_rounds.py`.
 """
 
 from enum import StrEnum
-from shunter.core.state import NEVER_US
-from shunter.core.state import steps_in
-from shunter.core.state import time_for_us
-from shunter.core.state import worked_us
-from shunter.events.records import fact
 
+from shunter.core.state import NEVER_US, steps_in, time_for_us, worked_us
+from shunter.events.records import fact
 
 # How fast the work of one attempt gets done, in units: microseconds at base speed, or steps.
 #

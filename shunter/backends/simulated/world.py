@@ -4,64 +4,46 @@
 the samples that are taken of jobs, and after the agenda the rounds that end with their last gang.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from heapq import heappop
-from heapq import heappush
-from math import cos
-from math import exp
-from math import log
-from math import pi
-from math import sqrt
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.backends.simulated.lease import StepRate
-from shunter.backends.simulated.turns import Ready
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.turns import Turns
-from shunter.backends.simulated.work import Costs
-from shunter.backends.simulated.work import KILLED
-from shunter.backends.simulated.work import LOSING
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.work import Task
-from shunter.backends.simulated.work import Work
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import Reshape
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import Weigh
-from shunter.core.rng import RandomStream
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import NEVER_US
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts.execution import TurnEnded
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values import JobId
-from shunter.events.values import Sharing
-from shunter.events.values.fact import fact
-from shunter.events.values.fact import replace
-from typing import Any
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import cos, exp, log, pi, sqrt
+from typing import Any, Final
 
+from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds, StepRate
+from shunter.backends.simulated.turns import Ready, Slicing, Turns
+from shunter.backends.simulated.work import KILLED, LOSING, Costs, Run, Task, Work
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    Continue,
+    Effect,
+    Fence,
+    Launch,
+    Migrate,
+    Reshape,
+    Resume,
+    ShareTurns,
+    Stop,
+    Suspend,
+    Terminate,
+    Weigh,
+)
+from shunter.core.rng import RandomStream
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
+from shunter.core.state import NEVER_US
+from shunter.events.facts import (
+    AttemptStarted,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    ProfileSampled,
+    SpeedChanged,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.records import fact, replace
+from shunter.events.values import JobId, Sharing
 
 # What is measured of jobs that run: how far they are, how long a mini-batch takes, what it uses.
 #

@@ -49,7 +49,7 @@ from shunter.backends.slurm.settings import (
     usual_options,
 )
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 Key = tuple[str, int]
 LIMIT_SIGNAL = "SIGUSR2"

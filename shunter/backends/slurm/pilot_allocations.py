@@ -15,18 +15,15 @@ nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from shunter.backends.slurm.answers import duration
-from shunter.backends.slurm.commands import reason_in_words
-from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.node_service import least_s
-from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values import NodeName
 from zlib import crc32
 
+from shunter.backends.slurm.answers import duration
+from shunter.backends.slurm.commands import reason_in_words
+from shunter.backends.slurm.node_service import NodeReservation, least_s
+from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S, SlurmServer
+from shunter.events.values import NodeName
 
 # What is known of pilots and of the demand for nodes, and what is decided on it.
 #

@@ -1,16 +1,15 @@
 """What the Slurm backends are told: the partition, its nodes, and how batch jobs are asked for."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
-from shunter.backends.live.settings import Socket
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.events.values import NodeName
 import math
 import os
 import pwd
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shunter.backends.live.settings import Limits, Owner, Socket
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.events.values import NodeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,11 @@
 """The table of throughputs that a config names, and whether it fits the cluster."""
 
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+
 from shunter.config.inputs.text import read_text
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.events.values import GpuType
-from shunter.workloads.throughputs import BASE_TYPE
-from shunter.workloads.throughputs import ThroughputFile
-from shunter.workloads.throughputs import load_throughputs
+from shunter.workloads.throughputs import BASE_TYPE, ThroughputFile, load_throughputs
 
 
 def read_throughputs(

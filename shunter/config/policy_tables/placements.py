@@ -1,21 +1,21 @@
 """`[policy.skew]` and `[policy.topology]`: what the placements of these names go by."""
 
 from collections.abc import Mapping
-from pydantic import Field
-from pydantic import model_validator
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
 from shunter.config.section import Section
-from shunter.core.planning.placement import Mode
-from shunter.core.planning.placement import PACK_ABOVE
-from shunter.core.planning.placement import SKEW_THRESHOLD
-from shunter.core.planning.placement import SPREAD_BELOW
-from shunter.core.planning.placement import Skew
-from shunter.core.planning.placement import Topology
+from shunter.core.planning.placement import (
+    PACK_ABOVE,
+    SKEW_THRESHOLD,
+    SPREAD_BELOW,
+    Mode,
+    Skew,
+    Topology,
+)
 from shunter.policies.migration import MakeRoomParams
 from shunter.policies.tables import BUILTIN_SKEWS
-from typing import Annotated
-from typing import Literal
-from typing import Self
-
 
 Part = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole, from 0 to 1; a NaN is not."""

@@ -1,75 +1,82 @@
 """Rules for the facts about decisions: of rounds, of trials, and of the scheduler's own terms."""
 
 from dataclasses import replace
-from shunter.core.fold.attempts import back_to_queue
-from shunter.core.fold.attempts import begin
-from shunter.core.fold.attempts import decide
-from shunter.core.fold.attempts import hold
-from shunter.core.fold.attempts import job_of
-from shunter.core.fold.attempts import launch
-from shunter.core.fold.attempts import leave_trial
-from shunter.core.fold.attempts import may_launch
-from shunter.core.fold.attempts import open_up
-from shunter.core.fold.attempts import pack_jobs
-from shunter.core.fold.attempts import rehome
-from shunter.core.fold.attempts import start_work
-from shunter.core.fold.attempts import stop_work
-from shunter.core.fold.attempts import take_back_preemption
-from shunter.core.fold.attempts import undecide
-from shunter.core.fold.attempts import unpack_job
-from shunter.core.fold.attempts import vacate
-from shunter.core.speeds.measured import KnownVerdict
-from shunter.core.speeds.measured import Trial
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import Rejection
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.errors import IllegalEventError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import NO_SUCH_JOB
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import PolicySetAside
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SizesSet
-from shunter.events.facts import TargetsSet
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.facts import is_preemption
-from shunter.events.facts.decisions import TrialKept
-from shunter.events.facts.decisions import TrialReverted
-from shunter.events.facts.decisions import TrialStarted
-from shunter.events.facts.run import ClockStepped
-from shunter.events.facts.run import ConfigChanged
-from shunter.events.facts.run import EventsLost
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.facts.run import SchedulerStopped
-from shunter.events.facts.run import SegmentSealed
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import DISPLACED
-from shunter.events.values import HELD
-from shunter.events.values import RESIZED
-from shunter.events.values import Reason
-from shunter.events.values import Sharing
-from shunter.events.values import Wait
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.trials import LOSSES
-from shunter.events.values.trials import MILLION
-from shunter.events.values.trials import SUM_MOST
-from shunter.events.values.trials import TrialKind
-from shunter.events.values.trials import TrialReason
 
+from shunter.core.fold.attempts import (
+    back_to_queue,
+    begin,
+    decide,
+    hold,
+    job_of,
+    launch,
+    leave_trial,
+    may_launch,
+    open_up,
+    pack_jobs,
+    rehome,
+    start_work,
+    stop_work,
+    take_back_preemption,
+    undecide,
+    unpack_job,
+    vacate,
+)
+from shunter.core.speeds.measured import KnownVerdict, Trial
+from shunter.core.state import (
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    WAITING,
+    FoldResult,
+    Job,
+    Rejection,
+    Rule,
+    State,
+)
+from shunter.errors import IllegalEventError
+from shunter.events.facts import (
+    NO_SUCH_JOB,
+    AllocationChanged,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    PlanRejected,
+    PolicySetAside,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+    SizesSet,
+    TargetsSet,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    WaitReasonChanged,
+    is_preemption,
+)
+from shunter.events.values import (
+    DISPLACED,
+    HELD,
+    LOSSES,
+    MILLION,
+    NOTHING,
+    RESIZED,
+    SUM_MOST,
+    Allocation,
+    Because,
+    Reason,
+    Sharing,
+    TrialKind,
+    TrialReason,
+    Wait,
+)
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "

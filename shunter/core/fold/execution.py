@@ -1,69 +1,67 @@
 """Rules for the facts that backends observe."""
 
-from shunter.core.fold.attempts import attempt_of
-from shunter.core.fold.attempts import back_to_queue
-from shunter.core.fold.attempts import can_begin
-from shunter.core.fold.attempts import can_end
-from shunter.core.fold.attempts import checkpoints_after_move
-from shunter.core.fold.attempts import checkpoints_at_start
-from shunter.core.fold.attempts import drop_checkpoints
-from shunter.core.fold.attempts import fall_back
-from shunter.core.fold.attempts import hold_anew
-from shunter.core.fold.attempts import job_of
-from shunter.core.fold.attempts import launch
-from shunter.core.fold.attempts import leave_trial
-from shunter.core.fold.attempts import let_go
-from shunter.core.fold.attempts import may_launch
-from shunter.core.fold.attempts import measure_neighbours
-from shunter.core.fold.attempts import note_turn
-from shunter.core.fold.attempts import part_began
-from shunter.core.fold.attempts import part_ended
-from shunter.core.fold.attempts import saved_step
-from shunter.core.fold.attempts import start_work
-from shunter.core.fold.attempts import stop_work
-from shunter.core.fold.attempts import was_not_preempted
-from shunter.core.fold.attempts import withdraw
-from shunter.core.fold.servers import move_to
-from shunter.core.fold.servers import take_back_grants
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
+from shunter.core.fold.attempts import (
+    attempt_of,
+    back_to_queue,
+    can_begin,
+    can_end,
+    checkpoints_after_move,
+    checkpoints_at_start,
+    drop_checkpoints,
+    fall_back,
+    hold_anew,
+    job_of,
+    launch,
+    leave_trial,
+    let_go,
+    may_launch,
+    measure_neighbours,
+    note_turn,
+    part_began,
+    part_ended,
+    saved_step,
+    start_work,
+    stop_work,
+    was_not_preempted,
+    withdraw,
+)
+from shunter.core.fold.servers import move_to, take_back_grants
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    Rule,
+    State,
+)
 from shunter.errors import IllegalEventError
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptSetAside
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import MessagesDropped
-from shunter.events.facts import ReshapeRefused
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import SuspendEscalated
-from shunter.events.facts import TrainingStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import Wait
-
+from shunter.events.facts import (
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptSetAside,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    ReshapeRefused,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import Allocation, JobId, NodeName, Reason, Share, Sharing, Wait
 
 # What an attempt keeps though it was to have other CPUs or memory: its server refused these.
 #

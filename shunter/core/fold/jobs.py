@@ -1,54 +1,42 @@
 """Rules for the facts about submissions, their ends, and what jobs measure of themselves."""
 
-from shunter.core.fold.attempts import attempt_of
-from shunter.core.fold.attempts import backoff_us
-from shunter.core.fold.attempts import depart
-from shunter.core.fold.attempts import fall_back
-from shunter.core.fold.attempts import is_met
-from shunter.core.fold.attempts import job_of
-from shunter.core.fold.attempts import settle_demand
-from shunter.core.fold.attempts import was_not_preempted
-from shunter.core.speeds.measured import BestBatch
-from shunter.core.speeds.measured import MeasuredRate
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.speeds.measured import with_placement
-from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.core.speeds.sensitivity import with_cell
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import Job
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.core.state import WAITING
+from shunter.core.fold.attempts import (
+    attempt_of,
+    backoff_us,
+    depart,
+    fall_back,
+    is_met,
+    job_of,
+    settle_demand,
+    was_not_preempted,
+)
+from shunter.core.speeds.measured import BestBatch, MeasuredRate, has_learnt_floor, with_placement
+from shunter.core.speeds.sensitivity import MeasuredCell, with_cell
+from shunter.core.state import ENDING, SUSPENDING, WAITING, FoldResult, Job, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts import Event
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobGroupChanged
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobPriorityChanged
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobRetried
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Outcome
-from shunter.events.facts import TimeLimitReached
-from shunter.events.facts import outcome_of
-from shunter.events.facts.profiles import ProfileMeasured
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.profiles import SensitivityCorrected
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.values import ARRAY
-from shunter.events.values import BACKING_OFF
-from shunter.events.values import CHECKPOINT
-from shunter.events.values import JobId
-from shunter.events.values import STAYS
-from shunter.events.values import TIMEOUT
-
+from shunter.events.facts import (
+    Event,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobGroupChanged,
+    JobHeld,
+    JobPriorityChanged,
+    JobRejected,
+    JobReleased,
+    JobResized,
+    JobRetried,
+    JobSubmitted,
+    Outcome,
+    ProfileMeasured,
+    ProfileSampled,
+    SensitivityCorrected,
+    TimeLimitReached,
+    ToleranceLearnt,
+    outcome_of,
+)
+from shunter.events.values import ARRAY, BACKING_OFF, CHECKPOINT, STAYS, TIMEOUT, JobId
 
 _FINISHED = Outcome.finished  # members are slow to look up
 

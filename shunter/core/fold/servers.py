@@ -1,47 +1,47 @@
 """Rules for the facts about servers, GPUs and quotas, and who gives way where others have GPUs."""
 
 from collections.abc import Sequence
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.fold.attempts import decide
-from shunter.core.fold.attempts import hold_anew
-from shunter.core.fold.attempts import hold_instead
-from shunter.core.fold.attempts import launch_granted
-from shunter.core.fold.attempts import release
-from shunter.core.fold.attempts import settle_demand
-from shunter.core.fold.attempts import settle_demands
-from shunter.core.fold.attempts import undecide
-from shunter.core.fold.attempts import withdraw
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import Queue
-from shunter.core.state import RUNNING
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import GpuQuarantined
-from shunter.events.facts.cluster import GpuRestored
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.facts.cluster import NodeDrained
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.cluster import NodeReachable
-from shunter.events.facts.cluster import NodeRemoved
-from shunter.events.facts.cluster import NodeRestored
-from shunter.events.facts.cluster import NodeUnreachable
-from shunter.events.facts.cluster import QuotaChanged
-from shunter.events.kinds import Event
-from shunter.events.values import Allocation
-from shunter.events.values import NOTHING
-from shunter.events.values import NodeName
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from shunter.events.values import Sharing
 
+from shunter.core.cluster import Health, Server
+from shunter.core.fold.attempts import (
+    decide,
+    hold_anew,
+    hold_instead,
+    launch_granted,
+    release,
+    settle_demand,
+    settle_demands,
+    undecide,
+    withdraw,
+)
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    Queue,
+    Rule,
+    State,
+)
+from shunter.errors import IllegalEventError
+from shunter.events.facts import (
+    Event,
+    GpuQuarantined,
+    GpuRestored,
+    GpusTaken,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    QuotaChanged,
+)
+from shunter.events.values import NOTHING, Allocation, NodeName, Resources, Share, Sharing
 
 # Who loses what turns out to be in the hands of others: GPUs, or the CPUs and memory beside them.
 #

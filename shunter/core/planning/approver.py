@@ -11,58 +11,44 @@ First come changes of CPUs and memory, and sizes; then `approve` and `Check`, th
 change; last the approver of proposals, which goes by the same check.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.cluster import gpus_of
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.plan import Reshape
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from shunter.core.cluster import Health, Server, gpus_of
+from shunter.core.plan import Change, Move, Pack, Plan, Rehome, Reshape, Resize, Start, Suspend
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import is_within
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import State
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import Guards
-from shunter.events.facts import NO_SUCH_JOB
-from shunter.events.facts import PlanRejected
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.gangs import GangApproved
-from shunter.events.facts.gangs import GangProposed
-from shunter.events.facts.gangs import GangRejected
-from shunter.events.kinds import Event
-from shunter.events.records import record
-from shunter.events.values import Allocation
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
-from shunter.events.values.causes import CALLER
-from shunter.events.values.causes import PROPOSED
-from shunter.events.values.fact import fact
-from typing import Protocol
-
+from shunter.events.facts import (
+    NO_SUCH_JOB,
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    PlanRejected,
+)
+from shunter.events.records import fact, record
+from shunter.events.values import (
+    CALLER,
+    PROPOSED,
+    Allocation,
+    ConfigurationSet,
+    Demand,
+    JobId,
+    JobSpec,
+    Level,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    SuspendMode,
+)
 
 # Changes of CPUs and memory that stand together in a plan, checked and carried out together.
 #

@@ -8,51 +8,28 @@ the approver carries a plan of others out in it, change by change.
 Beside it stands how a policy makes room in a plan that it has drafted (`RoomMaker`).
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.cluster import Before
-from shunter.core.cluster import CPU_POOL
-from shunter.core.cluster import Health
-from shunter.core.cluster import PlannedTenants
-from shunter.core.cluster import Pool
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import both
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Reshape
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import find
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.decisions import WaitReasonChanged
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.values import Allocation
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import QueueName
-from shunter.events.values import Reason
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values.ids import NodeName
-from typing import Any
-from typing import Final
-from typing import Protocol
-from typing import Self
-from typing import runtime_checkable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
+from shunter.core.cluster import CPU_POOL, Before, Health, PlannedTenants, Pool
+from shunter.core.interfaces import AnyPolicy, Observers, both
+from shunter.core.plan import Change, Move, Pack, Plan, Reshape, Start, Suspend
+from shunter.core.planning.placement import Placement, find
+from shunter.core.state import Job, State
+from shunter.core.view import View
+from shunter.events.facts import JOB_ENDS, AllocationChanged, RoundPlanned, WaitReasonChanged
+from shunter.events.values import (
+    Allocation,
+    Demand,
+    JobId,
+    NodeName,
+    QueueName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+)
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

@@ -12,55 +12,39 @@ A policy that has not answered in time, or whose process ended, cannot be asked 
 aside, decides nothing and is told nothing. That is a fact of its own (`PolicySetAside`).
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from math import isfinite
 from reprlib import repr as short
-from shunter.core.interfaces import Observer
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Policy
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Judge
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Proposal
-from shunter.core.plan import Rehome
-from shunter.core.plan import Reservation
-from shunter.core.plan import Reshape
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.plan import Try
-from shunter.core.view import View
-from shunter.errors import ConfigError
-from shunter.errors import PlanError
-from shunter.errors import TraceError
-from shunter.events.facts import SolvedFact
-from shunter.events.facts import Target
-from shunter.events.facts.decisions import SizesSet
-from shunter.events.facts.decisions import TargetsSet
-from shunter.events.kinds import KINDS
-from shunter.events.records import record
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import ClassWait
-from shunter.events.values.reasons import Wait
-from types import TracebackType
-from types import UnionType
-from typing import Any
-from typing import NoReturn
-from typing import TypeVar
-from typing import get_args
-from typing import get_origin
-from typing import get_type_hints
+from types import TracebackType, UnionType
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
 import msgspec
 import orjson
-import re
 
+from shunter.core.interfaces import Observer, Observers, Policy, Rng
+from shunter.core.plan import (
+    Judge,
+    Move,
+    Pack,
+    Plan,
+    Proposal,
+    Rehome,
+    Reservation,
+    Reshape,
+    Resize,
+    Start,
+    Suspend,
+    Try,
+)
+from shunter.core.view import View
+from shunter.errors import ConfigError, PlanError, TraceError
+from shunter.events.facts import KINDS, SizesSet, SolvedFact, Target, TargetsSet
+from shunter.events.records import fact, record
+from shunter.events.values import ClassWait, JobId, Wait
 
 # What a policy may answer: each hook's answer is checked before anybody relies on it.
 #

@@ -4,60 +4,38 @@ The planner changes nothing. The scheduler emits what it returns; `replay --veri
 with what was recorded; `why` asks it once more with all reasons. One code path for all three.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from shunter.core.cluster import Pool, Server
 from shunter.core.fold.attempts import home_of
 from shunter.core.interfaces import Policy
-from shunter.core.plan import Change
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.plan import Reshape
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.approver import Check
-from shunter.core.planning.approver import approve
-from shunter.core.planning.approver import no_such_job
-from shunter.core.planning.approver import settled
+from shunter.core.plan import Change, Plan, Rehome, Reshape, Resize, Start, Suspend
+from shunter.core.planning.approver import Check, approve, no_such_job, settled
 from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.placement import find
+from shunter.core.planning.placement import Consolidated, find
 from shunter.core.planning.proposals import Decentralised
-from shunter.core.planning.trials import trial_facts
-from shunter.core.planning.trials import verdicts
+from shunter.core.planning.trials import trial_facts, verdicts
 from shunter.core.rng import RandomStream
 from shunter.core.speeds.sensitivity import TableCheck
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobResized
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SolvedFact
-from shunter.events.facts import TargetsSet
-from shunter.events.facts import Trigger
-from shunter.events.facts import WaitReasonChanged
+from shunter.core.state import Job, State
+from shunter.core.view import NO_GUARDS, Guards, View
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    JobReshaped,
+    JobResized,
+    ReservationSet,
+    RoundPlanned,
+    SolvedFact,
+    TargetsSet,
+    Trigger,
+    WaitReasonChanged,
+)
 from shunter.events.records import fact
-from shunter.events.values import Allocation
-from shunter.events.values import BY_POLICY
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from typing import Any
-from typing import Final
-
+from shunter.events.values import BY_POLICY, Allocation, JobId, NodeName, Share, Sharing
 
 # Jobs whose last attempts failed at once start on other GPUs than these had, if any are left.
 #

@@ -14,40 +14,27 @@ what a GPU does that is given to one at a time; the number of jobs where each ha
 own. All are whole millionths, rounded down, so that nothing is kept because of a rounding.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import ShareTurns
-from shunter.core.plan import Change
-from shunter.core.plan import Judge
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Try
-from shunter.core.planning.approver import no_such_job
-from shunter.core.speeds.measured import KnownVerdict
-from shunter.core.speeds.measured import Trial
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import TrialFact
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.values import Batch
-from shunter.events.values import JobId
-from shunter.events.values import KEPT
-from shunter.events.values import MILLION
-from shunter.events.values import Reason
-from shunter.events.values import SUM_MOST
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-from shunter.events.values.trials import ChangeKey
 
+from shunter.core.interfaces import Effect, ShareTurns
+from shunter.core.plan import Change, Judge, Move, Plan, Try
+from shunter.core.planning.approver import no_such_job
+from shunter.core.speeds.measured import KnownVerdict, Trial
+from shunter.core.state import RUNNING, Job, State
+from shunter.core.view import View
+from shunter.events.facts import PlanRejected, TrialFact, TrialKept, TrialReverted, TrialStarted
+from shunter.events.values import (
+    KEPT,
+    MILLION,
+    SUM_MOST,
+    Batch,
+    ChangeKey,
+    JobId,
+    Reason,
+    TrialKind,
+    TrialReason,
+)
 
 _RULE = "trial"
 _OF_MOVES = (TrialReason.no_loss, TrialReason.cost_not_met, TrialReason.no_way_back)

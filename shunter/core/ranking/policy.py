@@ -5,120 +5,102 @@ stand what a ranking hears of, what holds back each class, and EASY backfill.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import merge
-from shunter.core.interfaces import Observer
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.interfaces import both
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Reservation
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.draft import MAKES_ROOM
-from shunter.core.planning.draft import RoomMaker
-from shunter.core.planning.draft import RoomMemory
-from shunter.core.planning.draft import earliest
-from shunter.core.planning.draft import sooner
-from shunter.core.planning.draft import untangled
-from shunter.core.planning.draft import with_room_observers
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import at_load
-from shunter.core.planning.placement import note_load
-from shunter.core.planning.proposals import Decentralised
-from shunter.core.planning.proposals import ProposalMemory
-from shunter.core.planning.proposals import decentralised_plan
-from shunter.core.planning.proposals import proposal_observers
-from shunter.core.planning.proposals import without_proposed
-from shunter.core.ranking.ranking import Entry
-from shunter.core.ranking.ranking import Index
-from shunter.core.ranking.ranking import LAST
-from shunter.core.ranking.ranking import Misfit
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import RankedUsage
-from shunter.core.ranking.ranking import Ranking
-from shunter.core.ranking.ranking import Ranks
-from shunter.core.ranking.ranking import Relative
-from shunter.core.ranking.ranking import Remembering
-from shunter.core.ranking.ranking import Telling
-from shunter.core.ranking.ranking import WaitingClass
-from shunter.core.ranking.ranking import classes_of
-from shunter.core.ranking.ranking import drift
-from shunter.core.ranking.ranking import ordinal_of
-from shunter.core.ranking.ranking import pack
-from shunter.core.ranking.ranking import rank_of
-from shunter.core.ranking.ranking import unguarded
-from shunter.core.ranking.selection import Bars
-from shunter.core.ranking.selection import Placing
-from shunter.core.ranking.selection import Selection
-from shunter.core.ranking.selection import Shares
-from shunter.core.ranking.selection import Walk
-from shunter.core.sizing import Guarantees
-from shunter.core.sizing import SizeBook
-from shunter.core.sizing import Sizing
-from shunter.core.sizing import SizingInput
-from shunter.core.sizing import seek
-from shunter.core.sizing import sized_plan
-from shunter.core.sizing import solve_sizes
-from shunter.core.sizing import speed_of_sizes
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.state import Job
-from shunter.core.state import WAITING
-from shunter.core.view import Band
-from shunter.core.view import View
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SizesSet
-from shunter.events.facts.cluster import CLUSTER_CHANGES
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.facts.cluster import NodeRemoved
-from shunter.events.facts.cluster import QuotaChanged
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.decisions import PlanRejected
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.execution import AllocationLearned
-from shunter.events.facts.execution import AttemptEnded
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.execution import CheckpointDiscarded
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.facts.execution import LaunchFailed
-from shunter.events.facts.execution import ReshapeRefused
-from shunter.events.facts.execution import SpeedChanged
-from shunter.events.facts.execution import TrainingStarted
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.facts.jobs import JobCancelRequested
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.facts.jobs import JobHeld
-from shunter.events.facts.jobs import JobPriorityChanged
-from shunter.events.facts.jobs import JobReleased
-from shunter.events.facts.jobs import JobResized
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.jobs import TimeLimitReached
-from shunter.events.facts.profiles import SensitivityCorrected
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import ClassWait
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Wait
-from shunter.events.values.resources import Resources
-from typing import Any
-from typing import NamedTuple
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from shunter.core.interfaces import Observer, Observers, Rng, both
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Reservation, Start, Suspend
+from shunter.core.planning.draft import (
+    MAKES_ROOM,
+    Draft,
+    RoomMaker,
+    RoomMemory,
+    earliest,
+    sooner,
+    untangled,
+    with_room_observers,
+)
+from shunter.core.planning.placement import Placement, at_load, note_load
+from shunter.core.planning.proposals import (
+    Decentralised,
+    ProposalMemory,
+    decentralised_plan,
+    proposal_observers,
+    without_proposed,
+)
+from shunter.core.ranking.ranking import (
+    LAST,
+    NO_POOL,
+    Entry,
+    Index,
+    Misfit,
+    RankedUsage,
+    Ranking,
+    Ranks,
+    Relative,
+    Remembering,
+    Telling,
+    WaitingClass,
+    classes_of,
+    drift,
+    ordinal_of,
+    pack,
+    rank_of,
+    unguarded,
+)
+from shunter.core.ranking.selection import Bars, Placing, Selection, Shares, Walk
+from shunter.core.sizing import (
+    Guarantees,
+    SizeBook,
+    Sizing,
+    SizingInput,
+    seek,
+    sized_plan,
+    solve_sizes,
+    speed_of_sizes,
+)
+from shunter.core.speeds.measured import has_learnt_floor
+from shunter.core.state import WAITING, Job
+from shunter.core.view import Band, View
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointDiscarded,
+    Event,
+    GpusReleased,
+    JobCancelRequested,
+    JobFinished,
+    JobHeld,
+    JobPriorityChanged,
+    JobReleased,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeAdded,
+    NodeRemoved,
+    PlanRejected,
+    ProfileSampled,
+    QuotaChanged,
+    ReshapeRefused,
+    RoundPlanned,
+    SensitivityCorrected,
+    SizesSet,
+    SpeedChanged,
+    TimeLimitReached,
+    ToleranceLearnt,
+    TrainingStarted,
+)
+from shunter.events.values import Allocation, Because, ClassWait, JobId, Reason, Resources, Wait
 
 # What a ranking hears of: every fact after which a job may stand elsewhere.
 

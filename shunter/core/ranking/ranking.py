@@ -8,49 +8,25 @@ First what an index is, and what it may remember of jobs; then the lists that a 
 `Ranking`; last an index that ages.
 """
 
-from bisect import bisect_left
-from bisect import bisect_right
-from bisect import insort
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from heapq import heapify
-from heapq import heappop
-from heapq import heappush
+from heapq import heapify, heappop, heappush
+from typing import Any, Protocol, runtime_checkable
+
 from shunter.core.cluster import Pool
 from shunter.core.plan import Plan
-from shunter.core.planning.draft import HELD_BACK
-from shunter.core.planning.draft import RoomMemory
-from shunter.core.planning.placement import Classing
-from shunter.core.planning.placement import Messages
-from shunter.core.planning.placement import Packing
-from shunter.core.planning.placement import Placement
+from shunter.core.planning.draft import HELD_BACK, RoomMemory
+from shunter.core.planning.placement import Classing, Messages, Packing, Placement
 from shunter.core.planning.proposals import ProposalMemory
 from shunter.core.sizing import SizeBook
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.state import WAITING
-from shunter.core.view import Band
-from shunter.core.view import View
+from shunter.core.state import RUNNING, WAITING, Job
+from shunter.core.view import Band, View
 from shunter.events.facts import ProfileSampled
-from shunter.events.records import DERIVED
-from shunter.events.records import record
-from shunter.events.values import ClassWait
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import QueueName
-from shunter.events.values import Reason
-from shunter.events.values import SuspendMode
-from shunter.events.values import Wait
-from typing import Any
-from typing import Protocol
-from typing import runtime_checkable
-
+from shunter.events.records import DERIVED, record
+from shunter.events.values import ClassWait, Demand, JobId, QueueName, Reason, SuspendMode, Wait
 
 # A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
 #

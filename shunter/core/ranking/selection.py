@@ -11,40 +11,31 @@ picked again, as a start, and the plan moves it.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from heapq import heapify
-from heapq import heappop
-from heapq import heapreplace
+from heapq import heapify, heappop, heapreplace
+from typing import Final, NamedTuple
+
 from shunter.core.cluster import CPU_POOL
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.draft import may_move_evicted
-from shunter.core.planning.draft import pools_without_gpus
+from shunter.core.planning.draft import Draft, may_move_evicted, pools_without_gpus
 from shunter.core.planning.placement import Placement
-from shunter.core.ranking.ranking import Entry
-from shunter.core.ranking.ranking import FIRST
-from shunter.core.ranking.ranking import Index
-from shunter.core.ranking.ranking import LAST
-from shunter.core.ranking.ranking import Misfit
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import ORDINAL_MASK
-from shunter.core.ranking.ranking import RankedUsage
-from shunter.core.ranking.ranking import Ranking
-from shunter.core.ranking.ranking import WaitingClass
-from shunter.core.ranking.ranking import drift
+from shunter.core.ranking.ranking import (
+    FIRST,
+    LAST,
+    NO_POOL,
+    ORDINAL_MASK,
+    Entry,
+    Index,
+    Misfit,
+    RankedUsage,
+    Ranking,
+    WaitingClass,
+    drift,
+)
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
-from shunter.events.records import record
-from shunter.events.records import replace
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from typing import Final
-from typing import NamedTuple
-
+from shunter.events.records import record, replace
+from shunter.events.values import Demand, JobId, Reason, Share, Sharing
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 

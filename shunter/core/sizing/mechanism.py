@@ -16,40 +16,20 @@ First the sizes that a job could have, and programs that choose among them; then
 configured; then what a job demands of the whole cluster; last what each job is guaranteed.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
-from itertools import product
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Health
-from shunter.core.cluster import Pool
+from itertools import pairwise, product
+from typing import NamedTuple, Protocol
+
+from shunter.core.cluster import Cluster, Health, Pool
 from shunter.core.planning.draft import Draft
-from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.sensitivity import corrected
+from shunter.core.speeds.sensitivity import MeasuredCell, Sensitivity, SensitivityTable, corrected
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.records import fact
-from shunter.events.rows import DERIVED
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
-from shunter.events.values.allocation import Share
-from shunter.events.values.fact import record
-from shunter.events.values.fact import replace
-from shunter.events.values.ids import GpuType
-from shunter.events.values.ids import JobId
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import Demand
-from typing import NamedTuple
-from typing import Protocol
-import dataclasses
-
+from shunter.events.records import DERIVED, fact, record, replace
+from shunter.events.values import Demand, GpuType, JobId, JobSpec, NodeName, Resources, Share
 
 # The sizes that a job could have: points of its model's matrix, and how fast it is there.
 

@@ -1,38 +1,33 @@
 """A plan with the sizes of all that it starts, moves, proposes and lets go on."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Proposal
-from shunter.core.plan import Reshape
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
+from typing import NamedTuple
+
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reshape, Start, Suspend
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import Placement
-from shunter.core.sizing.mechanism import Bounds
-from shunter.core.sizing.mechanism import Guarantees
-from shunter.core.sizing.mechanism import NO_RESOURCES
-from shunter.core.sizing.mechanism import ROUNDING
-from shunter.core.sizing.mechanism import SizeBook
-from shunter.core.sizing.mechanism import with_shares
+from shunter.core.sizing.mechanism import (
+    NO_RESOURCES,
+    ROUNDING,
+    Bounds,
+    Guarantees,
+    SizeBook,
+    with_shares,
+)
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.records import replace
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from typing import NamedTuple
-
+from shunter.events.values import (
+    Allocation,
+    Because,
+    Demand,
+    JobId,
+    JobSpec,
+    NodeName,
+    Resources,
+    Share,
+)
 
 # What sizing goes by in one round: who is where, who starts and leaves, and in which order.
 

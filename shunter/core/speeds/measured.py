@@ -1,27 +1,25 @@
 """What jobs measured: gangs of distance, trials of mini-batches; values of the state."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from shunter.events.facts import ToleranceLearnt
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.records import fact
-from shunter.events.values import Demand
-from shunter.events.values import GpuType
-from shunter.events.values import IN_SERVER
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import LEVEL_ORDER
-from shunter.events.values import Level
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.trials import Batch
-from shunter.events.values.trials import ChangeKey
-from shunter.events.values.trials import TrialKind
 
+from shunter.events.facts import ProfileSampled, ToleranceLearnt
+from shunter.events.records import fact
+from shunter.events.values import (
+    IN_SERVER,
+    LEVEL_ORDER,
+    NOTHING,
+    Allocation,
+    Batch,
+    ChangeKey,
+    Demand,
+    GpuType,
+    JobId,
+    JobSpec,
+    Level,
+    TrialKind,
+)
 
 # What a model's gangs measured of distance: a curve of tolerance that nobody had to say.
 #

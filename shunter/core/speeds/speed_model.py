@@ -19,29 +19,25 @@ submitted has a speed by its own kind, times `speed_of_size`.
 First the two tables (throughputs, factors), then a job's own curve, then `SpeedModel`.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf
-from math import sqrt
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values import Allocation
-from shunter.events.values import BY_BUS
-from shunter.events.values import CPU_UNITS
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import GpuType
-from shunter.events.values import IN_SERVER
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from typing import NamedTuple
-from typing import TypeVar
+from math import inf, sqrt
+from typing import NamedTuple, TypeVar
 
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.events.values import (
+    BY_BUS,
+    CPU_UNITS,
+    IN_SERVER,
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+)
 
 # How many steps a second each kind of job makes on each GPU type, alone and in pairs.
 #

@@ -1,32 +1,27 @@
 """The maps and places of all servers of a live cluster, when its daemon starts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.backends.live.backend import ask_wirings
-from shunter.backends.live.backend import set_sockets
+from dataclasses import dataclass, field, replace
+
+from shunter.backends.live.backend import ask_wirings, set_sockets
 from shunter.backends.live.messages import Wiring
 from shunter.backends.live.node_agent import NodeAgent
 from shunter.config.cluster_section import ClusterSection
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
+from shunter.core.cluster import Health, Server
 from shunter.core.state import State
-from shunter.daemon.gpu_maps.found_map import FoundMap
-from shunter.daemon.gpu_maps.found_map import found_map
-from shunter.daemon.gpu_maps.network_places import Place
-from shunter.daemon.gpu_maps.network_places import rack_notes
-from shunter.daemon.gpu_maps.server_map import BY_CONFIG
-from shunter.daemon.gpu_maps.server_map import ServerMap
-from shunter.daemon.gpu_maps.server_map import has_found_map
-from shunter.daemon.gpu_maps.server_map import has_found_place
-from shunter.daemon.gpu_maps.server_map import mapped
-from shunter.daemon.gpu_maps.server_map import placed
-from shunter.daemon.gpu_maps.server_map import server_map
-from shunter.daemon.gpu_maps.server_map import without_found
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import NodeName
-
+from shunter.daemon.gpu_maps.found_map import FoundMap, found_map
+from shunter.daemon.gpu_maps.network_places import Place, rack_notes
+from shunter.daemon.gpu_maps.server_map import (
+    BY_CONFIG,
+    ServerMap,
+    has_found_map,
+    has_found_place,
+    mapped,
+    placed,
+    server_map,
+    without_found,
+)
+from shunter.events.values import ConfigurationSet, NodeName
 
 BY_LOG, BY_SLURM = "log", "Slurm"
 AS_BEFORE = "counts until the daemon starts while nothing runs there"

@@ -4,22 +4,17 @@ The name of a configuration set says what of it was found: it ends in `@` and a 
 and in `@r` and a digest of rack and domain.
 """
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+
 from shunter.backends.live.settings import Socket
-from shunter.config.accelerators import GpuGroups
-from shunter.config.accelerators import joined_level
+from shunter.config.accelerators import GpuGroups, joined_level
 from shunter.config.cluster_section import NodeGroup
 from shunter.daemon.gpu_maps.found_map import FoundMap
-from shunter.daemon.gpu_maps.network_places import Place
-from shunter.daemon.gpu_maps.network_places import gives_place
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import LevelGroups
-from shunter.events.values import gpu_numbers
-import re
-
+from shunter.daemon.gpu_maps.network_places import Place, gives_place
+from shunter.events.values import ConfigurationSet, LevelGroups, gpu_numbers
 
 BY_CONFIG = "config"
 LEVEL_KEYS = frozenset({"sockets", "switches", "socket_gpus", "switch_gpus"})

@@ -8,50 +8,40 @@ A policy that answers too late, or whose process ends, is set aside until the sc
 anew: a fact says so, jobs run on, and none is started.
 """
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
+
+import anyio
+
 from shunter import clock
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Plan
-from shunter.core.planning.fault_barrier import NoMemory
-from shunter.core.planning.fault_barrier import OnFault
+from shunter.core.interfaces import AnyPolicy, Effect, Input, Observers, Rng
+from shunter.core.plan import EMPTY_PLAN, Plan
+from shunter.core.planning.fault_barrier import NoMemory, OnFault
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.view import View
-from shunter.daemon.policy.process import PolicyProcess
-from shunter.daemon.policy.process import Replies
-from shunter.daemon.policy_process.messages import Begin
-from shunter.daemon.policy_process.messages import Decide
-from shunter.daemon.policy_process.messages import Decided
-from shunter.daemon.policy_process.messages import DryRan
-from shunter.daemon.policy_process.messages import DryRun
-from shunter.daemon.policy_process.messages import Order
-from shunter.daemon.policy_process.messages import Ordered
-from shunter.daemon.policy_process.messages import Remember
-from shunter.daemon.policy_process.messages import Remembered
-from shunter.daemon.policy_process.messages import Reply
-from shunter.daemon.policy_process.messages import Request
-from shunter.daemon.policy_process.messages import Standing
-from shunter.daemon.policy_process.messages import Tell
-from shunter.daemon.policy_process.messages import plan_of
-from shunter.daemon.policy_process.messages import targets_of
+from shunter.daemon.policy.process import PolicyProcess, Replies
+from shunter.daemon.policy_process.messages import (
+    Begin,
+    Decide,
+    Decided,
+    DryRan,
+    DryRun,
+    Order,
+    Ordered,
+    Remember,
+    Remembered,
+    Reply,
+    Request,
+    Standing,
+    Tell,
+    plan_of,
+    targets_of,
+)
 from shunter.errors import PlanError
 from shunter.events.codec import encode_payload
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import PolicySetAside
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import SolvedFact
+from shunter.events.facts import Event, JobSubmitted, PolicySetAside, SchedulerStarted, SolvedFact
 from shunter.events.values import JobId
-import anyio
-
 
 HandOn = Callable[[], Awaitable[None]]
 """Makes what a step has taken in durable, carries it out, and answers whoever asked for it."""

@@ -6,9 +6,14 @@ It has a state of its own, folded from the same events, so that nothing it does 
 daemon's; it may be killed at any instant. It dies with the daemon.
 """
 
+import signal
+import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from traceback import format_exception
+
 from shunter.ask.forks.forecast_process import die_with_parent
 from shunter.ask.recorded_terms import Term
 from shunter.config.resolved import recorded_runtime
@@ -18,35 +23,29 @@ from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.state import State
-from shunter.daemon.policy_process.dry_run import Copies
-from shunter.daemon.policy_process.dry_run import dry_run
-from shunter.daemon.policy_process.messages import Begin
-from shunter.daemon.policy_process.messages import Decide
-from shunter.daemon.policy_process.messages import Decided
-from shunter.daemon.policy_process.messages import DryRan
-from shunter.daemon.policy_process.messages import DryRun
-from shunter.daemon.policy_process.messages import Failed
-from shunter.daemon.policy_process.messages import Order
-from shunter.daemon.policy_process.messages import Ordered
-from shunter.daemon.policy_process.messages import Remember
-from shunter.daemon.policy_process.messages import Remembered
-from shunter.daemon.policy_process.messages import Reply
-from shunter.daemon.policy_process.messages import Standing
-from shunter.daemon.policy_process.messages import Tell
-from shunter.daemon.policy_process.messages import receive
-from shunter.daemon.policy_process.messages import send
-from shunter.daemon.policy_process.messages import targets_bytes
-from shunter.daemon.policy_process.messages import wire_plan
+from shunter.daemon.policy_process.dry_run import Copies, dry_run
+from shunter.daemon.policy_process.messages import (
+    Begin,
+    Decide,
+    Decided,
+    DryRan,
+    DryRun,
+    Failed,
+    Order,
+    Ordered,
+    Remember,
+    Remembered,
+    Reply,
+    Standing,
+    Tell,
+    receive,
+    send,
+    targets_bytes,
+    wire_plan,
+)
 from shunter.errors import ShunterError
-from shunter.events.codec import decode_payload
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import Event
-from shunter.events.facts import SchedulerStarted
-from traceback import format_exception
-import signal
-import socket
-import sys
+from shunter.events.codec import decode_payload, decode_record, encode_record
+from shunter.events.facts import Event, SchedulerStarted
 
 
 class Thinking:

@@ -7,27 +7,22 @@ does reaches the state that it was copied from. The policy's process goes on mea
 for `limit_s` at most, and no longer than the process that it was made of.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
+import gc
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+
 from shunter.ask.forks.forecast_process import die_with_parent
 from shunter.ask.recorded_terms import Term
 from shunter.ask.waits import wait_of
 from shunter.ask.words import allocation_in_words
 from shunter.core.state import State
-from shunter.daemon.policy_process.messages import DryRan
-from shunter.daemon.policy_process.messages import DryRun
-from shunter.daemon.policy_process.messages import Failed
-from shunter.daemon.policy_process.messages import send
+from shunter.daemon.policy_process.messages import DryRan, DryRun, Failed, send
 from shunter.errors import ShunterError
 from shunter.events.codec import decode_payload
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Trigger
-import gc
-import os
-import signal
-import socket
+from shunter.events.facts import Event, JobSubmitted, Trigger
 
 
 class Copies:

@@ -1,18 +1,15 @@
 """What jobs wait for, told to a backend that holds servers only as long as they are needed."""
 
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import anyio
+
 from shunter.backends.slurm.pilot_allocations import GpuRequest
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
-from shunter.daemon.slurm.nodes import SeesDrains
-from shunter.daemon.slurm.nodes import is_by_slurm
+from shunter.daemon.slurm.nodes import SeesDrains, is_by_slurm
 from shunter.events.values import NodeName
-from typing import Protocol
-from typing import runtime_checkable
-import anyio
-
 
 EVERY_S = 0.5
 JOBS_MOST = 2000

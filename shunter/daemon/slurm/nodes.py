@@ -7,30 +7,21 @@ there would have to leave at once. A node that a person drained is neither told 
 who drained it is what the log says, so a restart of the daemon changes nothing of it.
 """
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from typing import Final, Protocol, runtime_checkable
+
+import anyio
+
 from shunter import clock
 from shunter.core.cluster import Health
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import RestoreNode
+from shunter.core.interfaces import Command, DrainNode, RestoreNode
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.errors import UnreachableError
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import NodeRestored
-from shunter.events.log import LogWriter
-from shunter.events.log import read_log
+from shunter.events.facts import NodeDrained, NodeRemoved, NodeRestored
+from shunter.events.log import LogWriter, read_log
 from shunter.events.values import NodeName
-from typing import Final
-from typing import Protocol
-from typing import runtime_checkable
-import anyio
-
 
 BY: Final = "slurm: "
 EVERY_S: Final = 0.5

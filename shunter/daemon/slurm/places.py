@@ -7,13 +7,12 @@ not answer in time tells nothing, which is no error.
 
 from collections import Counter
 from collections.abc import Sequence
-from shunter.backends.slurm import NetworkSwitch
-from shunter.backends.slurm import Slurm
+
+from shunter.backends.slurm import NetworkSwitch, Slurm
 from shunter.config.live.slurm import SlurmSection
 from shunter.daemon.gpu_maps.network_places import Place
 from shunter.errors import SlurmUnknownError
 from shunter.events.values import NodeName
-
 
 ASK_S = 5.0
 """How long a start waits for that; a controller that is away lets its commands wait for longer."""

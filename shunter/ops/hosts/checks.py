@@ -2,25 +2,20 @@
 
 from collections.abc import Iterator
 from importlib.util import find_spec
-from shunter.backends.live.gpus import EXPLANATIONS
-from shunter.backends.live.gpus import GpuFault
-from shunter.backends.live.gpus import use_told
+from typing import TYPE_CHECKING
+
+from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told
 from shunter.counting import counted
-from shunter.daemon.gpu_maps import found_map_of
-from shunter.daemon.gpu_maps import server_map
+from shunter.daemon.gpu_maps import found_map_of, server_map
 from shunter.errors import extra_hint
-from shunter.ops.doctor.findings import Check
-from shunter.ops.doctor.findings import Finding
-from shunter.ops.doctor.findings import Looked
+from shunter.ops.doctor.findings import Check, Finding, Looked
 from shunter.ops.doctor.machine import shares
 from shunter.ops.first_config import OPEN_BASE
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shunter.backends.live.gpus import GpuUse
     from shunter.backends.live.ssh import HostInventory
-    from shunter.config.cluster_section import ClusterSection
-    from shunter.config.cluster_section import NodeGroup
+    from shunter.config.cluster_section import ClusterSection, NodeGroup
     from shunter.config.live import SshSection
     from shunter.events.values import ConfigurationSet
 

@@ -1,23 +1,17 @@
 """`shunter init --ssh`: a config for hosts that were asked what they have."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.settings import SshHost
-from shunter.backends.live.ssh import HostInventory
-from shunter.backends.live.ssh import host_inventories
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from shunter.backends.live.settings import SshAccess, SshHost
+from shunter.backends.live.ssh import HostInventory, host_inventories
 from shunter.config.accelerators import GpuGroups
 from shunter.counting import counted
 from shunter.daemon.gpu_maps import found_map_of
-from shunter.errors import UnreachableError
-from shunter.errors import UsageError
+from shunter.errors import UnreachableError, UsageError
 from shunter.events.values import NodeName
-from shunter.ops.first_config import LOG
-from shunter.ops.first_config import OPEN_BASE
-from shunter.ops.first_config import POLICY
-from typing import Any
-import re
-
+from shunter.ops.first_config import LOG, OPEN_BASE, POLICY
 
 CONNECT_S = 15.0
 SKEW_S = 5.0

@@ -5,28 +5,18 @@ all of the dataset in memory, all other cells are modelled. Cells that were mode
 measured where the machine can, and both stand beside each other.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import inf
+from typing import Any, Final, Protocol
+
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.counting import counted
 from shunter.events.facts import ProfileMeasured
 from shunter.events.values import GpuType
-from shunter.ops.profiling.job_file import JobFile
-from shunter.ops.profiling.job_file import JobSection
+from shunter.ops.profiling.job_file import JobFile, JobSection
 from shunter.run.summary import SCHEMA
-from shunter.workloads.profiling import CpuSearch
-from shunter.workloads.profiling import Profile
-from shunter.workloads.profiling import RelativeProfile
-from shunter.workloads.profiling import table_document
-from typing import Any
-from typing import Final
-from typing import Protocol
-
+from shunter.workloads.profiling import CpuSearch, Profile, RelativeProfile, table_document
 
 _MILLI = 1000
 CLAIM: Final = 0.03

@@ -4,22 +4,19 @@ A server of a cluster is reached by the transport of its config, with a folder o
 in the name of nobody's cluster: a daemon that schedules it has its own agent, and is not asked.
 """
 
-from dataclasses import dataclass
-from dataclasses import replace
+import os
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from shunter import clock
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.config.loading import LoadedConfig
-from shunter.errors import ConfigError
-from shunter.errors import extra_hint
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import NodeName
+from shunter.errors import ConfigError, extra_hint
+from shunter.events.values import ConfigurationSet, NodeName
 from shunter.ops.profiling.job_file import JobFile
-from typing import TYPE_CHECKING
-import os
 
 if TYPE_CHECKING:
     from shunter.backends.live.settings import SshSettings

@@ -23,30 +23,24 @@ nobody.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from shunter.core.cluster import Server
-from shunter.core.cluster import gpus_of
-from shunter.core.planning.approver import accepts
-from shunter.core.planning.approver import is_as_near
+
+from shunter.core.cluster import Server, gpus_of
+from shunter.core.planning.approver import accepts, is_as_near
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.placement import groups_within
-from shunter.core.planning.placement import pick_gpus
+from shunter.core.planning.placement import Consolidated, groups_within, pick_gpus
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values import Allocation
-from shunter.events.values import HEIGHT_MOST
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import gpu_numbers
-
+from shunter.events.values import (
+    HEIGHT_MOST,
+    Allocation,
+    NodeName,
+    Reason,
+    Share,
+    Sharing,
+    gpu_numbers,
+)
 
 # Who owns the GPUs of servers in a plan: what jobs asked for, and what they share in turns.
 

@@ -12,47 +12,39 @@ Deviation: the paper has jobs that can grow and shrink ask for sizes of their ow
 name bounds, and may be started smaller too where they are elastic and not all of their gang fits.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from itertools import combinations
-from itertools import islice
-from shunter.core.cluster import Server
-from shunter.core.interfaces import Observer
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import both
-from shunter.core.plan import Change
-from shunter.core.plan import Rehome
-from shunter.core.plan import Resize
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import pick_gpus
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobSubmitted
-from shunter.events.values import Allocation
-from shunter.events.values import BY_POLICY
-from shunter.events.values import Because
-from shunter.events.values import GROWS
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import SHRINKS
-from shunter.events.values import STARTS_SMALLER
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.policies.gandiva.affinity import FoundPlace
-from shunter.policies.gandiva.affinity import Placer
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, islice
 from typing import Any
 
+from shunter.core.cluster import Server
+from shunter.core.interfaces import Observer, Observers, both
+from shunter.core.plan import Change, Rehome, Resize
+from shunter.core.planning.draft import Draft
+from shunter.core.planning.placement import pick_gpus
+from shunter.core.state import RUNNING, Job
+from shunter.core.view import View
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptStarted,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+)
+from shunter.events.values import (
+    BY_POLICY,
+    GROWS,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    JobId,
+    NodeName,
+    Share,
+    Sharing,
+)
+from shunter.policies.gandiva.affinity import FoundPlace, Placer
 
 # Which GPUs are idle, and since when: what jobs may grow into (Gandiva, OSDI 2018, 3.2).
 

@@ -5,81 +5,63 @@ comes early; nobody is preempted. Turns are the servers' own (`policy.slicing`);
 who shares which server.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf
-from pydantic import BaseModel
-from pydantic import Field
-from pydantic import PositiveInt
-from pydantic import model_validator
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.performance.introspection import TrialRules
-from shunter.core.performance.introspection import is_known_loss
-from shunter.core.performance.introspection import model_of
-from shunter.core.performance.introspection import proposed
-from shunter.core.performance.introspection import running
-from shunter.core.plan import Change
-from shunter.core.plan import Judge
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.plan import Start
-from shunter.core.plan import Try
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field, PositiveInt, model_validator
+
+from shunter.core.interfaces import Observers, Rng
+from shunter.core.plan import Change, Judge, Plan, Rehome, Start, Try
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import Placement
+from shunter.core.planning.trials import TrialRules, is_known_loss, model_of, proposed, running
 from shunter.core.ranking import Measure
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CLUSTER_CHANGES
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import ChangeKey
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import MILLION
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-from shunter.events.values import Wait
-from shunter.policies.gandiva.affinity import FoundPlace
-from shunter.policies.gandiva.affinity import Placer
-from shunter.policies.gandiva.grow_shrink import IdleServers
-from shunter.policies.gandiva.grow_shrink import NO_RESIZING
-from shunter.policies.gandiva.grow_shrink import PlannedSizes
-from shunter.policies.migration import GoalSettings
-from shunter.policies.migration import Migrations
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from typing import Any
-from typing import Literal
-from typing import Self
-
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobCancelRequested,
+    JobHeld,
+    JobReleased,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    QuotaChanged,
+    RoundPlanned,
+    SpeedChanged,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
+from shunter.events.values import (
+    MILLION,
+    Allocation,
+    Because,
+    ChangeKey,
+    GpuType,
+    JobId,
+    NodeName,
+    Reason,
+    TrialKind,
+    TrialReason,
+    Wait,
+)
+from shunter.policies.gandiva.affinity import FoundPlace, Placer
+from shunter.policies.gandiva.grow_shrink import NO_RESIZING, IdleServers, PlannedSizes
+from shunter.policies.migration import GoalSettings, Migrations
+from shunter.policies.params import Duration, PolicyParams
 
 # Packing under overload: two jobs of a server run at once where that beats their turns.
 #

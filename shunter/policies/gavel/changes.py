@@ -1,49 +1,32 @@
 """From places to a plan: who leaves, moves and starts, why, and what holds back those that wait."""
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.interfaces import both
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.draft import RoomMaker
-from shunter.core.planning.draft import RoomMemory
-from shunter.core.planning.draft import earliest
-from shunter.core.planning.draft import held_jobs
-from shunter.core.planning.draft import sooner
-from shunter.core.planning.draft import untangled
-from shunter.core.planning.draft import with_room_observers
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from shunter.core.interfaces import Observers, Rng, both
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.planning.draft import (
+    RoomMaker,
+    RoomMemory,
+    earliest,
+    held_jobs,
+    sooner,
+    untangled,
+    with_room_observers,
+)
 from shunter.core.planning.placement import Placement
-from shunter.core.planning.proposals import Decentralised
-from shunter.core.planning.proposals import ProposalMemory
-from shunter.core.planning.proposals import decentralised_plan
-from shunter.core.planning.proposals import proposal_observers
+from shunter.core.planning.proposals import (
+    Decentralised,
+    ProposalMemory,
+    decentralised_plan,
+    proposal_observers,
+)
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values import Because
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Wait
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import Ledger
-from shunter.policies.gavel.seating import Candidate
-from shunter.policies.gavel.seating import Choice
-from shunter.policies.gavel.seating import Gathered
-from shunter.policies.gavel.seating import Placements
-from typing import Final
-from typing import Protocol
-
+from shunter.events.values import Because, GpuType, JobId, Reason, Wait
+from shunter.policies.gavel.mechanism import Gang, Ledger
+from shunter.policies.gavel.seating import Candidate, Choice, Gathered, Placements
 
 SHARE: Final = "target_share"
 SPARE: Final = "spare_gpus"

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
-from shunter.core.placement import Packing
-from shunter.core.planning.making_room import RoomMemory
-from shunter.core.proposals.memory import ProposalMemory
+from shunter.core.planning.draft import RoomMemory
+from shunter.core.planning.placement import Packing
+from shunter.core.planning.proposals import ProposalMemory
+from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
 from shunter.core.state import ENDING, SUSPENDING, Job
 from shunter.core.view import View
 from shunter.events.facts import AllocationChanged, JobResized, Target, TargetsSet

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from shunter.core.cluster import Gpu, gpus_of
-from shunter.core.placement import Placement
+from shunter.core.plan import Change, Move, Plan, Start, Suspend
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.guards import Band
-from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
-from shunter.core.proposals.schedulers import divided
+from shunter.core.planning.placement import Placement
+from shunter.core.planning.proposals import divided
 from shunter.core.state import ENDING, Job
-from shunter.core.view import View
+from shunter.core.view import Band, View
 from shunter.events.records import fact
 from shunter.events.values import (
     Allocation,

@@ -10,74 +10,55 @@ Deviation: OSDI 2020, section 4.3 divides throughput across entities; here it is
 needs no throughputs. `hierarchical` divides throughput.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
 from pydantic import Field
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.interfaces import both
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Plan
-from shunter.core.planning.draft import RoomMaker
-from shunter.core.planning.draft import RoomMemory
-from shunter.core.planning.draft import sooner
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import at_load
-from shunter.core.planning.proposals import Decentralised
-from shunter.core.planning.proposals import ProposalMemory
-from shunter.core.ranking import Measure
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
+
+from shunter.core.interfaces import Observers, Rng, both
+from shunter.core.plan import EMPTY_PLAN, Plan
+from shunter.core.planning.draft import RoomMaker, RoomMemory, sooner
+from shunter.core.planning.placement import Placement, at_load
+from shunter.core.planning.proposals import Decentralised, ProposalMemory
+from shunter.core.ranking import Measure, RankedPolicy, Ranking
 from shunter.core.ranking.ranking import drift
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import PlanError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import CLUSTER_CHANGES
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import Target
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import Because
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Wait
-from shunter.policies.gavel.changes import CarryingOut
-from shunter.policies.gavel.changes import changes_of
-from shunter.policies.gavel.changes import known_reasons
-from shunter.policies.gavel.requests import EntityBy
-from shunter.policies.gavel.requests import gpu_type_of
-from shunter.policies.gavel.requests import wants
-from shunter.policies.gavel.seating import Candidate
-from shunter.policies.gavel.seating import Choice
-from shunter.policies.gavel.seating import Placements
-from shunter.policies.gavel.seating import as_placed
-from shunter.policies.gavel.seating import cpu_starts
-from shunter.policies.gavel.seating import may_leave
-from shunter.policies.gavel.seating import room_among
-from shunter.policies.gavel.seating import seat_together
-from shunter.policies.params import Duration
-from shunter.policies.params import PolicyParams
-from typing import Annotated
-from typing import Any
-from typing import ClassVar
-
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    GpusReleased,
+    JobCancelRequested,
+    JobHeld,
+    JobReleased,
+    JobResized,
+    JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    QuotaChanged,
+    RoundPlanned,
+    Target,
+    WaitReasonChanged,
+)
+from shunter.events.values import Because, GpuType, JobId, Reason, Wait
+from shunter.policies.gavel.changes import CarryingOut, changes_of, known_reasons
+from shunter.policies.gavel.requests import EntityBy, gpu_type_of, wants
+from shunter.policies.gavel.seating import (
+    Candidate,
+    Choice,
+    Placements,
+    as_placed,
+    cpu_starts,
+    may_leave,
+    room_among,
+    seat_together,
+)
+from shunter.policies.params import Duration, PolicyParams
 
 _TOUCHED = (
     *(JobHeld, JobReleased, JobResized, JobCancelRequested),

@@ -7,16 +7,14 @@ It lives on the clock of the run (`shunter.clock`) and outlives daemons: what re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+
 from shunter.backends.live.messages import Order
 from shunter.backends.live.settings import Socket
 from shunter.backends.live.transport import Server
 from shunter.events.values import NodeName
-from tests.doubles.simulated_nodes.attempt import Attempt
-from tests.doubles.simulated_nodes.attempt import Key
-from tests.doubles.simulated_nodes.attempt import Run
+from tests.doubles.simulated_nodes.attempt import Attempt, Key, Run
 from tests.doubles.simulated_nodes.checkpoints import Folder
 from tests.doubles.simulated_nodes.machine import Machine
-
 
 __all__ = ["SimulatedNode", "SimulatedServer"]
 

@@ -9,27 +9,18 @@ GPU is given to two, none is given back twice, and the log follows from what was
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Policy
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import SuspendJob
-from shunter.core.state import State
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Resources
-from tests.doubles.simulated_nodes import Disturbance
-from tests.doubles.simulated_nodes import SimulatedProgram
-from tests.doubles.virtual_clock import VirtualClock
-from tests.factories import las_policy
-from tests.faults.nodes.cluster import Cluster
-from tests.faults.nodes.cluster import LIMITS
-from tests.faults.nodes.cluster import NOTHING
-from tests.faults.nodes.cluster import Submission
 from typing import Any
+
 import anyio
 import pytest
 
+from shunter.core.interfaces import DrainNode, Policy, ReleaseJob, RestoreNode, SuspendJob
+from shunter.core.state import State
+from shunter.events.values import JobId, NodeName, Resources
+from tests.doubles.simulated_nodes import Disturbance, SimulatedProgram
+from tests.doubles.virtual_clock import VirtualClock
+from tests.factories import las_policy
+from tests.faults.nodes.cluster import LIMITS, NOTHING, Cluster, Submission
 
 SECOND_NS = 10**9
 HOUR_US = 3_600_000_000

@@ -6,28 +6,20 @@ others, so that links, agents, supervisors and the daemon fail in the middle of 
 """
 
 from collections.abc import Sequence
+
+import pytest
+
 from shunter.core.fold import apply
 from shunter.core.planning.placement import Consolidated
 from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.state import State
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import ReshapeRefused
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Resources
+from shunter.events.facts import AttemptLost, AttemptStarted, Event, JobReshaped, ReshapeRefused
+from shunter.events.values import JobId, NodeName, Resources
 from shunter.policies import las
 from tests.faults.nodes.cluster import Cluster
-from tests.faults.nodes.test_combined_faults import BOUNDS
-from tests.faults.nodes.test_combined_faults import played
-import pytest
-
+from tests.faults.nodes.test_combined_faults import BOUNDS, played
 
 MORE = [pytest.mark.live, pytest.mark.thorough]
 SEEDS = (*range(4), *(pytest.param(seed, marks=MORE) for seed in range(4, 54)))

@@ -1,22 +1,21 @@
 """A policy that gives jobs other sizes, on real processes: its plans become attempts of these."""
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from tests.live.api.serving import CONFIG
-from tests.live.api.serving import Served
-from tests.live.api.serving import awaited
+
+import pytest
+
+from tests.live.api.serving import CONFIG, Served, awaited
 from tests.live.api.test_policy_time_limit import Plugged
 from tests.live.client.test_elastic_jobs import COUNTS
-import pytest
-import textwrap
-
 
 pytestmark = pytest.mark.live
 
 PLUGIN = """
 from shunter.core.plan import Plan, Resize
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.reasons import Because
+from shunter.events.values import Allocation, Share
+from shunter.events.values import Because
 from shunter.policies.fifo import Fifo
 from shunter.policies.params import PolicyParams
 

@@ -1,25 +1,15 @@
 """A running job is moved for a gang that wants one switch: real processes on the local backend."""
 
 from pathlib import Path
-from shunter.core.planning.draft import MAKE_ROOM
-from shunter.core.planning.draft import ROOM_MADE
-from shunter.daemon import Site
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.values import JobId
-from shunter.events.values import Level
-from shunter.events.values import SuspendMode
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import program
-from tests.live.site.sites import verified
+
 import anyio
 import pytest
 
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
+from shunter.daemon import Site
+from shunter.events.facts import AllocationChanged, AttemptStarted, Event, JobFinished
+from shunter.events.values import JobId, Level, SuspendMode
+from tests.live.site.sites import NOBODY, events_until, machine, of, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

@@ -1,35 +1,24 @@
 """Real jobs that make each other leave, predicted from their own log."""
 
-from pathlib import Path
-from shunter.ask.attempts import Observed
-from shunter.ask.attempts import observe_log
-from shunter.ask.costs import Launch
-from shunter.ask.costs import config_text
-from shunter.ask.costs import fit_costs
-from shunter.ask.costs import observed_trace
-from shunter.config import load_config
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSuspended
-from shunter.events.log import read_log
-from shunter.events.values import JobSpec
-from shunter.events.values import SuspendMode
-from shunter.run.simulation import simulate
-from shunter.workloads import Trace
-from shunter.workloads import write_trace
-from statistics import fmean
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-import anyio
 import csv
-import pytest
 import subprocess
 import sys
+from pathlib import Path
+from statistics import fmean
 
+import anyio
+import pytest
+
+from shunter.ask.attempts import Observed, observe_log
+from shunter.ask.costs import Launch, config_text, fit_costs, observed_trace
+from shunter.config import load_config
+from shunter.daemon import Site, Submission
+from shunter.events.facts import Event, JobFinished, JobSuspended
+from shunter.events.log import read_log
+from shunter.events.values import JobSpec, SuspendMode
+from shunter.run.simulation import simulate
+from shunter.workloads import Trace, write_trace
+from tests.live.site.sites import NOBODY, events_until, machine, of
 
 pytestmark = pytest.mark.live
 

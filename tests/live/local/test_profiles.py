@@ -1,19 +1,15 @@
 """What a whole site learns of its jobs: their step, their speed, and what policies make of it."""
 
+import sys
 from pathlib import Path
+
+import pytest
+
 from shunter.core.view import remaining_us
 from shunter.daemon import Submission
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import ProfileSampled
+from shunter.events.facts import AttemptStarted, ProfileSampled
 from shunter.events.values import JobSpec
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import verified
-import pytest
-import sys
-
+from tests.live.site.sites import NOBODY, events_until, machine, of, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

@@ -1,27 +1,16 @@
 """What-if of the same policy against what happened on this machine (tests/live/what_if.py)."""
 
 from pathlib import Path
-from shunter.ask.forks.scenario import Scenario
-from shunter.ask.forks.scenario import run_scenario
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import TurnEnded
-from shunter.events.values import JobId
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import program
-from tests.live.what_if import GANDIVA
-from tests.live.what_if import LAS
-from tests.live.what_if import assert_close
-from tests.live.what_if import run_jobs
 from typing import Any
+
 import anyio
 import pytest
 
+from shunter.ask.forks.scenario import Scenario, run_scenario
+from shunter.events.facts import AttemptStarted, Event, JobFinished, JobSuspended, TurnEnded
+from shunter.events.values import JobId
+from tests.live.site.sites import NOBODY, events_until, machine, of, program
+from tests.live.what_if import GANDIVA, LAS, assert_close, run_jobs
 
 pytestmark = pytest.mark.live
 

@@ -1,34 +1,24 @@
 """A cluster on this machine for tests: a folder, a config, and a Site at work."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from shunter.ask.verification import Verdict
-from shunter.ask.verification import verify_log
-from shunter.backends.node import attempts
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.daemon import Caller
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.daemon import open_site
-from shunter.events.facts import Event
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.run.setup import rebuild
-from tests.contracts.local_backends import empty
-from typing import Any
-from typing import TypeVar
-import anyio
 import shutil
 import sys
 import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
+import anyio
+
+from shunter.ask.verification import Verdict, verify_log
+from shunter.backends.node import attempts
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Caller, Site, Submission, open_site
+from shunter.events.facts import Event
+from shunter.events.log import read_log
+from shunter.events.values import JobId, JobSpec
+from shunter.run.setup import rebuild
+from tests.contracts.local_backends import empty
 
 Seen = TypeVar("Seen", bound=Event)
 

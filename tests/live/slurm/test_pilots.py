@@ -1,35 +1,33 @@
 """Jobs inside pilots on a real Slurm cluster, and all that goes wrong there."""
 
+import stat
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+import anyio
+import pytest
+
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import AttemptExited, Terminate
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobSuspended
-from tests.factories import allocation
-from tests.factories import job_id
+from shunter.events.facts import AttemptStarted, JobSuspended
+from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SlurmBench
-from tests.live.slurm.pilots import PilotBench
-from tests.live.slurm.pilots import comes
-from tests.live.slurm.pilots import ends_in
-from tests.live.slurm.pilots import holds
-from tests.live.slurm.pilots import leaves
-from tests.live.slurm.pilots import most_at_once
-from tests.live.slurm.pilots import wanting
-from tests.live.slurm.pilots import why
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-import anyio
-import pytest
-import stat
-import time
-
+from tests.live.slurm.pilots import (
+    PilotBench,
+    comes,
+    ends_in,
+    holds,
+    leaves,
+    most_at_once,
+    wanting,
+    why,
+)
+from tests.live.ssh.bench import order, rest, seen_until
 
 pytestmark = [
     pytest.mark.asyncio,

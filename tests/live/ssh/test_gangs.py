@@ -1,32 +1,27 @@
 """Gangs over several hosts: whole or not at all, one world, and one end."""
 
-from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Suspend
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.values import JobSpec
-from tests.factories import job_id
-from tests.faults.supervised import pid_of
-from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import is_of
-from tests.live.ssh.bench import kinds
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
 import json
 import os
-import pytest
 import shutil
 import signal
 import sys
 
+import pytest
+
+from shunter.backends.node import attempts
+from shunter.backends.node.records import folder_of
+from shunter.core.interfaces import AttemptExited, Launch, Suspend
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.values import JobSpec
+from tests.factories import job_id
+from tests.faults.supervised import pid_of, wait_for
+from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

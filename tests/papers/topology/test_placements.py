@@ -1,6 +1,11 @@
 """`shunter reproduce topology`: its jobs, its figures, and what it says of them."""
 
+import json
 from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
 from shunter.cli import app
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.core.view import View
@@ -10,14 +15,8 @@ from shunter.run.simulation import simulate
 from shunter_papers.topology.figures import figures
 from shunter_papers.topology.placements import compare_placements
 from shunter_papers.topology.rows import Row
-from shunter_papers.topology.scenes import CONTENDERS
-from shunter_papers.topology.scenes import GPUS
-from shunter_papers.topology.scenes import Scene
+from shunter_papers.topology.scenes import CONTENDERS, GPUS, Scene
 from shunter_papers.topology.verdicts import verdicts
-from typer.testing import CliRunner
-import json
-import pytest
-
 
 ROW = Row("tension", 0.5, "spread", 1.0, 1.0, 0.1, 0.0, 1.0, 0.0)
 PAIRS = ((0, 4), (1, 5), (2, 6), (3, 7))

@@ -1,27 +1,19 @@
 """The port of the peer setting: small traces through the real backend."""
 
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import RoundEnds
+from typing import Any
+
+import pytest
+
+from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.config.policies import informed
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import TargetsSet
+from shunter.events.facts import AllocationChanged, TargetsSet
 from shunter.events.values import GpuType
 from shunter.workloads.trace import TraceJob
 from shunter_peers.gavel import GavelPeer
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import run
-from tests.factories import trace_job
-from typing import Any
-import pytest
-
+from tests.factories import Outcome, World, node_added, run, trace_job
 
 SECOND_US = 1_000_000
 ROUND_US = 360 * SECOND_US

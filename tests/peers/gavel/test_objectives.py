@@ -1,23 +1,18 @@
 """Objectives of the public simulator without a solver, on small cases by hand."""
 
+from itertools import permutations
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import permutations
+
 from shunter.core.speeds.speed_model import JobKind
 from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter_peers.gavel.objectives import Allox
-from shunter_peers.gavel.objectives import PackedFifo
-from shunter_peers.gavel.objectives import RandomPairs
-from shunter_peers.gavel.objectives import StaleFifo
+from shunter.policies.gavel.mechanism import Demands, JobRequest
+from shunter_peers.gavel.objectives import Allox, PackedFifo, RandomPairs, StaleFifo
 from shunter_peers.gavel.objectives.allox import least_cost
 from tests.unit.policies.gavel.objectives import test_packing as packing
-from tests.unit.policies.gavel.objectives.test_objectives import V100
-from tests.unit.policies.gavel.objectives.test_objectives import demands
-from tests.unit.policies.gavel.objectives.test_objectives import gang
-import pytest
-
+from tests.unit.policies.gavel.objectives.test_objectives import V100, demands, gang
 
 A, B, WIDE = packing.A, packing.B, packing.WIDE
 

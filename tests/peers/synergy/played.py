@@ -1,20 +1,15 @@
 """Job lists of the Synergy simulator, played by Shunter: what the literal one is compared with."""
 
 from collections.abc import Sequence
+from typing import Any
+
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.events.facts import NodeAdded
 from shunter.workloads.trace import TraceJob
-from shunter_peers.synergy import SynergyPeer
-from shunter_peers.synergy import SynergyRounds
+from shunter_peers.synergy import SynergyPeer, SynergyRounds
 from shunter_peers.synergy.policy import SynergyPolicy
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import run
-from tests.factories import trace_job
+from tests.factories import Outcome, World, node_added, run, trace_job
 from tests.peers.synergy.literal import PeerJob
-from typing import Any
-
 
 SECOND_US = 1_000_000
 

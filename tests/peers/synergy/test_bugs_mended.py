@@ -3,31 +3,21 @@
 Each test states what is right. It passes on the corrected setting and must fail on the peer's.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.ranking import Index
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
+from shunter.core.ranking import Index, Misfit, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.policies.fairness import FinishTimeFairness
 from shunter.policies.fifo import SubmissionOrder
 from shunter.workloads.sensitivity import builtin_sensitivity
 from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import run
-from tests.factories import trace_job
-from tests.peers.synergy.literal import MODELS
-from tests.peers.synergy.literal import PeerJob
-from tests.peers.synergy.played import SECOND_US
-from tests.peers.synergy.played import ends_s
-from tests.peers.synergy.played import peer_servers
-from tests.peers.synergy.played import play
-import pytest
-
+from tests.factories import World, run, trace_job
+from tests.peers.synergy.literal import MODELS, PeerJob
+from tests.peers.synergy.played import SECOND_US, ends_s, peer_servers, play
 
 ROUND_S = 300
 INDEXES: Mapping[str, Index] = {

@@ -1,20 +1,15 @@
 """The traces of the Gavel simulator, of seven and of ten columns."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.errors import TraceError
-from shunter.events.values import GpuType
-from shunter.events.values import JobSpec
-from shunter.workloads import Fault
-from shunter.workloads import Trace
-from shunter.workloads import load_trace
-from shunter.workloads.throughputs import builtin_throughputs
-from shunter.workloads.throughputs import load_throughputs
+
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.errors import TraceError
+from shunter.events.values import GpuType, JobSpec
+from shunter.workloads import Fault, Trace, load_trace
+from shunter.workloads.throughputs import builtin_throughputs, load_throughputs
 
 V100, K80 = GpuType("v100"), GpuType("k80")
 LM = "LM (batch size 5)"

@@ -1,18 +1,20 @@
 """What holds of every corrected table, whatever was measured: it is a table as any other."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import pairwise
-from shunter.core.speeds.sensitivity import CELLS_MOST
-from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.sensitivity import corrected
-from shunter.core.speeds.sensitivity import with_cell
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
-from tests.slices import searched
 
+from shunter.core.speeds.sensitivity import (
+    CELLS_MOST,
+    MeasuredCell,
+    Sensitivity,
+    SensitivityTable,
+    corrected,
+    with_cell,
+)
+from shunter.events.values import JobSpec, Resources
+from tests.slices import searched
 
 SPEC = JobSpec(model="m")
 POINTS = st.lists(st.integers(1, 40), min_size=1, max_size=5, unique=True)

@@ -3,38 +3,31 @@
 Two plans would do as much: one that suspends it, and one at the same instant that starts it again.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from hypothesis import given
-from hypothesis import settings
+
+import pytest
+from hypothesis import given, settings
+
 from shunter.backends.simulated import Costs
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.view import Guards
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import Trigger
-from shunter.events.facts import is_preemption
-from shunter.events.values import JobId
-from shunter.events.values import Level
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobSuspended,
+    RoundPlanned,
+    Trigger,
+    is_preemption,
+)
+from shunter.events.values import JobId, Level
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import Outcome, World, node_added, policy, run, servers, trace_job
 from tests.property.test_engine_equals_stepping import PAIRS
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-import os
-import pytest
-
+from tests.property.worlds import Scene, scenes
 
 TRIED = 300 if os.environ.get("SHUNTER_THOROUGH") else 8
 PREEMPTIVE = [name for name in PAIRS if not name.startswith(("fifo", "sjf"))]

@@ -7,24 +7,13 @@ being withdrawn, and in the end all that follows is verified.
 """
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
+
 from shunter.core.fold.attempts import may_launch
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import Event
-from shunter.events.facts import GpusTaken
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from tests.property.core.test_core_machine import Attempt
-from tests.property.core.test_core_machine import COUNT
-from tests.property.core.test_core_machine import CoreMachine
-from tests.property.core.test_core_machine import NODES
-from tests.property.core.test_core_machine import NODE_NAMES
+from shunter.core.state import Job, JobPhase
+from shunter.events.facts import AllocationChanged, AllocationLearned, Event, GpusTaken
+from shunter.events.values import Allocation, JobId, NodeName, Share
+from tests.property.core.test_core_machine import COUNT, NODE_NAMES, NODES, Attempt, CoreMachine
 from tests.slices import searched
 
 

@@ -5,58 +5,49 @@ of sizes, of proposals and of moves alone holds of all together.
 """
 
 from dataclasses import replace
-from hypothesis import event
-from hypothesis import example
-from hypothesis import given
+
+import pytest
+from hypothesis import event, example, given
 from hypothesis import strategies as st
+
 from shunter.core.fold import apply
 from shunter.core.planning.draft import MAKE_ROOM
 from shunter.core.planning.placement import FirstFit
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import SHRUNK
-from shunter.core.sizing import Sizing
+from shunter.core.sizing import SHRUNK, Mechanism, Sizing
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import JobId
-from shunter.events.values import Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    RoundPlanned,
+)
+from shunter.events.values import JobId, Reason
 from shunter.policies.migration import MakingRoom
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import needs_highs
-from tests.factories import node_added
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import scheme
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.property.core.test_proposals import contended
-from tests.property.core.test_proposals import rejected_in_a_row
-from tests.property.core.test_proposals import taken_of
+from tests.factories import (
+    Outcome,
+    World,
+    needs_highs,
+    node_added,
+    policy,
+    run,
+    scheme,
+    servers,
+    trace_job,
+)
+from tests.property.core.test_proposals import contended, rejected_in_a_row, taken_of
 from tests.property.invariants import check_state
-from tests.property.sizing.test_room_of_sized_jobs import FAIR
-from tests.property.sizing.test_room_of_sized_jobs import TABLE
-from tests.property.sizing.test_room_of_sized_jobs import worlds
-from tests.property.sizing.test_sizing import Case
-from tests.property.sizing.test_sizing import INDEXES
-from tests.property.sizing.test_sizing import cases
-from tests.property.sizing.test_sizing import checking
-from tests.property.sizing.test_sizing import sized
-from tests.property.sizing.test_sizing import wrongly_refused
+from tests.property.sizing.test_room_of_sized_jobs import FAIR, TABLE, worlds
+from tests.property.sizing.test_sizing import INDEXES, Case, cases, checking, sized, wrongly_refused
 from tests.replay.recording import decided_again
 from tests.slices import searched
-import pytest
-
 
 MECHANISMS = [
     Mechanism.proportional,

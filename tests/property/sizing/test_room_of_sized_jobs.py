@@ -4,61 +4,48 @@ So jobs are moved exactly if they would be in a cluster without sizes, in which 
 what he is guaranteed and has no more.
 """
 
-from dataclasses import dataclass
-from dataclasses import replace
-from hypothesis import event
-from hypothesis import given
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import event, given
 from hypothesis import strategies as st
+
 from shunter.backends.simulated import Costs
 from shunter.core.interfaces import Observers
-from shunter.core.plan import Move
-from shunter.core.plan import Reshape
-from shunter.core.plan import Start
+from shunter.core.plan import Move, Reshape, Start
 from shunter.core.planning.approver import approve
 from shunter.core.planning.draft import MAKE_ROOM
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import Resources
-from shunter.events.values import Share
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    JobReshaped,
+    PlanRejected,
+    RoundPlanned,
+)
+from shunter.events.values import Allocation, JobSpec, Level, Resources, Share
 from shunter.policies.migration import MakingRoom
 from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import needs_highs
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.property.invariants import PLACED
-from tests.property.invariants import check_resources
-from tests.property.test_making_room import Brute
-from tests.property.test_making_room import CPUS
-from tests.property.test_making_room import GUARDS
-from tests.property.test_making_room import Moment
-from tests.property.test_making_room import NOW_US
-from tests.property.test_making_room import Running
-from tests.property.test_making_room import moves_if_it_pays
-from tests.property.test_making_room import planned
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import World, job_id, needs_highs, node_name, policy, run, servers
+from tests.property.invariants import PLACED, check_resources
+from tests.property.test_making_room import (
+    CPUS,
+    GUARDS,
+    NOW_US,
+    Brute,
+    Moment,
+    Running,
+    moves_if_it_pays,
+    planned,
+)
 from tests.replay.recording import decided_again
 from tests.slices import searched
 from tests.unit.core.placement.test_complete import WIRINGS
-from typing import Any
-import pytest
-
 
 FAIR = 1000
 """The CPUs of one GPU's part of a server of four."""

@@ -1,62 +1,40 @@
 """What holds of sized jobs in every small world, whatever happens in it."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import product
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.placement import FirstFit
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import Spread
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+
+from shunter.core.interfaces import Observers, Rng
+from shunter.core.plan import Plan, Start, Suspend
+from shunter.core.planning.placement import Consolidated, FirstFit, Placement, Spread
+from shunter.core.ranking import Misfit, RankedPolicy, Ranking
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import State
+from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SizesSet
-from shunter.events.facts import SpeedChanged
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Resources
-from shunter.policies import fairness
-from shunter.policies import fifo
-from shunter.policies import las
-from shunter.policies import shortest
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    JobReshaped,
+    PlanRejected,
+    RoundPlanned,
+    SizesSet,
+    SpeedChanged,
+)
+from shunter.events.values import JobId, Reason, Resources
+from shunter.policies import fairness, fifo, las, shortest
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import needs_highs
-from tests.factories import node_added
-from tests.factories import run
-from tests.factories import trace_job
+from tests.factories import Outcome, World, needs_highs, node_added, run, trace_job
 from tests.property.invariants import check_resources
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.property.worlds import shown
+from tests.property.worlds import Scene, scenes, shown
 from tests.replay.recording import decided_again
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 TABLE = SensitivityTable(
     {

@@ -4,20 +4,24 @@ Nothing fails; no server is oversubscribed; no job has less than it asks for its
 than with its proportional share; a second run is the same, and the log is decided again.
 """
 
+import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
-from pathlib import Path
+from typer.testing import CliRunner
+
 from shunter.cli.application import app
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.interfaces import Observers
 from shunter.core.sizing import Mechanism
 from shunter.core.sizing.mechanism import whole_of
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
+from shunter.core.state import Job, JobPhase
 from shunter.core.view import View
 from shunter.events.facts import KINDS
 from shunter.events.values import Resources
@@ -25,11 +29,6 @@ from shunter.policies.sizing import why_unusable
 from shunter.run.simulation import simulate
 from tests.property.invariants import check_resources
 from tests.slices import searched
-from typer.testing import CliRunner
-from typing import Any
-import json
-import tempfile
-
 
 # No share is so small that a run has millions of rounds.
 CPUS, MEMORY_GB = (0.5, 1.0, 2.0, 3.0), (1.0, 5.0, 20.83, 62.5)

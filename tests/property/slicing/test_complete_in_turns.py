@@ -6,47 +6,41 @@ are free, on any servers, or turns on GPUs of a server of its own affinity that 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
+
+from shunter.core.cluster import Pool, Server
 from shunter.core.fold import replay
 from shunter.core.planning.approver import approve
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.rng import RandomStream
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
+from shunter.core.state import Job, State
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, JobId, JobSpec, Level, NodeName, Share, Sharing
 from shunter.policies.gandiva.policy import Gandiva
-from tests.factories import BECAUSE
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import scheduler_started
+from tests.factories import (
+    BECAUSE,
+    attempt_started,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    scheduler_started,
+)
 from tests.property.worlds import shown
 from tests.slices import searched
-from tests.unit.core.placement.test_complete import GPUS
-from tests.unit.core.placement.test_complete import WIRINGS
-from tests.unit.core.placement.test_complete import _splits
-from tests.unit.core.placement.test_complete import could_be_placed
-from tests.unit.core.placement.test_complete import holds
-from tests.unit.core.placement.test_complete import near_groups
-from typing import Any
-
+from tests.unit.core.placement.test_complete import (
+    GPUS,
+    WIRINGS,
+    _splits,
+    could_be_placed,
+    holds,
+    near_groups,
+)
 
 CPUS, MEMORY_MB = 6, 6
 NOW_US = 100

@@ -1,38 +1,22 @@
 """Who shrinks for jobs that take turns: against every set of jobs that could, on one server."""
 
 from dataclasses import dataclass
-from hypothesis import assume
-from hypothesis import given
-from hypothesis import strategies as st
 from itertools import combinations
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
 from shunter.core.fold import replay
-from shunter.core.plan import Change
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.plan import Resize
+from shunter.core.plan import Change, Plan, Rehome, Resize
 from shunter.core.planning.approver import approve
 from shunter.core.planning.draft import Draft
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JobResized
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import SHRINKS
-from shunter.events.values import Share
-from shunter.events.values import Sharing
+from shunter.core.state import RUNNING, Job, State
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.facts import AllocationChanged, Event, JobResized
+from shunter.events.values import SHRINKS, Allocation, Because, Share, Sharing
 from shunter.policies.gandiva.affinity import Placer
-from shunter.policies.gandiva.grow_shrink import IdleServers
-from shunter.policies.gandiva.grow_shrink import PlannedSizes
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_name
-from tests.factories import servers
+from shunter.policies.gandiva.grow_shrink import IdleServers, PlannedSizes
+from tests.factories import attempt_started, job_id, job_submitted, node_name, servers
 from tests.slices import searched
 
 

@@ -1,20 +1,16 @@
 """What holds of every profile, whatever was measured: its search, matrix, demand and file."""
 
+import json
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import pairwise
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.events.values import Resources
-from shunter.workloads.profiling import CpuSearch
-from shunter.workloads.profiling import MinioModel
-from shunter.workloads.profiling import PERCENTS
-from shunter.workloads.profiling import Profile
-from shunter.workloads.profiling import table_document
+from shunter.workloads.profiling import PERCENTS, CpuSearch, MinioModel, Profile, table_document
 from shunter.workloads.sensitivity import load_sensitivity
 from tests.slices import searched
-import json
-
 
 MILLISECONDS = st.integers(1000, 10_000_000)
 

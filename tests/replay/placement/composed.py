@@ -1,27 +1,17 @@
 """Small random traces with contracts on a cluster with maps, under any policy and `topology`."""
 
 from collections.abc import Mapping
+from typing import Any
+
 from shunter.config import LoadedConfig
 from shunter.config.loading import make_config
 from shunter.core.rng import RandomStream
 from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.events.facts import Event
-from shunter.events.facts import KINDS
-from shunter.events.values import BELOW_SERVER
-from shunter.events.values import IN_SERVER
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.run.simulation import RunResult
-from shunter.run.simulation import simulate
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import QualityReport
-from shunter.workloads.trace import Trace
-from shunter.workloads.trace import TraceJob
-from typing import Any
-
+from shunter.core.state import Job, State
+from shunter.events.facts import KINDS, Event
+from shunter.events.values import BELOW_SERVER, IN_SERVER, JobId, JobSpec, Level
+from shunter.run.simulation import RunResult, simulate
+from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
 
 MODELS = ("ResNet-18 (batch size 32)", "LM (batch size 10)", "Transformer (batch size 64)")
 LEVELS = (Level.nvlink, Level.switch, Level.socket, Level.server, Level.rack)

@@ -1,20 +1,16 @@
 """A config with `nvlink`, as it is played: pairs that are joined across sockets."""
 
+from typing import Any
+
+import pytest
+
 from shunter.config.loading import make_config
 from shunter.core.speeds.speed_model import level_of
 from shunter.events import AllocationChanged
 from shunter.events.facts import NodeAdded
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import QualityReport
-from shunter.workloads.trace import Trace
-from shunter.workloads.trace import TraceJob
+from shunter.events.values import JobId, JobSpec, Level
+from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
 from tests.replay.placement.composed import played
-from typing import Any
-import pytest
-
 
 PAIRS: dict[str, Any] = {"name": "n1", "gpus": 4, "nvlink": [[0, 2], [1, 3]]}
 S = 1_000_000

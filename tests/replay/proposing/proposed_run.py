@@ -4,33 +4,19 @@ Two servers of four GPUs, and a loop that is stepped by hand, a second apart.
 """
 
 from dataclasses import replace
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import ProposeGang
-from shunter.core.interfaces import SubmitJob
+
+from shunter.core.interfaces import AttemptExited, Input, ProposeGang, SubmitJob
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.planning.proposals import CanPropose
 from shunter.core.scheduler import Scheduler
-from shunter.events import Event
-from shunter.events import SchedulerStarted
+from shunter.events import Event, SchedulerStarted
 from shunter.events.facts import AttemptStarted
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
+from shunter.events.values import Allocation, JobId
 from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.policy import Timing
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import policy
-from tests.factories import quota
-from tests.factories import scheme
-from tests.factories import servers
-from tests.replay.eventful_run import RECORD
-from tests.replay.eventful_run import S
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from tests.factories import World, allocation, job_id, job_spec, policy, quota, scheme, servers
+from tests.replay.eventful_run import RECORD, S
+from tests.replay.recording import Recorded, rebuilt
 
 
 class ProposedScript:

@@ -1,20 +1,18 @@
 """What `why` claims of a job whose scheduler proposes, as questions to the brute force."""
 
 from shunter.ask.words import clock
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from tests.replay.truth.brute_force import Truth
-from tests.replay.truth.brute_force import gpus_of
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    ReservationSet,
+    RoundPlanned,
+)
+from shunter.events.values import Allocation, JobId, NodeName
+from tests.replay.truth.brute_force import Truth, gpus_of
 from tests.replay.truth.claim import Claim
-
 
 __all__ = ["admitted", "awaits_proposal", "proposal_rejected"]
 

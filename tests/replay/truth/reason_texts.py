@@ -7,28 +7,24 @@ Each text is of one job at one event: in a scene of its own, or in the log of a 
 family. Which event that is in a log is kept in the file, so only --write looks for it.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
 from shunter.ask.log_reading import fold_events
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import Reason
+from shunter.events.log import LogReader, read_log
+from shunter.events.values import JobId, Reason
 from shunter.run.setup import rebuild
-from tempfile import TemporaryDirectory
 from tests.replay.recording import reading
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated
-from tests.replay.truth.scenes import SCENES
-from tests.replay.truth.scenes import Scene
-from typing import Any
-import asyncio
-import sys
-
+from tests.replay.truth.scenes import SCENES, Scene
 
 __all__ = ["FAMILIES", "KEPT", "reasons_of", "text_of_log", "text_of_scene"]
 

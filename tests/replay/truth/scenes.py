@@ -1,51 +1,36 @@
 """The smallest scene for each reason that logs of policies do not show: people, live servers."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from shunter.backends.simulated import Costs
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import QuarantineGpu
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeUnreachable
-from shunter.events.values import Dependency
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import Level
-from shunter.events.values import NodeName
-from shunter.events.values.causes import BACKING_OFF
-from shunter.policies.gavel.objectives import Isolated
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.policy import Timing
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.eventful_run import Script
-from tests.replay.proposing.proposed_run import ProposedScript
-from tests.replay.proposing.proposed_run import propose
-from tests.replay.proposing.proposed_run import submit
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
-from tests.replay.recording import record
 
+from shunter.backends.simulated import Costs
+from shunter.core.interfaces import (
+    Command,
+    DrainNode,
+    HoldJob,
+    QuarantineGpu,
+    ReleaseJob,
+    SuspendJob,
+)
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.facts import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    GpusTaken,
+    JobSuspended,
+    LaunchFailed,
+    NodeUnreachable,
+)
+from shunter.events.values import BACKING_OFF, Dependency, GpuType, JobId, Level, NodeName
+from shunter.policies.gavel.objectives import Isolated
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from tests.factories import World, allocation, job_id, node_name, quota, run, servers, trace_job
+from tests.replay.eventful_run import Script
+from tests.replay.proposing.proposed_run import ProposedScript, propose, submit
+from tests.replay.recording import Recorded, rebuilt, record
 
 __all__ = ["SCENES", "Scene"]
 

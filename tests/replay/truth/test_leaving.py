@@ -1,25 +1,27 @@
 """Of jobs that are about to leave their GPUs, `why` names the order that says so in the log."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
+
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
-from shunter.ask.words import clock
-from shunter.ask.words import span
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import RoundPlanned
+from shunter.ask.words import clock, span
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    JobSuspended,
+    RoundPlanned,
+)
 from shunter.events.log import read_log
 from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated
-from typing import Any
-import asyncio
-import pytest
-
 
 MOST = 12
 """So many orders of a log are looked at."""

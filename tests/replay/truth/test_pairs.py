@@ -1,33 +1,27 @@
 """Random jobs at random moments of a log of each policy: all that `why` says of them is true."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
+
+import pytest
+
 from shunter.ask.log_reading import fold_events
-from shunter.ask.waits import told_apart
-from shunter.ask.waits import wait_of
+from shunter.ask.waits import told_apart, wait_of
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
-from shunter.events.facts import Event
-from shunter.events.facts import RoundPlanned
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
+from shunter.events.facts import Event, RoundPlanned
+from shunter.events.log import LogReader, read_log
 from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs
-from tests.replay.truth.brute_force import Truth
-from tests.replay.truth.brute_force import decision_around
+from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.claims import check
-from tests.replay.truth.mixed_runs import RUNS
-from tests.replay.truth.mixed_runs import policy_of
-from tests.replay.truth.mixed_runs import simulated_once
-from tests.slices import THOROUGH
-from tests.slices import share
-import asyncio
-import pytest
-
+from tests.replay.truth.mixed_runs import RUNS, policy_of, simulated_once
+from tests.slices import THOROUGH, share
 
 PAIRS = 200 if THOROUGH else 30
 WAITS = ("waiting", "granted")

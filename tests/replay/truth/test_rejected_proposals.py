@@ -1,19 +1,19 @@
 """All that `why` says of a job right after its proposal was rejected is true."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
+
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.events.facts import GangRejected
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
-from tests.replay.truth.brute_force import Truth
-from tests.replay.truth.brute_force import decision_around
+from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.claims import check
 from tests.replay.truth.mixed_runs import simulated
-import asyncio
-import pytest
-
 
 MOST = 20
 """How many rejections of a run are looked at, the first ones."""

@@ -1,21 +1,18 @@
 """A job that a log does not have is answered from the index of jobs."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+
+import pytest
+
 from shunter.ask.why.explanation import explain
 from shunter.errors import NotFoundError
 from shunter.events.facts import Event
-from shunter.events.log import LogReader
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from shunter.events.log.frames import Frame
-from shunter.events.log.frames import SPAN_EVENTS
+from shunter.events.log import LogReader, open_log, read_log
+from shunter.events.log.frames import SPAN_EVENTS, Frame
 from shunter.events.values import JobId
-from tests.factories import job_submitted
-from tests.factories import round_planned
-from tests.factories import scheduler_started
-import asyncio
-import pytest
+from tests.factories import job_submitted, round_planned, scheduler_started
 
 
 def test_why_of_an_unknown_job_reads_no_frame_that_the_index_covers(

@@ -1,28 +1,20 @@
 """Worlds of other packages by name: found, put around ours, or refused in words."""
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint
-from importlib.metadata import entry_points
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar
+
+import pytest
+
 from shunter import plugins
 from shunter.config import make_config
 from shunter.config.worlds import WORLDS
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SimulatedWorld
+from shunter.core.interfaces import AnyPolicy, Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
 from shunter.events.values import ConfigurationSet
-from shunter.run.setup import Setup
-from shunter.run.setup import load_jobs
-from shunter.run.setup import set_up
+from shunter.run.setup import Setup, load_jobs, set_up
 from shunter.run.simulation import simulate
-from typing import Any
-from typing import ClassVar
-import pytest
 
 
 class Counted:

@@ -1,31 +1,34 @@
 """Admission: a job that can never run is told at once, with what it needs and what there is."""
 
-from shunter.core.admission import Admission
-from shunter.core.admission import Refusal
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.state import State
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import JobRejected
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeRemoved
-from shunter.events.values import Level
-from shunter.events.values import Reason
-from tests.factories import World
-from tests.factories import granted
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
 from typing import Any
+
 import pytest
+
+from shunter.core.admission import Admission, Refusal
+from shunter.core.fold import apply, replay
+from shunter.core.state import State
+from shunter.events.facts import (
+    Event,
+    GpuQuarantined,
+    JobRejected,
+    NodeDrained,
+    NodeLost,
+    NodeRemoved,
+)
+from shunter.events.values import Level, Reason
+from tests.factories import (
+    World,
+    granted,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    policy,
+    quota,
+    run,
+    servers,
+    trace_job,
+)
 
 
 def refusal(*cluster: Event, gpus: int = 1, user: str = "", **fields: Any) -> Refusal | None:

@@ -1,51 +1,50 @@
 """The approver: of any plan, what fits goes ahead, and the rest is refused with its reason."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.approver import Approval
-from shunter.core.planning.approver import approve
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import NO_GUARDS
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobHeld
-from shunter.events.facts import NO_SUCH_JOB
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import PlanRejected
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import CPU_UNITS
-from shunter.events.values import Level
-from shunter.events.values import NOTHING
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
-from tests.factories import allocation
-from tests.factories import granted
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import quota
-from tests.factories import servers
-from typing import Any
-import pytest
 
+from shunter.core.fold import apply, replay
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.planning.approver import Approval, approve
+from shunter.core.state import State
+from shunter.core.view import NO_GUARDS, Guards
+from shunter.events.facts import (
+    NO_SUCH_JOB,
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpuQuarantined,
+    JobCancelRequested,
+    JobHeld,
+    NodeDrained,
+    NodeLost,
+    NodeUnreachable,
+    PlanRejected,
+)
+from shunter.events.values import (
+    CPU_UNITS,
+    NOTHING,
+    Allocation,
+    Because,
+    Level,
+    Reason,
+    Share,
+    Sharing,
+    SuspendMode,
+)
+from tests.factories import (
+    allocation,
+    granted,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    quota,
+    servers,
+)
 
 RULE = Because("rule")
 

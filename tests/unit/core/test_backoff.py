@@ -1,34 +1,26 @@
 """Launches that fail: the job waits, longer each time, and fails in the end."""
 
-from shunter.core.fold.attempts import backoff_us
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.reactor import LAUNCHES_MOST
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import Outcome
-from shunter.events.values import SuspendMode
-from shunter.events.values.causes import BACKING_OFF
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import policy
-from tests.factories import servers
 import pytest
 
+from shunter.core.fold.attempts import backoff_us
+from shunter.core.interfaces import HoldJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.reactor import LAUNCHES_MOST
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import JobPhase, State
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts import (
+    AttemptStarted,
+    GpusReleased,
+    JobFailed,
+    JobHeld,
+    JobReleased,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    Outcome,
+)
+from shunter.events.values import BACKING_OFF, SuspendMode
+from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)
 SECOND_US = 1_000_000

@@ -1,25 +1,18 @@
 """What a live cluster knows of run times that nobody declared."""
 
+from typing import Any
+
+import pytest
+
 from shunter.core.interfaces import SubmitJob
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import Skew
+from shunter.core.planning.placement import Consolidated, Placement, Skew
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds.measured import MeasuredRate
 from shunter.core.state import Job
-from shunter.core.view import expected_us
-from shunter.core.view import remaining_us
-from shunter.core.view import total_us
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import ProfileSampled
-from shunter.policies.shortest import RemainingTime
-from shunter.policies.shortest import UNKNOWN_US
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import servers
-from typing import Any
-import pytest
+from shunter.core.view import expected_us, remaining_us, total_us
+from shunter.events.facts import AttemptStarted, ProfileSampled
+from shunter.policies.shortest import UNKNOWN_US, RemainingTime
+from tests.factories import World, job_id, job_spec, servers
 
 
 def job(**fields: Any) -> Job:

@@ -1,25 +1,20 @@
 """`retries`: what fails by itself is tried again so often, and what counts as a failure."""
 
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import SubmitJob
+from shunter.core.interfaces import AttemptExited, CancelJob, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobRetried
-from shunter.events.facts import Outcome
-from shunter.events.values.causes import BACKING_OFF
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import policy
-from tests.factories import servers
-
+from shunter.events.facts import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobFailed,
+    JobHeld,
+    JobRetried,
+    Outcome,
+)
+from shunter.events.values import BACKING_OFF
+from tests.factories import World, job_id, job_spec, policy, servers
 
 J0, J1 = job_id(0), job_id(1)
 S = 1_000_000

@@ -1,34 +1,23 @@
 """Guards: which jobs keep their GPUs, which go to the head of the line, and until when."""
 
-from shunter.core.fold import replay
-from shunter.core.state import Job
-from shunter.core.view import Band
-from shunter.core.view import Guards
-from shunter.core.view import HOUR_US
-from shunter.core.view import NO_GUARDS
-from shunter.events import AllocationChanged
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import Event
-from shunter.events import TrainingStarted
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
-from tests.factories import granted
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import revoked
-from tests.factories import servers
 from typing import Any
+
 import pytest
 
+from shunter.core.fold import replay
+from shunter.core.state import Job
+from shunter.core.view import HOUR_US, NO_GUARDS, Band, Guards
+from shunter.events import (
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import Allocation, Because, Reason, Share, Sharing, SuspendMode
+from tests.factories import granted, job_id, job_submitted, node_added, node_name, revoked, servers
 
 MIN_RUNTIME = Guards(min_runtime_us=10)
 ONCE = Guards(preemptions_per_hour=1)

@@ -2,62 +2,54 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import Weigh
-from shunter.core.plan import Move
-from shunter.core.plan import Start
-from shunter.core.scheduler import Scheduler
-from shunter.core.scheduler import launch_of
-from shunter.core.state import JobPhase
-from shunter.errors import IllegalEventError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobPriorityChanged
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeLost
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import Allocation
-from shunter.events.values import Dependency
-from shunter.events.values import DependsWhen
-from shunter.events.values import NOTHING
-from shunter.events.values import Sharing
-from tests.factories import BECAUSE
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import servers
-from tests.property.puppet import Puppet
 from typing import Any
+
 import pytest
 
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    Command,
+    DrainNode,
+    Effect,
+    HoldJob,
+    Input,
+    Launch,
+    ReleaseJob,
+    RestoreNode,
+    SubmitJob,
+    Suspend,
+    Terminate,
+    Weigh,
+)
+from shunter.core.plan import Move, Start
+from shunter.core.scheduler import Scheduler, launch_of
+from shunter.core.state import JobPhase
+from shunter.errors import IllegalEventError
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobPriorityChanged,
+    JobRejected,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeDrained,
+    NodeLost,
+    RoundPlanned,
+)
+from shunter.events.values import NOTHING, Allocation, Dependency, DependsWhen, Sharing
+from tests.factories import BECAUSE, World, allocation, job_id, job_spec, node_name, policy, servers
+from tests.property.puppet import Puppet
 
 J0, J1, J2 = (job_id(number) for number in range(3))
 N0, N1 = node_name(0), node_name(1)

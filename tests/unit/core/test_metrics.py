@@ -1,52 +1,57 @@
 """Measures of a run, against the standard library and against what is worked out by hand."""
 
+from itertools import pairwise
+from statistics import fmean, quantiles
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import pairwise
+
 from shunter.backends.simulated import Costs
 from shunter.core.fold import apply
-from shunter.core.metrics import Distribution
-from shunter.core.metrics import JobLedger
-from shunter.core.metrics import JobResult
-from shunter.core.metrics import distribution
-from shunter.core.metrics import distribution_of
-from shunter.core.metrics import fairness
-from shunter.core.metrics import finish_time_fairness
-from shunter.core.metrics import percentile
-from shunter.core.metrics import size_class
+from shunter.core.metrics import (
+    Distribution,
+    JobLedger,
+    JobResult,
+    distribution,
+    distribution_of,
+    fairness,
+    finish_time_fairness,
+    percentile,
+    size_class,
+)
 from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.facts import (
+    AttemptEnded,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    JobCancelled,
+    JobFailed,
+    JobRejected,
+    JobSuspended,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
 from shunter.events.values import Reason
-from statistics import fmean
-from statistics import quantiles
-from tests.factories import World
-from tests.factories import attempt_started
-from tests.factories import granted
-from tests.factories import job_finished
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import revoked
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-import pytest
-
+from tests.factories import (
+    World,
+    attempt_started,
+    granted,
+    job_finished,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    policy,
+    revoked,
+    run,
+    servers,
+    trace_job,
+)
 
 N0 = node_name(0)
 samples = st.lists(st.integers(0, 10**12), min_size=2, max_size=60)

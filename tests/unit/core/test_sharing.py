@@ -3,59 +3,48 @@
 Servers n0 and n1 have four GPUs each; jobs want two of them unless they say otherwise.
 """
 
-from shunter.core.fold import apply
-from shunter.core.fold import replay
+from typing import Any
+
+import pytest
+
+from shunter.core.fold import apply, replay
 from shunter.core.interfaces import Launch
 from shunter.core.interfaces import Suspend as SuspendOrder
 from shunter.core.metrics import JobLedger
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.approver import Approval
-from shunter.core.planning.approver import approve
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.planning.approver import Approval, approve
+from shunter.core.state import JobPhase, State
+from shunter.core.view import NO_GUARDS, Guards, View
 from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import NodeDrained
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import NOTHING
-from shunter.events.values import QueueName
-from shunter.events.values import Reason
-from shunter.events.values import SuspendMode
-from tests.factories import BECAUSE
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import attempt_started
-from tests.factories import granted
-from tests.factories import job_finished
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_name
-from tests.factories import packed
-from tests.factories import quota
-from tests.factories import revoked
-from tests.factories import servers
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    JobFinished,
+    JobSuspended,
+    NodeDrained,
+)
+from shunter.events.values import NOTHING, Allocation, Because, QueueName, Reason, SuspendMode
+from tests.factories import (
+    BECAUSE,
+    World,
+    allocation,
+    attempt_started,
+    granted,
+    job_finished,
+    job_id,
+    job_submitted,
+    node_name,
+    packed,
+    quota,
+    revoked,
+    servers,
+)
 from tests.property.invariants import check_state
 from tests.property.puppet import Puppet
-from typing import Any
-import pytest
-
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)
 QUEUED: tuple[Event, ...] = (

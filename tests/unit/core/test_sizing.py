@@ -3,40 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import Spread
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Answer
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Program
-from shunter.core.sizing import Sizing
-from shunter.core.sizing import Solver
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import SizesSet
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import needs_highs
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import servers
 from typing import Any
+
 import pytest
 
+from shunter.core.planning.placement import Consolidated, Placement, Spread
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.sizing import Answer, Mechanism, Program, Sizing, Solver
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.events.facts import AllocationChanged, JobFinished, JobReshaped, SizesSet
+from shunter.events.values import JobSpec, Resources, Share
+from shunter.policies.fifo import SubmissionOrder
+from shunter.policies.sizing import HighsSolver
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import Outcome, World, job_id, needs_highs, node_name, run, servers
 
 TABLE = SensitivityTable(
     {

@@ -1,30 +1,29 @@
 """What the index policies put first, in worlds small enough to read."""
 
+from typing import Any
+
+import pytest
 from pydantic import ValidationError
+
 from shunter.backends.simulated import Costs
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.ranking import Aged
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.ranking.ranking import rank_of
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import Guards
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import RoundPlanned
+from shunter.events.facts import AllocationChanged, RoundPlanned
 from shunter.events.values import GpuType
-from shunter.policies import fairness
-from shunter.policies import las
-from shunter.policies import shortest
-from shunter.policies import tiresias
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from typing import Any
-import pytest
+from shunter.policies import fairness, las, shortest, tiresias
+from tests.factories import (
+    Outcome,
+    World,
+    configuration,
+    job_id,
+    node_name,
+    run,
+    servers,
+    trace_job,
+)
 
 
 def played(index: Any, *jobs: Any, gpus: int = 1, **world: Any) -> Outcome:

@@ -1,27 +1,18 @@
 """Tiresias' queues on instants worked out by hand."""
 
+from typing import Any
+
+import pytest
 from pydantic import ValidationError
+
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
+from shunter.core.state import Job, State
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts import AllocationChanged
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.policies.tiresias import FeedbackQueues
-from shunter.policies.tiresias import QueueRanks
-from shunter.policies.tiresias import Tiresias
-from shunter.policies.tiresias import TiresiasParams
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from typing import Any
-import pytest
-
+from shunter.events.values import JobId, JobSpec
+from shunter.policies.tiresias import FeedbackQueues, QueueRanks, Tiresias, TiresiasParams
+from tests.factories import Outcome, World, run, servers, trace_job
 
 BOUNDS_GPU_US = (40, 120)
 

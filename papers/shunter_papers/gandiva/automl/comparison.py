@@ -3,38 +3,28 @@
 asked ─▶ searches ─▶ rows ─▶ document
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from statistics import median
+from typing import Any, Final
+
 from shunter.core.rng import RandomStream
 from shunter.events.values import JobId
-from shunter.run.parallel import Report
-from shunter.run.parallel import run_all
+from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva.automl.baseline import first_min
-from shunter_papers.gandiva.automl.curves import Curve
-from shunter_papers.gandiva.automl.curves import Curves
-from shunter_papers.gandiva.automl.curves import like_published
-from shunter_papers.gandiva.automl.figures import PUBLISHED_BASELINE_MIN
-from shunter_papers.gandiva.automl.figures import PUBLISHED_GANDIVA_MIN
-from shunter_papers.gandiva.automl.figures import PUBLISHED_SPEED_UPS
-from shunter_papers.gandiva.automl.figures import SLIDE_BASELINE_80_MIN
-from shunter_papers.gandiva.automl.figures import THRESHOLDS
-from shunter_papers.gandiva.automl.scenes import MAIN
-from shunter_papers.gandiva.automl.scenes import VARIANTS
-from shunter_papers.gandiva.automl.scenes import Variant
-from shunter_papers.gandiva.automl.scenes import config
-from shunter_papers.gandiva.automl.scenes import job_ids
-from shunter_papers.gandiva.automl.scenes import jobs
-from shunter_papers.gandiva.automl.search import EPOCH_US
-from shunter_papers.gandiva.automl.search import Search
-from statistics import median
-from typing import Any
-from typing import Final
-
+from shunter_papers.gandiva.automl.curves import Curve, Curves, like_published
+from shunter_papers.gandiva.automl.figures import (
+    PUBLISHED_BASELINE_MIN,
+    PUBLISHED_GANDIVA_MIN,
+    PUBLISHED_SPEED_UPS,
+    SLIDE_BASELINE_80_MIN,
+    THRESHOLDS,
+)
+from shunter_papers.gandiva.automl.scenes import MAIN, VARIANTS, Variant, config, job_ids, jobs
+from shunter_papers.gandiva.automl.search import EPOCH_US, Search
 
 Times = tuple[float | None, ...]
 """Minutes to the first accuracy above each threshold; None: there never was one."""

@@ -17,22 +17,16 @@ An *oracle* predictor knows how each configuration ends before it begins, and en
 that would not pass the last threshold.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Command
-from shunter.core.view import View
-from shunter.events.values import JobId
-from shunter_papers.gandiva.automl.curves import Curve
-from shunter_papers.gandiva.automl.figures import EPOCH_S
-from shunter_papers.gandiva.automl.figures import GPUS
-from shunter_papers.gandiva.automl.figures import THRESHOLDS
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from shunter.core.interfaces import CancelJob, ChangePriority, Command
+from shunter.core.view import View
+from shunter.events.values import JobId
+from shunter_papers.gandiva.automl.curves import Curve
+from shunter_papers.gandiva.automl.figures import EPOCH_S, GPUS, THRESHOLDS
 
 BACKGROUND: Final = -5
 """A thirty-second of the turns of one among the best."""

@@ -1,20 +1,12 @@
 """The clusters on which changes are tried, and jobs that last a known time alone."""
 
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.workloads import QualityReport
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
-from shunter_papers.gandiva.scenes import GANDIVA
-from shunter_papers.gandiva.scenes import QUANTUM_S
-from typing import Any
-from typing import Final
+from typing import Any, Final
 
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId, JobSpec
+from shunter.workloads import QualityReport, Trace, TraceJob
+from shunter_papers.gandiva.scenes import GANDIVA, QUANTUM_S
 
 PACKING: Final = {"packing": {"probe": f"{QUANTUM_S}s"}}
 GAVEL: Final = {"throughputs": "builtin:gavel"}

@@ -6,39 +6,25 @@ counts. What a cluster does is the sum of its jobs' rates, each over its rate al
 1 where jobs take turns and nothing is lost to changes of hands.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any, Final
+
 from shunter.config.loading import LoadedConfig
 from shunter.core.interfaces import Observers
 from shunter.core.rng import RandomStream
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import TrialReason
-from shunter.run.parallel import Report
-from shunter.run.parallel import run_all
+from shunter.events.facts import TrialKept, TrialReverted, TrialStarted
+from shunter.events.values import GpuType, JobId, TrialReason
+from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter.run.work_curves import WorkCurves
 from shunter.workloads import Trace
 from shunter.workloads.throughputs import builtin_throughputs
-from shunter_papers.gandiva.introspection.clusters import GAVEL
-from shunter_papers.gandiva.introspection.clusters import PACKING
-from shunter_papers.gandiva.introspection.clusters import config
-from shunter_papers.gandiva.introspection.clusters import lasting
-from shunter_papers.gandiva.introspection.clusters import trace_of
-from shunter_papers.gandiva.scenes import COSTS
-from shunter_papers.gandiva.scenes import Form
-from shunter_papers.gandiva.scenes import GPUS_PER_SERVER
-from typing import Any
-from typing import Final
-
+from shunter_papers.gandiva.introspection.clusters import GAVEL, PACKING, config, lasting, trace_of
+from shunter_papers.gandiva.scenes import COSTS, GPUS_PER_SERVER, Form
 
 GPU_TYPES: Final = ("p100", "v100", "k80")
 CROWDING: Final[Mapping[str, Sequence[float]]] = {

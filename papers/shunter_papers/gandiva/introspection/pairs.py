@@ -5,24 +5,17 @@ none of that; of its pairs of equal jobs on a P100 the one is taken here that ga
 """
 
 from dataclasses import dataclass
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
+from typing import Any, Final
+
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
+from shunter.events.facts import TrialKept, TrialReverted
 from shunter.events.values import GpuType
 from shunter.run.simulation import simulate
 from shunter.workloads.throughputs import builtin_throughputs
-from shunter_papers.gandiva.introspection.clusters import GAVEL
-from shunter_papers.gandiva.introspection.clusters import PACKING
-from shunter_papers.gandiva.introspection.clusters import config
-from shunter_papers.gandiva.introspection.clusters import lasting
-from shunter_papers.gandiva.introspection.clusters import trace_of
+from shunter_papers.gandiva.introspection.clusters import GAVEL, PACKING, config, lasting, trace_of
 from shunter_papers.gandiva.introspection.packing import runnable
 from shunter_papers.gandiva.scenes import COSTS
-from typing import Any
-from typing import Final
-
 
 LOSING: Final = JobKind("ResNet-50 (batch size 16)", 1)
 NOT_FITTING: Final = JobKind("ResNet-50 (batch size 128)", 1)

@@ -1,26 +1,19 @@
 """What arrives of a checkpoint: each rank's newest files, with all that a file is besides."""
 
-from pathlib import Path
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import LaunchFailed
-from shunter.events.values import JobSpec
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import seen_until
 import hashlib
 import os
-import pytest
 import stat
 import sys
+from pathlib import Path
 
+import pytest
+
+from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
+from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
+from shunter.events.values import JobSpec
+from tests.factories import allocation, job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, order, seen_until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

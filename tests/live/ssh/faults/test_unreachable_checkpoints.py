@@ -5,41 +5,35 @@ Method: a job saves on one host and leaves; the host is cut off; the job may sta
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from shunter.ask.waits import job_state
-from shunter.ask.waits import wait_of
-from shunter.ask.why.document import document
-from shunter.ask.why.explanation import explain
-from shunter.core.state import LAUNCHING
-from shunter.daemon import Caller
-from shunter.daemon import Site
-from shunter.errors import RefusedError
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobHeld
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.run.setup import rebuild
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import verified
-from tests.live.site.sites import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.namespaces import Namespaces
-from tests.live.ssh.site import cluster
-from tests.live.ssh.site import worker
+
 import anyio
 import pytest
 
+from shunter.ask.waits import job_state, wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.core.state import LAUNCHING
+from shunter.daemon import Caller, Site
+from shunter.errors import RefusedError
+from shunter.events.facts import (
+    AttemptStarted,
+    CheckpointDiscarded,
+    Event,
+    GpusReleased,
+    JobFinished,
+    JobHeld,
+    LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
+from shunter.events.log import read_log
+from shunter.events.values import JobId, NodeName
+from shunter.run.setup import rebuild
+from tests.live.site.sites import NOBODY, at_work, events_until, of, verified, wait_for
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.namespaces import Namespaces
+from tests.live.ssh.site import cluster, worker
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

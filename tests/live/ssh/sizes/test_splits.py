@@ -1,39 +1,32 @@
 """Gangs that come back: with as many processes as have saved their checkpoint."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from shunter.ask.waits import wait_of
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
-from shunter.daemon import Caller
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobResized
-from shunter.events.facts import Outcome
-from shunter.events.facts import RoundPlanned
+from shunter.daemon import Caller, Site, Submission
+from shunter.events.facts import (
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobResized,
+    Outcome,
+    RoundPlanned,
+)
 from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import NodeName
+from shunter.events.values import JobId, JobSpec, Level, NodeName
 from shunter.run.setup import rebuild
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import outcome
-from tests.live.site.sites import verified
+from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster
-from typing import Any
-import pytest
-import sys
-
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

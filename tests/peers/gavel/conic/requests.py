@@ -1,12 +1,8 @@
 """Claims on a few kinds of jobs and three GPU types, for problems of every form."""
 
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import JobRequest
-
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.mechanism import Demands, JobRequest
 
 K80, P100, V100 = GpuType("k80"), GpuType("p100"), GpuType("v100")
 TYPES = (K80, P100, V100)

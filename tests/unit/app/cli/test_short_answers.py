@@ -1,29 +1,26 @@
 """The short answer of `why`: three lines, and free GPUs that are enough with for what they are."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
 from shunter.ask.log_reading import fold_events
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock
 from shunter.cli.application import app
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import RoundPlanned
+from shunter.core.state import JobPhase, State
+from shunter.events.facts import AllocationChanged, Event, RoundPlanned
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated
-from typer.testing import CliRunner
-from typing import Any
-import asyncio
-import pytest
-import re
-
 
 NAMES = (
     *("fifo", "fifo-events", "fifo_easy", "las", "srtf", "gittins", "drf"),

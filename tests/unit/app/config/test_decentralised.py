@@ -1,21 +1,19 @@
 """`[policy.decentralised]`: what is checked, recorded and rebuilt, and what a run says of it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from shunter.config import LoadedConfig
-from shunter.config import load_config
-from shunter.config.resolved import policy_runtime
-from shunter.config.resolved import record_of
-from shunter.config.resolved import recorded_runtime
+
+import pytest
+
+from shunter.config import LoadedConfig, load_config
+from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies.gavel.policy import GavelPolicy
 from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.run.simulation import simulate
-import json
-import pytest
-
 
 CONFIG = """\
 [[cluster.nodes]]

@@ -1,17 +1,21 @@
 """`policy.sizing` and `workload.sensitivity`: what is checked, recorded and rebuilt."""
 
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from shunter.config import LoadedConfig
-from shunter.config import load_config
-from shunter.config.resolved import policy_runtime
-from shunter.config.resolved import record_of
-from shunter.config.resolved import recorded_runtime
-from shunter.config.resolved import recorded_sensitivity
-from shunter.core.ranking import Aged
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
+
+import pytest
+
+from shunter.config import LoadedConfig, load_config
+from shunter.config.resolved import (
+    policy_runtime,
+    record_of,
+    recorded_runtime,
+    recorded_sensitivity,
+)
+from shunter.core.ranking import Aged, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.sensitivity import TableCheck
 from shunter.errors import ConfigError
 from shunter.policies import sizing
@@ -22,10 +26,6 @@ from shunter.policies.sizing import HighsSolver
 from shunter.workloads.profiling import table_document
 from shunter.workloads.sensitivity import builtin_sensitivity
 from tests.factories import needs_highs
-import json
-import pytest
-import sys
-
 
 CONFIG = """\
 [[cluster.nodes]]

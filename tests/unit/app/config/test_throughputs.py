@@ -1,18 +1,17 @@
 """`workload.throughputs`: the table, its errors, and what the log records of it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from shunter.config import LoadedConfig
-from shunter.config import load_config
-from shunter.config.resolved import record_of
-from shunter.config.resolved import recorded_throughputs
+
+import pytest
+
+from shunter.config import LoadedConfig, load_config
+from shunter.config.resolved import record_of, recorded_throughputs
 from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values import GpuType
 from shunter.workloads.throughputs import compact_throughputs
-import json
-import pytest
-
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 100.0, "('LM', 1)": [70.1, 70.1]}, "('A3C', 1)": {"null": 7.0}},

@@ -1,64 +1,68 @@
 """What a log shows of costs: measured from made attempts, and from runs that paid them."""
 
+import asyncio
+import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shunter.ask.attempts import Attempt
-from shunter.ask.attempts import Observed
-from shunter.ask.attempts import ObservedJob
-from shunter.ask.attempts import Pace
-from shunter.ask.attempts import checkpoint_interval_us
-from shunter.ask.attempts import mean_speed
-from shunter.ask.attempts import observe_log
-from shunter.ask.costs import Fitted
-from shunter.ask.costs import FittedKind
-from shunter.ask.costs import LEAST_US
-from shunter.ask.costs import Launch
-from shunter.ask.costs import config_text
-from shunter.ask.costs import fit_costs
-from shunter.ask.costs import fit_document
-from shunter.ask.costs import left_out
-from shunter.ask.costs import observed_trace
-from shunter.ask.costs import slowed_us
-from shunter.ask.costs import uneven_starts
-from shunter.ask.costs import work_us
+from typing import Any
+
+import pytest
+
+from shunter.ask.attempts import (
+    Attempt,
+    Observed,
+    ObservedJob,
+    Pace,
+    checkpoint_interval_us,
+    mean_speed,
+    observe_log,
+)
+from shunter.ask.costs import (
+    LEAST_US,
+    Fitted,
+    FittedKind,
+    Launch,
+    config_text,
+    fit_costs,
+    fit_document,
+    left_out,
+    observed_trace,
+    slowed_us,
+    uneven_starts,
+    work_us,
+)
 from shunter.ask.forks.future import measured_parts
 from shunter.config.simulation import SimulationSection
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import Outcome
-from shunter.events.facts import TrainingStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import (
+    AttemptEnded,
+    Event,
+    GpusReleased,
+    JobCancelled,
+    LaunchFailed,
+    Outcome,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.log import read_log
-from shunter.events.values import Allocation
-from shunter.events.values import GpuType
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
+from shunter.events.values import Allocation, GpuType, NodeName, Share, Sharing, SuspendMode
 from shunter.run.simulated_world import WorldParts
 from shunter.run.simulation import simulate
 from shunter.workloads import Trace
-from tests.factories import attempt_started
-from tests.factories import granted
-from tests.factories import job_finished
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import scheduler_started
+from tests.factories import (
+    attempt_started,
+    granted,
+    job_finished,
+    job_id,
+    job_spec,
+    job_submitted,
+    node_added,
+    scheduler_started,
+)
 from tests.replay.recording import reading
 from tests.unit.app.conftest import Generated
-from typing import Any
-import asyncio
-import json
-import pytest
-import tomllib
-
 
 S = 1_000_000
 V100, K80 = GpuType("v100"), GpuType("k80")

@@ -1,25 +1,21 @@
 """`shunter diff`, held against both logs read as lines of JSON and against their simulations."""
 
+import json
 from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pathlib import Path
-from shunter.ask.diff import Fact
-from shunter.ask.diff import _one_sided
-from shunter.ask.diff import changed_keys
+from typer.testing import CliRunner
+
+from shunter.ask.diff import Fact, _one_sided, changed_keys
 from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.events.facts import AllocationChanged
-from shunter.run.simulation import RunResult
-from shunter.run.simulation import simulate
-from tests.factories import BECAUSE
-from tests.factories import allocation
-from tests.factories import job_id
-from typer.testing import CliRunner
-from typing import Any
-import json
-import pytest
-
+from shunter.run.simulation import RunResult, simulate
+from tests.factories import BECAUSE, allocation, job_id
 
 Tree = dict[str, Any]
 

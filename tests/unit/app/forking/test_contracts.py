@@ -1,27 +1,25 @@
 """Live logs of jobs with contracts: their work is counted as the simulated world spends it."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
+
 from shunter.ask.costs import observed_trace
 from shunter.ask.forks.forecast_process import Question
 from shunter.ask.forks.forecasts import answer
 from shunter.ask.forks.fork import Wishes
 from shunter.ask.forks.future import measure
 from shunter.ask.forks.remaining import read_history
-from shunter.ask.forks.scenario import Scenario
-from shunter.ask.forks.scenario import run_scenario
+from shunter.ask.forks.scenario import Scenario, run_scenario
 from shunter.config import make_config
 from shunter.core.metrics import JobResult
 from shunter.events.log import read_log
 from shunter.events.values import JobId
 from shunter.run.simulation import simulate
-from shunter.workloads import Trace
-from shunter.workloads import write_trace
-from tests.unit.app.forking.live_logs import config
-from tests.unit.app.forking.live_logs import live_log
-from typing import Any
-import asyncio
-import pytest
-
+from shunter.workloads import Trace, write_trace
+from tests.unit.app.forking.live_logs import config, live_log
 
 S = 1_000_000
 PACKED: dict[str, Any] = {"placement": "topology", "topology": {"mode": "pack"}, "trigger": "event"}

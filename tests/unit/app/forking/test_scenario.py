@@ -1,33 +1,23 @@
 """A log played on from a moment: under its own policy it is what happened, whatever the policy."""
 
+import asyncio
+import json
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from shunter.ask.forks.fork import Wishes
-from shunter.ask.forks.fork import other_start
-from shunter.ask.forks.scenario import Scenario
-from shunter.ask.forks.scenario import ScenarioResult
-from shunter.ask.forks.scenario import run_scenario
-from shunter.errors import ConfigError
-from shunter.errors import UsageError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import SchedulerStarted
-from shunter.events.log import read_log
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from tests.factories import needs_highs
-from tests.unit.app.forking.worlds import COSTS
-from tests.unit.app.forking.worlds import SAMPLES
-from tests.unit.app.forking.worlds import SLICING
-from tests.unit.app.forking.worlds import simulated
-from tests.unit.app.forking.worlds import tree
-import asyncio
-import json
+
 import pytest
 
+from shunter.ask.forks.fork import Wishes, other_start
+from shunter.ask.forks.scenario import Scenario, ScenarioResult, run_scenario
+from shunter.errors import ConfigError, UsageError
+from shunter.events.facts import AllocationChanged, Event, SchedulerStarted
+from shunter.events.log import read_log
+from shunter.events.values import Allocation, JobId
+from tests.factories import needs_highs
+from tests.unit.app.forking.worlds import COSTS, SAMPLES, SLICING, simulated, tree
 
 POLICIES = sorted(
     point.name

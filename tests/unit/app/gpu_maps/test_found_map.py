@@ -1,21 +1,16 @@
 """The map of GPUs as a server tells it, and what counts beside a config."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.backends.live.messages import GpuWiring
-from shunter.backends.live.messages import Wiring
-from shunter.config.cluster_section import NodeGroup
-from shunter.daemon.gpu_maps import FoundMap
-from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.gpu_maps import found_map
-from shunter.daemon.gpu_maps import found_map_of
-from shunter.daemon.gpu_maps import server_map
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from typing import Any
-import pytest
 
+from shunter.backends.live.messages import GpuWiring, Wiring
+from shunter.config.cluster_section import NodeGroup
+from shunter.daemon.gpu_maps import FoundMap, ServerMap, found_map, found_map_of, server_map
+from shunter.events.values import Level, LevelGroups
 
 FAR = ("PHB", "NODE", "SYS")
 

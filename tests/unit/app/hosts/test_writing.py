@@ -1,24 +1,23 @@
 """`shunter init --ssh`: what is written of hosts that answered."""
 
+import tomllib
 from dataclasses import replace
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.settings import SshHost
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from shunter.backends.live.settings import SshAccess, SshHost
 from shunter.backends.live.ssh import HostInventory
 from shunter.cli.application import app
 from shunter.config.cluster_section import NodeGroup
 from shunter.config.loading import make_config
 from shunter.events.values import NodeName
 from shunter.ops.hosts import writing
-from shunter.ops.hosts.checks import findings_of
-from shunter.ops.hosts.checks import map_findings
+from shunter.ops.hosts.checks import findings_of, map_findings
 from tests.factories import configuration
 from tests.unit.app.gpu_maps.test_found_map import wired
-from typer.testing import CliRunner
-from typing import Any
-import msgspec
-import pytest
-import tomllib
-
 
 SEEN: dict[str, Any] = {
     "python": [3, 11, 0],

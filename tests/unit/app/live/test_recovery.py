@@ -1,31 +1,26 @@
 """What is decided against what is true: one order for each difference, and none for agreement."""
 
-from shunter.core.fold import replay
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.state import State
-from shunter.daemon.recovery import Adoption
-from shunter.daemon.recovery import holding
-from shunter.daemon.recovery import recovery_of
-from shunter.events.facts import Event
-from shunter.events.facts import JobCancelRequested
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import NodeName
-from tests.factories import attempt_started
-from tests.factories import granted
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import revoked
-from tests.factories import scheduler_started
 from typing import Any
+
 import pytest
 
+from shunter.core.fold import replay
+from shunter.core.interfaces import Effect, Fence, Launch, Migrate, Suspend, Terminate
+from shunter.core.state import State
+from shunter.daemon.recovery import Adoption, holding, recovery_of
+from shunter.events.facts import Event, JobCancelRequested
+from shunter.events.past_jobs import MemoryPastJobs
+from shunter.events.values import NodeName
+from tests.factories import (
+    attempt_started,
+    granted,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    revoked,
+    scheduler_started,
+)
 
 J0 = job_id(0)
 NONE_ENDED = MemoryPastJobs()

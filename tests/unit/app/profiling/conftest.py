@@ -1,15 +1,14 @@
 """A job to profile on simulated servers."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values import Resources
-from shunter.workloads.profiling import MinioModel
-from shunter.workloads.profiling import Profile
-from shunter.workloads.profiling import table_document
-import json
+
 import pytest
 
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.events.values import Resources
+from shunter.workloads.profiling import MinioModel, Profile, table_document
 
 JOB = """\
 model = "res18"

@@ -1,10 +1,17 @@
 """Scores of decisions in words: the same in `why`, `diff` and `replay`, and never microseconds."""
 
+import asyncio
+import json
+import re
 from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
 from shunter.ask.log_reading import fold_events
 from shunter.ask.playback import event_in_words
-from shunter.ask.scores import decision_score
-from shunter.ask.scores import measures_in
+from shunter.ask.scores import decision_score, measures_in
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import fact_in_words
@@ -14,19 +21,10 @@ from shunter.core.ranking import Measure
 from shunter.core.state import State
 from shunter.events.facts import AllocationChanged
 from shunter.events.log import read_log
-from shunter.events.values import Because
-from shunter.events.values import GROWS
+from shunter.events.values import GROWS, Because
 from shunter.run.setup import rebuild
 from shunter.run.simulation import simulate
-from tests.factories import allocation
-from tests.factories import job_id
-from typer.testing import CliRunner
-from typing import Any
-import asyncio
-import json
-import pytest
-import re
-
+from tests.factories import allocation, job_id
 
 POLICIES: dict[str, dict[str, Any]] = {
     "gandiva": {"trigger": "event", "slicing": {}},

@@ -14,7 +14,7 @@ from shunter.ask.words import clock
 from shunter.core.interfaces import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
 from shunter.core.view import Guards
 from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
-from shunter.events.values.causes import BACKING_OFF
+from shunter.events.values import BACKING_OFF
 from tests.factories import World, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

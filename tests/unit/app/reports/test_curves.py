@@ -1,15 +1,10 @@
 """Curves of a log that is folded here event by event."""
 
-from shunter.ask.report import Curves
-from shunter.ask.report import PARTS
+from shunter.ask.report import PARTS, Curves
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.events.facts import NodeDrained
-from tests.factories import granted
-from tests.factories import job_finished
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
+from tests.factories import granted, job_finished, job_submitted, node_added, node_name
 
 
 def test_gpus_that_jobs_hold_on_a_drained_server_are_there() -> None:

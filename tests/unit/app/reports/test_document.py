@@ -1,20 +1,18 @@
 """What a report shows, recomputed from events and from the simulation."""
 
-from collections import Counter
-from collections import defaultdict
+from collections import Counter, defaultdict
+from statistics import fmean
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.ask.report import PARTS
-from shunter.ask.report import Slice
-from shunter.ask.report import gantt
-from shunter.ask.report import jain_index
+
+from shunter.ask.report import PARTS, Slice, gantt, jain_index
 from shunter.ask.run_history import Spot
 from shunter.core.state import State
 from shunter.events.values import NodeName
-from statistics import fmean
 from tests.unit.app.reports.conftest import Reported
-from typing import Any
-import pytest
 
 
 def test_measures_are_those_that_the_simulation_printed(reported: Reported) -> None:

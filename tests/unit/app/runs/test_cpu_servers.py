@@ -4,27 +4,22 @@ Goal: an objective of Gavel divides GPUs and units of CPU as its program says, w
 and every other policy lets a job that accepts both run on either.
 """
 
-from collections.abc import Callable
-from pathlib import Path
-from shunter.ask.verification import verify_log
-from shunter.config import LoadedConfig
-from shunter.config import load_config
-from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JobRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import TargetsSet
-from shunter.events.log import read_log
-from shunter.events.values import Reason
-from shunter.run.setup import load_jobs
-from shunter.run.setup import rebuild
-from shunter.run.simulation import simulate
-from shunter.run.throughputs import fit_to_table
 import asyncio
 import json
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from shunter.ask.verification import verify_log
+from shunter.config import LoadedConfig, load_config
+from shunter.errors import ConfigError
+from shunter.events.facts import AllocationChanged, Event, JobRejected, RoundPlanned, TargetsSet
+from shunter.events.log import read_log
+from shunter.events.values import Reason
+from shunter.run.setup import load_jobs, rebuild
+from shunter.run.simulation import simulate
+from shunter.run.throughputs import fit_to_table
 
 KEEN = {"v100": 10.0, "cpu": 1.0}
 CALM = {"v100": 4.0, "cpu": 3.9}

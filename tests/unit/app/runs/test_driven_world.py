@@ -1,22 +1,20 @@
 """A program in a simulated world: its orders come at its instants, and are facts that verify."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
 from shunter.cli import app
 from shunter.config.loading import make_config
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Command
+from shunter.core.interfaces import CancelJob, ChangePriority, Command
 from shunter.core.view import View
 from shunter.events.values import JobId
 from shunter.run.simulation import simulate
-from typer.testing import CliRunner
-from typing import Any
-import json
-import pytest
-
 
 SECOND = 1_000_000
 ROWS = "job_id,submit_s,gpus,duration_s\na,0,1,600\nb,0,1,100\nc,100,1,600\n"

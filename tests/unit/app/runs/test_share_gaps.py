@@ -1,15 +1,11 @@
 """How far jobs were from their target shares, worked out by hand."""
 
+import pytest
+
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.policies.gavel.policy import Gavel
 from shunter.run.simulation import ShareGaps
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import trace_job
-import pytest
-
+from tests.factories import World, node_added, policy, run, trace_job
 
 MINUTE_US = 60_000_000
 

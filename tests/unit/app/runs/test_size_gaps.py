@@ -1,11 +1,11 @@
 """How near sizes were to their bound, from the answers of programs."""
 
+import pytest
+
 from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts import SizesSet
 from shunter.run.simulation import SizeGaps
-import pytest
 
 
 def test_gaps_are_those_of_the_rounds_in_which_jobs_were_sized() -> None:

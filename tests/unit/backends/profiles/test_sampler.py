@@ -1,10 +1,8 @@
 from shunter.backends.live.gpus import GpuUse
 from shunter.backends.live.messages import Sample
-from shunter.backends.live.samples import Downsampler
-from shunter.backends.live.samples import profile_of
+from shunter.backends.live.samples import Downsampler, profile_of
 from shunter.events.facts import ProfileSampled
 from shunter.events.values import JobId
-
 
 JOB = JobId("j1")
 SAMPLE = Sample(

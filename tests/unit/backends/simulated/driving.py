@@ -4,29 +4,25 @@ Every test here plays the scheduler: it says what to launch, suspend or end and 
 what is observed with instants computed by hand.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.failures import NodeChange
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import WorldEnded
-from shunter.events.values import Allocation
-from tests.factories import allocation
-from tests.factories import drive
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_name
 
+from shunter.backends.simulated.failures import Failures, NodeChange
+from shunter.core.interfaces import (
+    AttemptExited,
+    Backend,
+    Effect,
+    Input,
+    Launch,
+    Migrate,
+    NothingComes,
+    Resume,
+    Suspend,
+    Terminate,
+    WorldEnded,
+)
+from shunter.events.values import Allocation
+from tests.factories import allocation, drive, job_id, job_spec, node_name
 
 ON_N0 = allocation(n0=1)
 ON_N1 = allocation(n1=1)

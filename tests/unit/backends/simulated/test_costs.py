@@ -1,28 +1,23 @@
 """What launching, leaving and moving cost: instants computed by hand."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.values import Allocation
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ON_BOTH
-from tests.unit.backends.simulated.driving import ON_N0
-from tests.unit.backends.simulated.driving import ON_N1
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import migrate
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
-from tests.unit.backends.simulated.driving import terminate
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.core.interfaces import AttemptExited, Effect, Input
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import Allocation
+from tests.factories import job_id, node_name, trace_job
+from tests.unit.backends.simulated.driving import (
+    ON_BOTH,
+    ON_N0,
+    ON_N1,
+    Hand,
+    launch,
+    migrate,
+    resume,
+    suspend,
+    terminate,
+)
 
 COSTS = Costs(start_us=3, suspend_us=2, resume_us=5, migrate_us=7)
 J0, J1 = job_id(0), job_id(1)

@@ -1,33 +1,21 @@
 """Rounds that end with the last gang still at work in them: by hand, to the microsecond."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import Credit
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import RoundEnded
-from shunter.core.interfaces import SubmitJob
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
+from shunter.core.interfaces import AttemptExited, Input, RoundEnded, SubmitJob
+from shunter.events.facts import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
 from shunter.workloads.trace import TraceJob
-from tests.factories import drive
-from tests.factories import job_id
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ON_N1
-from tests.unit.backends.simulated.driving import dies
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import mishaps
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
-from tests.unit.backends.simulated.driving import terminate
-
+from tests.factories import drive, job_id, trace_job
+from tests.unit.backends.simulated.driving import (
+    ON_N1,
+    Hand,
+    dies,
+    launch,
+    mishaps,
+    resume,
+    suspend,
+    terminate,
+)
 
 LAST_GANG = RoundEnds.last_gang
 PLAIN = Lease(round_ends=LAST_GANG, round_us=10)

@@ -1,31 +1,16 @@
 """Three switches of a lease on the grid of fixed rounds: progress, credit, and ends seen."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import Credit
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import StepRate
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import Input
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobSuspended
-from shunter.events.values import GpuType
-from shunter.workloads.trace import TraceJob
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
-from tests.unit.backends.simulated.driving import terminate
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, StepRate
+from shunter.core.interfaces import AttemptExited, CancelJob, Input
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.events.facts import AttemptStarted, JobSuspended
+from shunter.events.values import GpuType
+from shunter.workloads.trace import TraceJob
+from tests.factories import configuration, job_id, node_name, trace_job
+from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend, terminate
 
 J0 = job_id(0)
 STEPS = Lease(progress=Progress.whole_steps, round_us=10)

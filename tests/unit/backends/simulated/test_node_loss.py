@@ -1,36 +1,32 @@
 """What a dead server takes with it, and what it leaves: instants computed by hand."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import Credit
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SubmitJob
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.workloads.trace import TraceJob
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import Mishaps
-from tests.unit.backends.simulated.driving import ON_BOTH
-from tests.unit.backends.simulated.driving import ON_N1
-from tests.unit.backends.simulated.driving import dies
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import mishaps
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import returns
-from tests.unit.backends.simulated.driving import suspend
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress
+from shunter.core.interfaces import AttemptExited, Input, SubmitJob
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    NodeLost,
+    NodeReachable,
+)
+from shunter.workloads.trace import TraceJob
+from tests.factories import job_id, node_name, trace_job
+from tests.unit.backends.simulated.driving import (
+    ON_BOTH,
+    ON_N1,
+    Hand,
+    Mishaps,
+    dies,
+    launch,
+    mishaps,
+    resume,
+    returns,
+    suspend,
+)
 
 J0, J1 = job_id(0), job_id(1)
 COSTS = Costs(start_us=2, suspend_us=4, resume_us=5)

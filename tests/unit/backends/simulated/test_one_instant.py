@@ -1,32 +1,27 @@
 """The order of things that happen at one instant."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import RoundEnded
-from shunter.core.interfaces import SubmitJob
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from tests.factories import allocation
-from tests.factories import drive
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ON_N0
-from tests.unit.backends.simulated.driving import ON_N1
-from tests.unit.backends.simulated.driving import dies
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import mishaps
-from tests.unit.backends.simulated.driving import returns
-from tests.unit.backends.simulated.driving import suspend
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds
+from shunter.core.interfaces import AttemptExited, CancelJob, Input, RoundEnded, SubmitJob
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    NodeLost,
+    NodeReachable,
+)
+from tests.factories import allocation, drive, trace_job
+from tests.unit.backends.simulated.driving import (
+    ON_N0,
+    ON_N1,
+    Hand,
+    dies,
+    launch,
+    mishaps,
+    returns,
+    suspend,
+)
 
 
 def told(inputs: list[Input]) -> list[tuple[type, str]]:

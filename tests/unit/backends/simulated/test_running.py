@@ -1,31 +1,23 @@
 """Jobs that arrive, run and end where nothing costs anything: by hand, to the microsecond."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import WorldEnded
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobSuspended
-from shunter.events.values import GpuType
-from tests.factories import configuration
-from tests.factories import drive
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ON_N0
-from tests.unit.backends.simulated.driving import ON_N1
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import migrate
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
-from tests.unit.backends.simulated.driving import terminate
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.core.interfaces import AttemptExited, CancelJob, SubmitJob, WorldEnded
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.events.facts import AttemptStarted, JobSuspended
+from shunter.events.values import GpuType
+from tests.factories import configuration, drive, job_id, job_spec, node_name, trace_job
+from tests.unit.backends.simulated.driving import (
+    ON_N0,
+    ON_N1,
+    Hand,
+    launch,
+    migrate,
+    resume,
+    suspend,
+    terminate,
+)
 
 J0, J1 = job_id(0), job_id(1)
 

@@ -1,37 +1,24 @@
 """Jobs that are stopped in place and go on: instants and work computed by hand."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import EndSeen
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Stop
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import SpeedChanged
-from shunter.events.values import GpuType
-from shunter.events.values import SuspendMode
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import packed
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import dies
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import mishaps
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
 from typing import Any
+
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import EndSeen, Lease, Progress
+from shunter.core.interfaces import AttemptExited, Continue, Input, Stop
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.events.facts import (
+    AttemptStarted,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    SpeedChanged,
+)
+from shunter.events.values import GpuType, SuspendMode
+from tests.factories import configuration, job_id, node_name, packed, trace_job
+from tests.unit.backends.simulated.driving import Hand, dies, launch, mishaps, resume, suspend
 
 J0, J1 = job_id(0), job_id(1)
 STOP, CONTINUE = Stop(J0, 1), Continue(J0, 1)

@@ -1,30 +1,14 @@
 """What a suspension loses by the job's suspend mode: instants and work computed by hand."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import Credit
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.values import SuspendMode
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import las_policy
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ends
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import migrate
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import Credit, Lease, Progress
+from shunter.core.interfaces import AttemptExited, Input
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import SuspendMode
+from tests.factories import World, job_id, las_policy, run, servers, trace_job
+from tests.unit.backends.simulated.driving import Hand, ends, launch, migrate, resume, suspend
 
 J0 = job_id(0)
 LOSING = (SuspendMode.restart, SuspendMode.stop)

@@ -1,24 +1,26 @@
 """Laws of pilots: bounded, none twice, no flapping, renewed in time, released only when idle."""
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilot_allocations import AllocationLimits
-from shunter.backends.slurm.pilot_allocations import AllocationView
-from shunter.backends.slurm.pilot_allocations import Decisions
-from shunter.backends.slurm.pilot_allocations import GpuRequest
-from shunter.backends.slurm.pilot_allocations import Pilot
-from shunter.backends.slurm.pilot_allocations import PilotState
-from shunter.backends.slurm.pilot_allocations import SubmitRefusals
-from shunter.backends.slurm.pilot_allocations import decide
+from shunter.backends.slurm.pilot_allocations import (
+    AllocationLimits,
+    AllocationView,
+    Decisions,
+    GpuRequest,
+    Pilot,
+    PilotState,
+    SubmitRefusals,
+    decide,
+)
 from shunter.backends.slurm.settings import SlurmServer
 from shunter.events.values import NodeName
 from tests.slices import searched
-import dataclasses
-
 
 TYPES = ("a", "b", "c")
 LIMITS = AllocationLimits(

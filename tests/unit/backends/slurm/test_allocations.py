@@ -1,21 +1,24 @@
 """Which nodes are asked of Slurm and given back, case by case."""
 
-from shunter.backends.slurm.answers import duration
-from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilot_allocations import AllocationLimits
-from shunter.backends.slurm.pilot_allocations import AllocationView
-from shunter.backends.slurm.pilot_allocations import Decisions
-from shunter.backends.slurm.pilot_allocations import GpuRequest
-from shunter.backends.slurm.pilot_allocations import Pilot
-from shunter.backends.slurm.pilot_allocations import PilotState
-from shunter.backends.slurm.pilot_allocations import SubmitRefusals
-from shunter.backends.slurm.pilot_allocations import decide
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values import NodeName
-from typing import Any
 import dataclasses
+from typing import Any
+
 import pytest
 
+from shunter.backends.slurm.answers import duration
+from shunter.backends.slurm.node_service import NodeReservation
+from shunter.backends.slurm.pilot_allocations import (
+    AllocationLimits,
+    AllocationView,
+    Decisions,
+    GpuRequest,
+    Pilot,
+    PilotState,
+    SubmitRefusals,
+    decide,
+)
+from shunter.backends.slurm.settings import SlurmServer
+from shunter.events.values import NodeName
 
 NOW_S = 100_000.0
 HOUR_S = 3600.0

@@ -1,24 +1,18 @@
 """Which nodes Slurm has out of service, and which it keeps from us, by recorded answers."""
 
+import dataclasses
 from collections.abc import Sequence
-from shunter.backends.slurm import Partition
-from shunter.backends.slurm import Reservation
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm import SlurmNode
-from shunter.backends.slurm.answers import read_nodes
-from shunter.backends.slurm.answers import read_partitions
-from shunter.backends.slurm.answers import read_reservations
-from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.node_service import reservation_in
-from shunter.backends.slurm.node_service import reservations_by_node
+
+import pytest
+
+from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode
+from shunter.backends.slurm.answers import read_nodes, read_partitions, read_reservations
+from shunter.backends.slurm.node_service import NodeService, reservation_in, reservations_by_node
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.recorded import recorded
-import dataclasses
-import pytest
-
 
 N1, N2, N9 = NodeName("n1"), NodeName("n2"), NodeName("n9")
 (MAINT,) = read_reservations(recorded("22.05", "reservations.txt"))

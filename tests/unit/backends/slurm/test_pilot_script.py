@@ -1,18 +1,14 @@
 """What a pilot is in Slurm's queue, and what its script and options say."""
 
-from pathlib import Path
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.pilot_fleet import pilot_options
-from shunter.backends.slurm.pilot_fleet import pilot_script
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
-from shunter.backends.slurm.settings import name_in
-from shunter.backends.slurm.settings import slurm_job_name
-from shunter.events.values import NodeName
-from typing import Any
 import dataclasses
 import subprocess
+from pathlib import Path
+from typing import Any
 
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm.pilot_fleet import pilot_options, pilot_script
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings, name_in, slurm_job_name
+from shunter.events.values import NodeName
 
 N1 = SlurmServer(NodeName("n1"), ("0", "1"), (0, 1, 2), "v100", "gpu:v100:2", 1000)
 

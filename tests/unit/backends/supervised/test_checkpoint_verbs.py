@@ -1,12 +1,12 @@
 """What a host answers to a verb about checkpoints is somebody else's data."""
 
-from shunter.backends.live.checkpoint_lists import StaysError
-from shunter.backends.live.checkpoint_lists import read_answer
+import pytest
+
+from shunter.backends.live.checkpoint_lists import StaysError, read_answer
 from shunter.errors import BackendError
 from shunter.events import encode_payload
 from shunter.events.facts import LaunchFailed
 from shunter.events.values import JobId
-import pytest
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """GPUs that are lost: two readings in a row quarantine one, with a cause."""
 
 from dataclasses import dataclass
+
 from shunter.backends.live.messages import GpuReading
 from shunter.backends.live.samples import LostGpus
 from shunter.backends.live.settings import Socket
 from shunter.events.facts import GpuQuarantined
 from shunter.events.values import NodeName
-
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED = 15, 16, 3
 AGENT = NodeName("host")

@@ -1,21 +1,18 @@
 """Samples of gangs: the first rank says how far it is, all hosts what it uses."""
 
+from typing import Any
+
 from msgspec import structs
-from shunter.backends.live.gang import Gang
-from shunter.backends.live.gang import Part
+
+from shunter.backends.live.gang import Gang, Part
 from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import GpuReading
-from shunter.backends.live.messages import Known
-from shunter.backends.live.messages import Sample
-from shunter.backends.live.messages import Started
+from shunter.backends.live.messages import GpuReading, Known, Sample, Started
 from shunter.backends.live.samples import SampleCollector
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.watch import Watch
 from shunter.events.facts import ProfileSampled
 from shunter.events.values import NodeName
 from tests.factories import job_id
-from typing import Any
-
 
 N0, N1 = NodeName("n0"), NodeName("n1")
 J0 = job_id(0)

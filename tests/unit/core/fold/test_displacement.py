@@ -5,52 +5,45 @@ Two servers of four GPUs; tests read: given bookings, when something is found, t
 
 from collections.abc import Sequence
 from dataclasses import replace
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import SuspendJob
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import FoldResult
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobHeld
-from shunter.events.facts import LaunchFailed
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import NOTHING
-from shunter.events.values import Share
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import attempt_started
-from tests.factories import granted
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import packed
-from tests.factories import policy
-from tests.factories import revoked
-from tests.factories import servers
-from tests.property.invariants import check_state
+
 import pytest
 
+from shunter.core.fold import apply, replay
+from shunter.core.interfaces import AttemptExited, Effect, Launch, SubmitJob, Suspend, SuspendJob
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import FoldResult, JobPhase, State
+from shunter.errors import IllegalEventError
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts import (
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    GpusTaken,
+    JobFinished,
+    JobHeld,
+    LaunchFailed,
+)
+from shunter.events.values import NOTHING, Allocation, Because, Share
+from tests.factories import (
+    World,
+    allocation,
+    attempt_started,
+    granted,
+    job_id,
+    job_spec,
+    job_submitted,
+    node_added,
+    node_name,
+    packed,
+    policy,
+    revoked,
+    servers,
+)
+from tests.property.invariants import check_state
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)
 N0 = node_name(0)

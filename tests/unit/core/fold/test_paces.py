@@ -1,30 +1,24 @@
 """What a job measures of its mini-batches is of things as they are, not of how they were."""
 
-from shunter.core.fold import apply
-from shunter.core.speeds.measured import SAMPLES_BEFORE
-from shunter.core.speeds.measured import SAMPLES_LEAST
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
 import pytest
 
+from shunter.core.fold import apply
+from shunter.core.speeds.measured import SAMPLES_BEFORE, SAMPLES_LEAST
+from shunter.core.state import State
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    Event,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    ProfileSampled,
+    SpeedChanged,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import Allocation, Because, Share, Sharing
+from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 COUNTED = SAMPLES_BEFORE + SAMPLES_LEAST
 

@@ -5,38 +5,28 @@ waits.
 """
 
 from collections.abc import Sequence
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import Suspend
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import FoldResult
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import NOTHING
-from shunter.events.values import Share
-from tests.factories import World
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import policy
-from tests.property.invariants import check_state
+
 import pytest
 
+from shunter.core.fold import apply, replay
+from shunter.core.interfaces import Input, Launch, SubmitJob, Suspend
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import FoldResult, JobPhase, State
+from shunter.errors import IllegalEventError
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts import AllocationChanged, Event, GpusReleased, GpusTaken
+from shunter.events.values import NOTHING, Allocation, Because, Share
+from tests.factories import (
+    World,
+    attempt_started,
+    job_id,
+    job_spec,
+    job_submitted,
+    node_added,
+    node_name,
+    policy,
+)
+from tests.property.invariants import check_state
 
 J0, J1 = job_id(0), job_id(1)
 N0, N1 = node_name(0), node_name(1)

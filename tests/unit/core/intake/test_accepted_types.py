@@ -1,12 +1,9 @@
 """Which types a job accepts: instances of MIG are no GPUs for gangs."""
 
-from shunter.core.admission import AcceptedTypes
-from shunter.core.admission import is_mig
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import GpuType
-from shunter.events.values import JobSpec
 import pytest
 
+from shunter.core.admission import AcceptedTypes, is_mig
+from shunter.events.values import ConfigurationSet, GpuType, JobSpec
 
 A100, MIG = GpuType("a100"), GpuType("1g.10gb")
 

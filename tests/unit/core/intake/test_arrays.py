@@ -1,31 +1,15 @@
 """Arrays of which only so many tasks may run at once, and jobs that are lost again and again."""
 
 from shunter.core.fold.attempts import backoff_us
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.reactor import LONG_US
-from shunter.core.reactor import Losses
+from shunter.core.interfaces import AttemptExited, CancelJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.reactor import LONG_US, Losses
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.timers import has_no_turn
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.values import JobId
-from shunter.events.values.causes import ARRAY
-from shunter.events.values.causes import BACKING_OFF
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import policy
-from tests.factories import servers
-
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts import AttemptLost, AttemptStarted, JobHeld, JobReleased
+from shunter.events.values import ARRAY, BACKING_OFF, JobId
+from tests.factories import World, job_id, job_spec, policy, servers
 
 WORLD = World(servers=servers(8), is_live=True)
 

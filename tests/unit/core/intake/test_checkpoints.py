@@ -1,56 +1,47 @@
 """Checkpoints that lie on servers, and the split over servers that they are of."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from shunter.core.fold import apply
-from shunter.core.fold.attempts import PLACES_MOST
-from shunter.core.fold.attempts import backoff_us
-from shunter.core.interfaces import DiscardCheckpoint
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.reactor import LAUNCHES_MOST
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.core.timers import Timers
-from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import QuotaChanged
-from shunter.events.values import CHECKPOINT
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
-from shunter.events.values import Reason
-from shunter.events.values import STAYS
-from shunter.events.values.causes import BACKING_OFF
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import servers
+from collections.abc import Callable, Sequence
 from typing import Any
+
 import pytest
 
+from shunter.core.fold import apply
+from shunter.core.fold.attempts import PLACES_MOST, backoff_us
+from shunter.core.interfaces import (
+    DiscardCheckpoint,
+    DrainNode,
+    Input,
+    ReleaseJob,
+    RestoreNode,
+    Resume,
+    SubmitJob,
+    SuspendJob,
+)
+from shunter.core.reactor import LAUNCHES_MOST
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import JobPhase, State
+from shunter.core.timers import Timers
+from shunter.errors import IllegalEventError
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobHeld,
+    JobReleased,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    QuotaChanged,
+)
+from shunter.events.values import BACKING_OFF, CHECKPOINT, STAYS, NodeName, QueueName, Reason
+from tests.factories import World, job_id, job_spec, node_name, policy, servers
 
 J0 = job_id(0)
 N0, N1, N2 = (node_name(number) for number in range(3))

@@ -1,27 +1,21 @@
 """Attempts that leave with exit code 75 though nobody asked: longer waits, and a bound."""
 
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SubmitJob
-from shunter.core.reactor import DEPARTURES_MOST
-from shunter.core.reactor import LONG_US
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import Outcome
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import policy
-from tests.factories import servers
 import pytest
 
+from shunter.core.interfaces import CancelJob, HoldJob, Input, SubmitJob
+from shunter.core.reactor import DEPARTURES_MOST, LONG_US
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import JobPhase
+from shunter.events.facts import (
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobFailed,
+    JobSuspended,
+    Outcome,
+)
+from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)
 S = 1_000_000

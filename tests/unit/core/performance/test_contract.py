@@ -1,26 +1,29 @@
 """A job's own curve of tolerance: what it says of a placement, and which curves there can be."""
 
 from collections.abc import Sequence
-from shunter.core.admission import Admission
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import neighbours_leave
-from shunter.core.speeds.speed_model import tolerated_speed
-from shunter.core.speeds.speed_model import unfit_contract
-from shunter.core.state import Queue
-from shunter.core.state import State
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import QueueName
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import UserName
-from tests.factories import configuration
-from tests.factories import node_name
 from typing import Any
+
 import pytest
 
+from shunter.core.admission import Admission
+from shunter.core.speeds.speed_model import (
+    SpeedModel,
+    neighbours_leave,
+    tolerated_speed,
+    unfit_contract,
+)
+from shunter.core.state import Queue, State
+from shunter.events.values import (
+    Allocation,
+    JobSpec,
+    Level,
+    LevelGroups,
+    QueueName,
+    Reason,
+    Share,
+    UserName,
+)
+from tests.factories import configuration, node_name
 
 RESNET50 = (((4,), 1.0), ((2, 2), 0.72), ((1, 1, 1, 1), 0.41))
 BY_SWITCH = (LevelGroups(Level.switch, (0b0011, 0b1100)),)

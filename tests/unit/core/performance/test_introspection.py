@@ -1,23 +1,13 @@
 """Trials end by what was measured, and say by how much."""
 
-from shunter.core.planning.trials import TrialRules
-from shunter.core.planning.trials import Verdict
-from shunter.core.planning.trials import model_of
-from shunter.core.speeds.measured import Pace
-from shunter.core.speeds.measured import Trial
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import Batch
-from shunter.events.values import ChangeKey
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import MILLION
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-from tests.factories import job_spec
 import pytest
 
+from shunter.core.planning.trials import TrialRules, Verdict, model_of
+from shunter.core.speeds.measured import Pace, Trial
+from shunter.core.state import RUNNING, Job
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import MILLION, Batch, ChangeKey, GpuType, JobId, TrialKind, TrialReason
+from tests.factories import job_spec
 
 A, B = JobId("a"), JobId("b")
 KEY = ChangeKey("pack", ("x", "y"), GpuType("p100"))

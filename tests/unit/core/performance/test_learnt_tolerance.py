@@ -1,23 +1,24 @@
 """Curves of tolerance that are learnt from what gangs measure, and the floors under them."""
 
 from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.speeds.measured import LearntPoint
-from shunter.core.speeds.measured import MeasuredPlacement
-from shunter.core.speeds.measured import PLACEMENTS_MOST
-from shunter.core.speeds.measured import SPLITS_MOST
-from shunter.core.speeds.measured import bounded
-from shunter.core.speeds.measured import learnt_bounds
-from shunter.core.speeds.measured import learnt_points
-from shunter.core.speeds.measured import with_placement
-from shunter.events.facts import ToleranceLearnt
-from shunter.events.values import GpuType
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from tests.factories import job_id
-import pytest
 
+from shunter.core.speeds.measured import (
+    PLACEMENTS_MOST,
+    SPLITS_MOST,
+    LearntPoint,
+    MeasuredPlacement,
+    bounded,
+    learnt_bounds,
+    learnt_points,
+    with_placement,
+)
+from shunter.events.facts import ToleranceLearnt
+from shunter.events.values import GpuType, JobSpec, Level
+from tests.factories import job_id
 
 ORDER = list(Level)
 V100, K80 = GpuType("v100"), GpuType("k80")

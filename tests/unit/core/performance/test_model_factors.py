@@ -1,23 +1,21 @@
 """What distance, neighbours and packing leave of a speed, and how gaps of a table are filled."""
 
+import math
+from itertools import pairwise
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import pairwise
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import filled
-from shunter.core.speeds.speed_model import nearest_level
-from shunter.events.values import GpuType
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from tests.factories import allocation
-from tests.factories import configuration
-from tests.factories import job_spec
-from tests.factories import node_name
-import math
-import pytest
 
+from shunter.core.speeds.speed_model import (
+    FactorTable,
+    ModelFactors,
+    SpeedModel,
+    filled,
+    nearest_level,
+)
+from shunter.events.values import GpuType, Level, LevelGroups
+from tests.factories import allocation, configuration, job_spec, node_name
 
 WIRED = (LevelGroups(Level.switch, (0b0011, 0b1100)), LevelGroups(Level.socket, (0b1111,)))
 NODES = {node_name(number): configuration(8, levels=WIRED, rack="r") for number in range(4)}

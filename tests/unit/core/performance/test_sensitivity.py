@@ -1,14 +1,10 @@
 """Speed by CPUs and memory for each GPU: at points, between and beyond them, and at best."""
 
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from tests.factories import node_name
 import pytest
 
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.events.values import Allocation, JobSpec, Resources, Share
+from tests.factories import node_name
 
 MATRIX = Sensitivity((1000, 3000, 6000), (10, 20), ((0.4, 0.4), (1.0, 1.0), (1.6, 2.0)))
 GANGS = Sensitivity((1000, 3000), (10, 20), ((0.5, 0.5), (1.0, 1.0)))

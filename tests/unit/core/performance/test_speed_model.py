@@ -1,22 +1,13 @@
 """Speed on a placement, and how work turns into time and back."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import time_for_us
-from shunter.core.state import worked_us
-from shunter.events.values import GpuType
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from tests.factories import allocation
-from tests.factories import configuration
-from tests.factories import job_spec
-from tests.factories import node_name
-import pytest
 
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable, level_of
+from shunter.core.state import time_for_us, worked_us
+from shunter.events.values import GpuType, Level, LevelGroups
+from tests.factories import allocation, configuration, job_spec, node_name
 
 V100, K80 = GpuType("v100"), GpuType("k80")
 WIRED = (LevelGroups(Level.switch, (0b0011, 0b1100)), LevelGroups(Level.socket, (0b1111,)))

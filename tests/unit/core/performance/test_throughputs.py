@@ -1,11 +1,10 @@
 """What a table of throughputs says, and what it does not know."""
 
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from tests.factories import job_spec
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType
+from tests.factories import job_spec
 
 V100, K80, T4 = GpuType("v100"), GpuType("k80"), GpuType("t4")
 SMALL, LARGE, A3C = (

@@ -1,25 +1,17 @@
 """A placement is refused only if there is none: every strategy against all that can be tried."""
 
 from collections.abc import Iterator
-from hypothesis import example
-from hypothesis import given
-from hypothesis import strategies as st
-from itertools import permutations
-from itertools import product
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.placement import place
-from shunter.events.values import Demand
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from tests.factories import configuration
-from tests.factories import node_name
-from tests.slices import searched
-import pytest
+from itertools import permutations, product
 
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from shunter.core.cluster import Pool, Server
+from shunter.core.planning.placement import PLACEMENTS, place
+from shunter.events.values import Demand, Level, LevelGroups, Reason, Share
+from tests.factories import configuration, node_name
+from tests.slices import searched
 
 SWITCHES = (0b0011, 0b1100)
 BY_SWITCH, BY_SOCKET = LevelGroups(Level.switch, SWITCHES), LevelGroups(Level.socket, (3, 12))

@@ -1,26 +1,17 @@
 """Placement: which servers and GPUs a gang gets, and that it is never given what is not free."""
 
 from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import combinations
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import lowest_bits
-from shunter.core.planning.placement import pick_gpus
-from shunter.core.planning.placement import place
-from shunter.events.values import Demand
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from tests.factories import configuration
-from tests.factories import node_name
-from typing import Any
-import pytest
 
+from shunter.core.cluster import Pool, Server
+from shunter.core.planning.placement import PLACEMENTS, Placement, lowest_bits, pick_gpus, place
+from shunter.events.values import Demand, Level, LevelGroups, Reason, Share
+from tests.factories import configuration, node_name
 
 WIRED = (
     LevelGroups(Level.switch, (0x03, 0x0C, 0x30, 0xC0)),

@@ -1,37 +1,22 @@
 """Placement skew: which gangs are kept together, on which servers, and what a sample changes."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.planning.placement import SKEW_THRESHOLD
-from shunter.core.planning.placement import Skew
-from shunter.core.planning.placement import fewest_servers
-from shunter.core.planning.placement import place
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
+
+from shunter.core.planning.placement import SKEW_THRESHOLD, Skew, fewest_servers, place
+from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import Demand
-from shunter.events.values import Level
-from shunter.events.values import Reason
+from shunter.events.facts import AllocationChanged, ProfileSampled, RoundPlanned
+from shunter.events.values import Demand, Level, Reason
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.tables import builtin_skews
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.sampled import Sampled
-from tests.sampled import Seen
-from tests.unit.core.placement.test_placement import pool
-from tests.unit.core.placement.test_placement import pools
-from typing import Any
-import pytest
-
+from tests.factories import Outcome, World, job_id, job_spec, run, servers, trace_job
+from tests.sampled import Sampled, Seen
+from tests.unit.core.placement.test_placement import pool, pools
 
 TABLE = {"vgg16": 0.744, "resnet50": 0.112}
 SKEW = Skew(TABLE)

@@ -1,37 +1,34 @@
 """Placement `topology`: the nearest level there is, and jobs apart or packed by the load."""
 
 from dataclasses import replace
+from itertools import product
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import product
-from shunter.core.cluster import Nearness
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
-from shunter.core.planning.placement import Mode
-from shunter.core.planning.placement import Packing
-from shunter.core.planning.placement import Topology
-from shunter.core.planning.placement import at_load
-from shunter.core.planning.placement import note_load
-from shunter.core.planning.placement import pick_emptiest
-from shunter.core.planning.placement import pick_gpus
-from shunter.core.planning.placement import place
-from shunter.core.speeds.speed_model import level_of
-from shunter.events.values import Allocation
-from shunter.events.values import Demand
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from tests.factories import configuration
-from tests.factories import node_name
-from tests.slices import searched
-from tests.unit.core.placement.test_complete import could_be_placed
-from tests.unit.core.placement.test_complete import demands
-from tests.unit.core.placement.test_complete import holds
-from tests.unit.core.placement.test_complete import near_groups
-from tests.unit.core.placement.test_complete import pools
-import pytest
 
+from shunter.core.cluster import Nearness, Pool, Server
+from shunter.core.planning.placement import (
+    Mode,
+    Packing,
+    Topology,
+    at_load,
+    note_load,
+    pick_emptiest,
+    pick_gpus,
+    place,
+)
+from shunter.core.speeds.speed_model import level_of
+from shunter.events.values import Allocation, Demand, Level, LevelGroups, Reason, Share
+from tests.factories import configuration, node_name
+from tests.slices import searched
+from tests.unit.core.placement.test_complete import (
+    could_be_placed,
+    demands,
+    holds,
+    near_groups,
+    pools,
+)
 
 ORDER = list(Level)
 WIRED = (

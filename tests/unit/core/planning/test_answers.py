@@ -2,38 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from shunter.core.interfaces import Policy
-from shunter.core.plan import Plan
-from shunter.core.plan import Reservation
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.fault_barrier import is_our_own
-from shunter.errors import PlanError
-from shunter.events import JobFinished
-from shunter.events import JobId
-from shunter.events import PlanRejected
-from shunter.events import Reason
-from shunter.events import RoundPlanned
-from shunter.events import SizesSet
-from shunter.events import Target
-from shunter.events import TargetsSet
-from shunter.events import Wait
-from shunter.events.facts import NO_SUCH_JOB
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import ClassWait
-from shunter.events.values import Demand
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import las_policy
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
 from typing import Any
+
 import pytest
 
+from shunter.core.interfaces import Policy
+from shunter.core.plan import Plan, Reservation, Start, Suspend
+from shunter.core.planning.fault_barrier import OnFault, is_our_own
+from shunter.errors import PlanError
+from shunter.events import (
+    JobFinished,
+    JobId,
+    PlanRejected,
+    Reason,
+    RoundPlanned,
+    SizesSet,
+    Target,
+    TargetsSet,
+    Wait,
+)
+from shunter.events.facts import NO_SUCH_JOB
+from shunter.events.values import Allocation, Because, ClassWait, Demand
+from tests.factories import World, allocation, las_policy, policy, run, servers, trace_job
 
 JOBS = tuple(trace_job(number, 2, at=10 * number, lasts=25) for number in range(3))
 WORLD = World(servers=servers(4), jobs=JOBS, round_us=10)

@@ -1,20 +1,15 @@
 """A draft is the cluster after some changes, and is undone whole when it is closed."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.core.fold import replay
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.values import Demand
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from tests.factories import node_name
-from tests.factories import scheduler_started
-from tests.factories import servers
-import pytest
-
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.values import Demand, Reason, Share
+from tests.factories import node_name, scheduler_started, servers
 
 GPUS = 4
 DEMANDS = st.builds(

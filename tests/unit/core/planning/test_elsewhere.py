@@ -1,16 +1,11 @@
 """A retry after a failure in its first seconds goes elsewhere, where there is an elsewhere."""
 
-from shunter.core.fold.execution import EARLY_US
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import SubmitJob
-from shunter.events.facts import AttemptStarted
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import policy
-from tests.factories import servers
 from typing import Any
 
+from shunter.core.fold.execution import EARLY_US
+from shunter.core.interfaces import AttemptExited, SubmitJob
+from shunter.events.facts import AttemptStarted
+from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)
 Places = list[dict[str, int]]

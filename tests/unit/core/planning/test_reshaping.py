@@ -1,36 +1,24 @@
 """Other CPUs and memory for running jobs: what a plan may ask, and what becomes of it."""
 
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.plan import Plan
-from shunter.core.plan import Reshape
-from shunter.core.planning.approver import Approval
-from shunter.core.planning.approver import approve
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.errors import IllegalEventError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import NodeDrained
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import NOTHING
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_name
-from tests.factories import revoked
-from tests.factories import servers
-from tests.property.invariants import check_resources
 import pytest
 
+from shunter.core.fold import apply, replay
+from shunter.core.plan import Plan, Reshape
+from shunter.core.planning.approver import Approval, approve
+from shunter.core.state import JobPhase, State
+from shunter.core.view import NO_GUARDS
+from shunter.errors import IllegalEventError
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GpusReleased,
+    JobReshaped,
+    JobSuspended,
+    NodeDrained,
+)
+from shunter.events.values import NOTHING, Allocation, Because, Reason, Share, Sharing
+from tests.factories import attempt_started, job_id, job_submitted, node_name, revoked, servers
+from tests.property.invariants import check_resources
 
 RULE = Because("rule")
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)

@@ -1,58 +1,43 @@
 """Elastic gangs: which sizes a plan may give them, and what the wish of a person does."""
 
 from dataclasses import replace
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import Suspend
-from shunter.core.plan import Change
-from shunter.core.plan import Plan
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.planning.approver import Approval
-from shunter.core.planning.approver import approve
-from shunter.core.planning.approver import unfit_for_sizes
-from shunter.core.planning.planner import Planner
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import Trigger
-from shunter.events.values import BY_POLICY
-from shunter.events.values import Because
-from shunter.events.values import JobSpec
-from shunter.events.values import RESIZED
-from shunter.events.values import Reason
-from shunter.events.values import SuspendMode
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import attempt_started
-from tests.factories import granted
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import job_submitted
-from tests.factories import policy
-from tests.factories import quota
-from tests.factories import servers
-from tests.property.puppet import Puppet
+
 import pytest
 
+from shunter.core.fold import apply, replay
+from shunter.core.interfaces import CancelJob, Input, ResizeJob, Resume, SubmitJob, Suspend
+from shunter.core.plan import Change, Plan, Resize, Start
+from shunter.core.planning.approver import Approval, approve, unfit_for_sizes
+from shunter.core.planning.planner import Planner
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import JobPhase, State
+from shunter.core.view import NO_GUARDS, Guards, View
+from shunter.events.fact_classes import FactClass, class_of
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobCancelRequested,
+    JobResized,
+    JobSuspended,
+    RoundPlanned,
+    Trigger,
+)
+from shunter.events.values import BY_POLICY, RESIZED, Because, JobSpec, Reason, SuspendMode
+from tests.factories import (
+    World,
+    allocation,
+    attempt_started,
+    granted,
+    job_id,
+    job_spec,
+    job_submitted,
+    policy,
+    quota,
+    servers,
+)
+from tests.property.puppet import Puppet
 
 J0, J1, J2, J3, J9 = (job_id(number) for number in (0, 1, 2, 3, 9))
 WHY = Because("grow")

@@ -1,46 +1,46 @@
 """Which trials of a plan begin and end, and which are refused with the reason."""
 
-from shunter.core.fold import apply
-from shunter.core.interfaces import ShareTurns
-from shunter.core.plan import Judge
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Try
-from shunter.core.planning.trials import TrialRules
-from shunter.core.planning.trials import orders_of
-from shunter.core.planning.trials import trial_facts
-from shunter.core.planning.trials import verdicts
-from shunter.core.state import State
-from shunter.errors import IllegalEventError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobStopped
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import TrialFact
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Batch
-from shunter.events.values import ChangeKey
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import MILLION
-from shunter.events.values import NOTHING
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-from tests.factories import BECAUSE
-from tests.factories import allocation
-from tests.factories import job_submitted
-from tests.factories import node_name
-from tests.factories import scheduler_started
-from tests.factories import servers
 import pytest
 
+from shunter.core.fold import apply
+from shunter.core.interfaces import ShareTurns
+from shunter.core.plan import Judge, Move, Plan, Try
+from shunter.core.planning.trials import TrialRules, orders_of, trial_facts, verdicts
+from shunter.core.state import State
+from shunter.errors import IllegalEventError
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    JobStopped,
+    PlanRejected,
+    TrialFact,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import (
+    MILLION,
+    NOTHING,
+    Allocation,
+    Batch,
+    ChangeKey,
+    GpuType,
+    JobId,
+    Share,
+    Sharing,
+    TrialKind,
+    TrialReason,
+)
+from tests.factories import (
+    BECAUSE,
+    allocation,
+    job_submitted,
+    node_name,
+    scheduler_started,
+    servers,
+)
 
 KEY = ChangeKey("pack", ("x", "x"), GpuType("v100"))
 J0, J1, J2, J3 = (JobId(f"j{number}") for number in range(4))

@@ -1,32 +1,28 @@
 """Reactive placement: the five rules in their order, on clusters made by hand."""
 
+from typing import Any
+
+import pytest
+
 from shunter.core.fold import apply
 from shunter.core.planning.draft import Draft
 from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import CPU_UNITS
-from shunter.events.values import HEIGHT_MOST
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.policies.gandiva.affinity import FoundPlace
-from shunter.policies.gandiva.affinity import Placer
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import job_submitted
-from tests.factories import node_name
-from tests.factories import servers
-from typing import Any
-import pytest
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.facts import AllocationChanged, Event, JobSubmitted
+from shunter.events.values import (
+    CPU_UNITS,
+    HEIGHT_MOST,
+    Allocation,
+    Because,
+    JobSpec,
+    Level,
+    LevelGroups,
+    Reason,
+    Share,
+    Sharing,
+)
+from shunter.policies.gandiva.affinity import FoundPlace, Placer
+from tests.factories import job_id, job_spec, job_submitted, node_name, servers
 
 
 def placed(

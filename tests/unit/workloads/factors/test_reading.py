@@ -1,14 +1,11 @@
 """Tables of factors: the built-in one, one on top of it, and what is refused and where."""
 
-from shunter.core.speeds.speed_model import MemoryCycle
-from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.events.values import Level
-from shunter.workloads.factors import BUILTIN_FACTORS
-from shunter.workloads.factors import FactorFile
-from shunter.workloads.factors import load_factors
 import pytest
 
+from shunter.core.speeds.speed_model import MemoryCycle
+from shunter.errors import ConfigError
+from shunter.events.values import GpuType, Level
+from shunter.workloads.factors import BUILTIN_FACTORS, FactorFile, load_factors
 
 GOOD = """
 [gpus.p100]

@@ -2,22 +2,21 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.errors import TraceError
-from shunter.events.values import Dependency
-from shunter.events.values import DependsWhen
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import QueueName
-from shunter.events.values import UserName
-from shunter.workloads import Fault
-from shunter.workloads import JobEnd
-from shunter.workloads import TraceJob
-from shunter.workloads import load_trace
+
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.errors import TraceError
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    QueueName,
+    UserName,
+)
+from shunter.workloads import Fault, JobEnd, TraceJob, load_trace
 
 Write = Callable[[str, str], Path]
 

@@ -4,20 +4,16 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.workloads import Choices
-from shunter.workloads import describe_trace
-from shunter.workloads import generate_trace
-from shunter.workloads import load_trace
-from shunter.workloads.job_statistics import GAVEL_MODELS
-from shunter.workloads.throughputs import builtin_throughputs
-from shunter.workloads.throughputs import load_throughputs
-from tests.unit.workloads.generators.made import made
+
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.errors import ConfigError
+from shunter.events.values import GpuType
+from shunter.workloads import Choices, describe_trace, generate_trace, load_trace
+from shunter.workloads.job_statistics import GAVEL_MODELS
+from shunter.workloads.throughputs import builtin_throughputs, load_throughputs
+from tests.unit.workloads.generators.made import made
 
 V100 = GpuType("v100")
 

@@ -1,15 +1,14 @@
 """A table that is written and read again: the same speeds, at the same points."""
 
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+import json
+
+import pytest
+
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values import Resources
 from shunter.workloads.profiling import table_document
-from shunter.workloads.sensitivity import builtin_sensitivity
-from shunter.workloads.sensitivity import load_sensitivity
-import json
-import pytest
-
+from shunter.workloads.sensitivity import builtin_sensitivity, load_sensitivity
 
 SHARE = Resources(0, 3000, 62_500)
 SMALL = Sensitivity((1000, 3000), (20_830, 62_500), ((0.1, 0.4), (0.1, 1.0)))

@@ -1,17 +1,16 @@
 """The compact form: what is written is read again, in one order."""
 
+import json
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
+
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values import GpuType
-from shunter.workloads.throughputs import compact_throughputs
-from shunter.workloads.throughputs import parse_compact_throughputs
-from typing import Any
-import json
-import pytest
-
+from shunter.workloads.throughputs import compact_throughputs, parse_compact_throughputs
 
 RATES = st.just(0.0) | st.floats(1e-9, 1e12)
 KINDS = st.lists(

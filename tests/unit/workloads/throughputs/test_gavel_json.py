@@ -1,13 +1,14 @@
 """The throughput files of the Gavel simulator."""
 
+import json
+from typing import Any
+
+import pytest
+
 from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values import GpuType
 from shunter.workloads.throughputs import parse_gavel_json
-from typing import Any
-import json
-import pytest
-
 
 V100 = GpuType("v100")
 A3C, LM = JobKind("A3C", 1), JobKind("LM (batch size 5)", 2)

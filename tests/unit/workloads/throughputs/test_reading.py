@@ -1,20 +1,21 @@
 """Tables by their source: files of both forms, the built-in one, base type and digest."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
 from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values import GpuType
-from shunter.workloads.derive import GPU_TYPES
-from shunter.workloads.derive import gavel_table
-from shunter.workloads.derive import main
-from shunter.workloads.throughputs import BUILTIN_THROUGHPUTS
-from shunter.workloads.throughputs import ThroughputFile
-from shunter.workloads.throughputs import builtin_throughputs
-from shunter.workloads.throughputs import load_throughputs
-import json
-import pytest
-
+from shunter.workloads.derive import GPU_TYPES, gavel_table, main
+from shunter.workloads.throughputs import (
+    BUILTIN_THROUGHPUTS,
+    ThroughputFile,
+    builtin_throughputs,
+    load_throughputs,
+)
 
 V100 = GpuType("v100")
 GAVEL = '{"v100": {"(\'A3C\', 1)": {"null": 7.5}}, "t4": {"(\'A3C\', 1)": {"null": 4}}}'

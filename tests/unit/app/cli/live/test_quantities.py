@@ -1,18 +1,20 @@
+import re
 from collections.abc import Callable
 from pathlib import Path
-from shunter.cli.live.submitting.quantities import array_of
-from shunter.cli.live.submitting.quantities import dependency_of
-from shunter.cli.live.submitting.quantities import memory_mb
-from shunter.cli.live.submitting.quantities import point_of
-from shunter.cli.live.submitting.quantities import seconds
-from shunter.cli.live.submitting.quantities import since_s
+
+import pytest
+
+from shunter.cli.live.submitting.quantities import (
+    array_of,
+    dependency_of,
+    memory_mb,
+    point_of,
+    seconds,
+    since_s,
+)
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import UsageError
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-import pytest
-import re
-
+from shunter.events.values import JobSpec, Level
 
 PLACEMENT = Path(__file__).parents[5] / "docs" / "reference" / "placement.md"
 

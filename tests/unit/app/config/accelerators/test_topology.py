@@ -1,23 +1,21 @@
 """`policy.placement = "topology"` with its table: what is checked, recorded and rebuilt."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
 from shunter.config import load_config
-from shunter.config.resolved import policy_runtime
-from shunter.config.resolved import record_of
-from shunter.config.resolved import recorded_runtime
+from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.draft import RoomMaker
-from shunter.core.planning.placement import Mode
-from shunter.core.planning.placement import Topology
+from shunter.core.planning.placement import Mode, Topology
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies.gavel.policy import GavelPolicy
 from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.policies.migration import MakingRoom
-import json
-import pytest
-
 
 CONFIG = """\
 [[cluster.nodes]]

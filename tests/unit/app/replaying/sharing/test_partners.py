@@ -1,11 +1,10 @@
 """Partners on shared GPUs in words: they gain nothing, and had to leave for nobody."""
 
-from shunter.ask.words import because_in_words
-from shunter.ask.words import names_partners
-from shunter.events.values import Because
-from tests.factories import job_id
 import pytest
 
+from shunter.ask.words import because_in_words, names_partners
+from shunter.events.values import Because
+from tests.factories import job_id
 
 J1 = (job_id(1),)
 

@@ -1,34 +1,33 @@
 """What `why` says of trials, in a log written by hand."""
 
+import asyncio
+from typing import Any
+
+import pytest
+
 from shunter.ask.why.document import document
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Batch
-from shunter.events.values import Because
-from shunter.events.values import ChangeKey
-from shunter.events.values import GpuType
-from shunter.events.values import Sharing
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import policy
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import rebuilt
-from typing import Any
-import asyncio
-import pytest
-
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
+from shunter.events.values import (
+    Allocation,
+    Batch,
+    Because,
+    ChangeKey,
+    GpuType,
+    Sharing,
+    TrialKind,
+    TrialReason,
+)
+from tests.factories import allocation, job_id, job_submitted, policy, servers
+from tests.replay.recording import Recorded, asked, rebuilt
 
 J0, J1 = job_id(0), job_id(1)
 S = 1_000_000

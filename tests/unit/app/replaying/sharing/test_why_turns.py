@@ -1,36 +1,30 @@
 """What `why` says of turns, at instants of a log written by hand."""
 
+import asyncio
+from typing import Any
+
+import pytest
+
 from shunter.ask.why.document import document
 from shunter.ask.words import fact_in_words
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import policy
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import rebuilt
-from typing import Any
-import asyncio
-import pytest
-
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    AttemptStarted,
+    GpusReleased,
+    JobFinished,
+    JobHeld,
+    JobReshaped,
+    JobStopped,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import Allocation, Because, Sharing, SuspendMode
+from tests.factories import allocation, job_id, job_submitted, policy, servers
+from tests.replay.recording import Recorded, asked, rebuilt
 
 J0 = job_id(0)
 HERE = allocation(n0=1).shares

@@ -2,23 +2,11 @@
 
 from shunter.backends.simulated import SimulatedBackend
 from shunter.core.interfaces import Stop
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.events.facts import SpeedChanged
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from tests.factories import allocation
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ends
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import migrate
-from tests.unit.backends.simulated.driving import suspend
-
+from shunter.events.values import Level, LevelGroups
+from tests.factories import allocation, configuration, job_id, node_name, trace_job
+from tests.unit.backends.simulated.driving import Hand, ends, launch, migrate, suspend
 
 SWITCHES = (LevelGroups(Level.switch, (0b0011, 0b1100)),)
 NODES = {node_name(number): configuration(4, levels=SWITCHES) for number in range(2)}

@@ -1,36 +1,25 @@
 """Jobs that share GPUs on the virtual clock: by hand, to the microsecond."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SubmitJob
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import SpeedChanged
-from shunter.events.values import Allocation
-from shunter.events.values import GpuType
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import packed
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import dies
-from tests.unit.backends.simulated.driving import ends
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import migrate
-from tests.unit.backends.simulated.driving import mishaps
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
-from tests.unit.backends.simulated.driving import terminate
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
+from shunter.core.interfaces import Input, SubmitJob
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.events.facts import AttemptStarted, JobSuspended, SpeedChanged
+from shunter.events.values import Allocation, GpuType
+from tests.factories import configuration, job_id, node_name, packed, trace_job
+from tests.unit.backends.simulated.driving import (
+    Hand,
+    dies,
+    ends,
+    launch,
+    migrate,
+    mishaps,
+    resume,
+    suspend,
+    terminate,
+)
 
 J0, J1, J2 = (job_id(number) for number in range(3))
 NODES = {node_name(number): configuration(4) for number in range(2)}

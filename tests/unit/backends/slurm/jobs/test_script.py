@@ -1,21 +1,23 @@
 """What sbatch is told of an attempt."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
+
+import msgspec
+
 from shunter.backends.live.messages import Order
-from shunter.backends.slurm.job_attempts import QueueView
-from shunter.backends.slurm.job_attempts import attempt_job_name
-from shunter.backends.slurm.job_attempts import job_options
-from shunter.backends.slurm.job_attempts import job_script
-from shunter.backends.slurm.job_attempts import key_in
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.job_attempts import (
+    QueueView,
+    attempt_job_name,
+    job_options,
+    job_script,
+    key_in,
+)
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.events.values import NodeName
 from tests.unit.backends.slurm.jobs.queue import queued
-import msgspec
-import shlex
-
 
 GPUS = tuple(str(number) for number in range(4))
 SETTINGS = SlurmSettings(

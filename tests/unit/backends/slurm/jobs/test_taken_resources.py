@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from shunter.backends.slurm.answers import read_nodes
-from shunter.backends.slurm.job_attempts import Key
-from shunter.backends.slurm.job_attempts import QueueView
-from shunter.backends.slurm.job_attempts import attempt_job_name
+from shunter.backends.slurm.job_attempts import Key, QueueView, attempt_job_name
 from shunter.backends.slurm.job_backend import TakenResources
 from shunter.backends.slurm.node_service import NodeListing
 from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values import NodeName
-from shunter.events.values import Share
+from shunter.events.values import NodeName, Share
 from tests.unit.backends.slurm.jobs.queue import queued
 from tests.unit.backends.slurm.recorded import recorded
-from typing import Any
-import pytest
-
 
 N1 = NodeName("n1")
 NODE = next(node for node in read_nodes(recorded("22.05", "nodes.txt")) if node.name == N1)

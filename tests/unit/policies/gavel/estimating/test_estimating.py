@@ -1,16 +1,12 @@
 """Completion of what nobody measured: exact where the model is, and honest about its error."""
 
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.completion import complete
-from shunter.policies.gavel.completion import completed_table
-from shunter.policies.gavel.completion import guessed_rates
-from shunter.workloads.throughputs import load_throughputs
 import numpy as np
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.completion import complete, completed_table, guessed_rates
+from shunter.workloads.throughputs import load_throughputs
 
 K80, P100, V100 = (GpuType(name) for name in ("k80", "p100", "v100"))
 

@@ -1,17 +1,11 @@
 """Objectives without a solver, on small cases by hand."""
 
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Gang
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.objectives import FastestFirst
-from shunter.policies.gavel.objectives import Isolated
-from shunter.policies.gavel.objectives import Proportional
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
+from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
 
 K80, P100, V100 = (GpuType(name) for name in ("k80", "p100", "v100"))
 

@@ -1,26 +1,20 @@
 """Pairs of groups into the program, pairs of jobs out of it."""
 
 from collections import defaultdict
-from hypothesis import given
-from hypothesis import strategies as st
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.arrays import few_pairs
-from shunter.policies.gavel.arrays import pairs_among
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.programs import Groups
-from shunter.policies.gavel.programs import Shares
-from shunter.policies.gavel.programs import Status
-from shunter_peers.gavel.arrays import every_pair
-from tests.slices import searched
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.arrays import few_pairs, pairs_among
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
+from shunter.policies.gavel.objectives import MaxMinFairness
+from shunter.policies.gavel.programs import Groups, Shares, Status
+from shunter_peers.gavel.arrays import every_pair
+from tests.slices import searched
 
 FAST, SLOW = GpuType("fast"), GpuType("slow")
 TYPES = (FAST, SLOW)

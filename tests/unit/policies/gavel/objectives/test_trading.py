@@ -1,20 +1,15 @@
 """Gandiva fair: parts by tickets, and trades that serve both sides."""
 
 from collections import defaultdict
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.objectives import GandivaFair
-from shunter.policies.gavel.objectives import Holding
-from shunter.policies.gavel.objectives import trade
-import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
+from shunter.policies.gavel.objectives import GandivaFair, Holding, trade
 
 FAST, SLOW = GpuType("fast"), GpuType("slow")
 TABLE = ThroughputTable({})

@@ -4,24 +4,12 @@ from shunter.core.fold import replay
 from shunter.core.plan import Plan
 from shunter.core.planning.approver import approve
 from shunter.core.state import Job
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import Share
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, Because, GpuType, JobId, Share
 from shunter.policies.gavel.changes import changes_of
-from shunter.policies.gavel.seating import Candidate
-from shunter.policies.gavel.seating import Placements
-from tests.factories import BECAUSE
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_name
-from tests.factories import servers
-
+from shunter.policies.gavel.seating import Candidate, Placements
+from tests.factories import BECAUSE, job_id, job_submitted, node_name, servers
 
 V100 = GpuType("v100")
 

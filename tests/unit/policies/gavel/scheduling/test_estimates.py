@@ -1,18 +1,13 @@
 """Guesses in use: what they are of, and that the log says how far off they are."""
 
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.facts import TargetsSet
-from shunter.events.values import GpuType
-from shunter.policies.gavel.policy import Gavel
-from shunter.policies.gavel.policy import guesses_in_words
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import run
-from tests.factories import trace_job
 import pytest
 
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.events.facts import TargetsSet
+from shunter.events.values import GpuType
+from shunter.policies.gavel.policy import Gavel, guesses_in_words
+from tests.factories import World, node_added, run, trace_job
 
 K80, V100 = GpuType("k80"), GpuType("v100")
 MINUTE_US = 60_000_000

@@ -1,41 +1,22 @@
 """When there is no answer: the last targets hold, and the log says so."""
 
 from dataclasses import dataclass
+
+import pytest
+
 from shunter.config.policies import informed
 from shunter.core.interfaces import SubmitJob
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.round_loop import run_rounds
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
-from shunter.errors import ConfigError
-from shunter.errors import PlanError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import NodeLost
-from shunter.events.facts import TargetsSet
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Wait
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.objectives import Isolated
-from shunter.policies.gavel.objectives import ThroughputSum
-from shunter.policies.gavel.policy import Gavel
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.policy import MinCostPolicy
-from shunter.policies.gavel.policy import Timing
-from tests.factories import Tape
-from tests.factories import World
-from tests.factories import drive
-from tests.factories import job_spec
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import trace_job
-import pytest
-
+from shunter.errors import ConfigError, PlanError
+from shunter.events.facts import AllocationChanged, NodeLost, TargetsSet, WaitReasonChanged
+from shunter.events.values import GpuType, JobId, Reason, Wait
+from shunter.policies.gavel.mechanism import Demands, Fractions
+from shunter.policies.gavel.objectives import Isolated, ThroughputSum
+from shunter.policies.gavel.policy import Gavel, GavelPolicy, MinCostPolicy, Timing
+from tests.factories import Tape, World, drive, job_spec, node_added, node_name, run, trace_job
 
 TURN_US = 60_000_000
 PLACEMENT = PLACEMENTS["consolidated"]()

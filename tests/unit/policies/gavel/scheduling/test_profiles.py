@@ -2,24 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
+
+from shunter.core.interfaces import Backend, Effect, Input, Launch, Resume
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import TargetsSet
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
+from shunter.events.facts import ProfileSampled, TargetsSet
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.policy import Gavel
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import run
-from tests.factories import trace_job
-
+from tests.factories import Outcome, World, node_added, run, trace_job
 
 MINUTE_US = 60_000_000
 K80, V100 = GpuType("k80"), GpuType("v100")

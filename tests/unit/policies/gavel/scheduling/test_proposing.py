@@ -2,39 +2,32 @@
 
 from collections import Counter
 from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.config.policies import completed
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.proposals import CanPropose
-from shunter.core.planning.proposals import Decentralised
+from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.view import Guards
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.objectives import Isolated
-from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.policy import Timing
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    PlanRejected,
+    RoundPlanned,
+)
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
+from shunter.policies.gavel.policy import GavelPolicy, Timing
 from shunter.policies.gavel.requests import GavelMemory
 from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import run
-from tests.factories import scheme
-from tests.factories import trace_job
+from tests.factories import Outcome, World, node_added, run, scheme, trace_job
 from tests.slices import searched
-
 
 S = 1_000_000
 MINUTE_US = 60 * S

@@ -1,15 +1,12 @@
 """How fast jobs are: by the table, by what was measured of them, or unknown."""
 
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import Job
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.requests import Measured
-from shunter.policies.gavel.requests import Rates
-from tests.factories import job_spec
 import pytest
 
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.state import Job
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.requests import Measured, Rates
+from tests.factories import job_spec
 
 K80, V100 = GpuType("k80"), GpuType("v100")
 ROOM = {K80: 4, V100: 4}

@@ -1,35 +1,26 @@
 """Turns that follow targets: small worlds whose outcome can be worked out by hand."""
 
 from itertools import pairwise
-from shunter.backends.simulated import Costs
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.view import Guards
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import TargetsSet
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import GpuType
-from shunter.events.values import Reason
-from shunter.events.values import SuspendMode
-from shunter.policies.gavel.objectives import Chosen
-from shunter.policies.gavel.objectives import OBJECTIVES
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.policy import Timing
-from shunter.workloads.trace import TraceJob
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import trace_job
 from typing import Any
 
+from shunter.backends.simulated import Costs
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.core.view import Guards
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    JobSuspended,
+    PlanRejected,
+    RoundPlanned,
+    TargetsSet,
+    WaitReasonChanged,
+)
+from shunter.events.values import GpuType, Reason, SuspendMode
+from shunter.policies.gavel.objectives import OBJECTIVES, Chosen
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.workloads.trace import TraceJob
+from tests.factories import Outcome, World, node_added, quota, run, trace_job
 
 TURN_US = 60_000_000
 K80, V100 = GpuType("k80"), GpuType("v100")

@@ -1,26 +1,18 @@
 """Fairness across groups, and an index policy inside each."""
 
+from typing import Any
+
+import pytest
+
 from shunter.config.policies import completed
 from shunter.core.interfaces import Policy
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Wait
+from shunter.events.facts import AllocationChanged, PlanRejected, WaitReasonChanged
+from shunter.events.values import JobId, Reason, Wait
 from shunter.policies.gavel.two_level import TwoLevel
 from shunter.workloads.trace import TraceJob
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import quota
-from tests.factories import run
-from tests.factories import trace_job
-from typing import Any
-import pytest
-
+from tests.factories import Outcome, World, node_added, quota, run, trace_job
 
 TURN_US = 60_000_000
 PLACEMENT = PLACEMENTS["consolidated"]()
