@@ -30,8 +30,8 @@ from typing import Any
 
 import anyio
 
-from shunter.app.config.loading import make_config
-from shunter.app.live import Caller, Site, Submission, open_site
+from shunter.config.loading import make_config
+from shunter.daemon import Caller, Site, Submission, open_site
 from shunter.events.facts.jobs import JobFinished, JobSubmitted
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId

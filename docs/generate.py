@@ -14,8 +14,8 @@ from typer import Context
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from shunter.app.cli import app
-from shunter.app.config.effective import json_schema
+from shunter.cli import app
+from shunter.config.effective import json_schema
 
 WHOLE_LESS_THAN = 2**31
 FOLDER = Path(__file__).resolve().parent / "reference"

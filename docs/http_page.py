@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shunter.app.api.openapi import openapi_document
-from shunter.app.api.problems import STATUSES
-from shunter.app.api.routes import ROUTES
-from shunter.app.api.routing import Route
+from shunter.api.openapi import openapi_document
+from shunter.api.problems import STATUSES
+from shunter.api.routes import ROUTES
+from shunter.api.routing import Route
 
 PAGE = Path(__file__).with_name("reference") / "http-api.md"
 

@@ -3,8 +3,8 @@
 $ python examples/api.py
 """
 
-from shunter.app.config import make_config
-from shunter.app.runs import simulate
+from shunter.config import make_config
+from shunter.run import simulate
 
 config = make_config(
     {

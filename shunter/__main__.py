@@ -1,6 +1,6 @@
 """`python -m shunter` is `shunter`."""
 
-from shunter.app.cli import main
+from shunter.cli import main
 
 if __name__ == "__main__":
     main()

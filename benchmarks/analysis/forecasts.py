@@ -37,19 +37,19 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from shunter.app.config import make_config
-from shunter.app.forking.fork_point import fork_point
-from shunter.app.predictions.answer import Forecasting, Quantiles
-from shunter.app.predictions.history import History, read_history
-from shunter.app.replaying.folding import fold_events
-from shunter.app.runs.comparison import students_t
-from shunter.app.runs.setup import rebuild
-from shunter.app.runs.simulation import simulate
-from shunter.app.simulated_world import recorded_parts
+from shunter.ask.forking.fork_point import fork_point
+from shunter.ask.predictions.answer import Forecasting, Quantiles
+from shunter.ask.predictions.history import History, read_history
+from shunter.ask.replaying.folding import fold_events
+from shunter.config import make_config
 from shunter.core.state import Job, State
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
+from shunter.run.comparison import students_t
+from shunter.run.setup import rebuild
+from shunter.run.simulated_world import recorded_parts
+from shunter.run.simulation import simulate
 
 LEAST_PERCENT, MOST_PERCENT, ASKED_LEAST = 85.0, 95.0, 400
 NODES, GPUS = 4, 4

@@ -16,15 +16,15 @@ from pathlib import Path
 
 from benchmarks.commands import simulated
 from benchmarks.loop import loop_s
-from shunter.app.forking.fork import Change, fork_at, standing_at
-from shunter.app.forking.fork_point import end_of_instant, fork_point
-from shunter.app.forking.future import Future
-from shunter.app.forking.remaining import WorkEstimates
-from shunter.app.runs.setup import rebuild
-from shunter.app.simulated_world import recorded_parts, simulated_world
+from shunter.ask.forking.fork import Change, fork_at, standing_at
+from shunter.ask.forking.fork_point import end_of_instant, fork_point
+from shunter.ask.forking.future import Future
+from shunter.ask.forking.remaining import WorkEstimates
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import read_log
+from shunter.run.setup import rebuild
+from shunter.run.simulated_world import recorded_parts, simulated_world
 
 CONFIG = """\
 schema = 1

@@ -22,8 +22,8 @@ from anyio import to_thread
 
 from benchmarks.commands import ROOT
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Site, Submission
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Site, Submission
 from shunter.events.facts.execution import AttemptStarted, GpusReleased
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.job_spec import JobSpec

@@ -31,19 +31,19 @@ from typing import TypeVar
 
 import anyio
 
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Caller, Site, Submission, open_site
-from shunter.app.live.policy.asked import AskedPolicy
-from shunter.app.replaying.folding import fold_events
-from shunter.app.snapshots import snapshot_of_state
+from shunter.ask.replaying.folding import fold_events
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.intake.inputs import CancelJob
 from shunter.core.state import State
+from shunter.daemon import Caller, Site, Submission, open_site
+from shunter.daemon.policy.asked import AskedPolicy
 from shunter.events.facts.jobs import JobCancelled, JobCancelRequested, JobSubmitted
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, seal
 from shunter.events.values.ids import JobId, UserName
 from shunter.events.values.job_spec import JobSpec
+from shunter.run.snapshots import snapshot_of_state
 
 T = TypeVar("T")
 QUEUED = {"las": 100_000, "tiresias": 10_000, "srtf": 10_000, "gavel": 10_000}

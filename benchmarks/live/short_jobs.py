@@ -20,8 +20,8 @@ import anyio
 from benchmarks.live.jobs import machine
 from benchmarks.live.sites import WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
-from shunter.app.live import Site, Submission
 from shunter.backends.node.records import get
+from shunter.daemon import Site, Submission
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.job_spec import JobSpec

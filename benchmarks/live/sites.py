@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.live import Caller, Site, open_site
+from shunter.config.loading import LoadedConfig
+from shunter.daemon import Caller, Site, open_site
 from shunter.events.facts.jobs import JobCancelled
 from shunter.events.kinds import Event
 from shunter.events.values.ids import JobId

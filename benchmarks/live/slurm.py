@@ -27,13 +27,13 @@ from anyio import to_thread
 
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Site, Submission
 from shunter.backends.agents.reading import Reading
 from shunter.backends.node.batch.claims import BEGUN, take_claim
 from shunter.backends.node.records import folder_of, own_folder, put
 from shunter.backends.slurm.jobs.queue_view import job_name
 from shunter.backends.slurm.jobs.taken_resources import JobBackend
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Site, Submission
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.job_spec import JobSpec
 from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at

@@ -21,15 +21,15 @@ from typing import Any
 
 import anyio
 
-from shunter.app.config.loading import make_config
-from shunter.app.config.resolved import policy_runtime
-from shunter.app.live.cluster_identity import read_history
-from shunter.app.live.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
-from shunter.app.live.policy.asked import AskedPolicy
 from shunter.backends.inbox import Stamped
+from shunter.config.loading import make_config
+from shunter.config.resolved import policy_runtime
 from shunter.core.effects import Launch, Resume
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
+from shunter.daemon.cluster_identity import read_history
+from shunter.daemon.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
+from shunter.daemon.policy.asked import AskedPolicy
 from shunter.events.facts.cluster import NodeAdded
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled

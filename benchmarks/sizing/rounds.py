@@ -20,9 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.loop import loop_s
-from shunter.app.config import load_config
-from shunter.app.gc_control import collector_off
-from shunter.app.runs.setup import load_jobs, set_up
+from shunter.config import load_config
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.rng import Rng
@@ -30,6 +28,8 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.events.kinds import Event
 from shunter.events.log import open_log
+from shunter.gc_control import collector_off
+from shunter.run.setup import load_jobs, set_up
 from shunter.workloads.sensitivity import builtin_sensitivity
 
 CONFIG = """\

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import fmean
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.setup import load_jobs
-from shunter.app.runs.simulation import simulate
+from shunter.config.loading import LoadedConfig
 from shunter.core.metrics import JobResult
 from shunter.events.facts.jobs import Outcome
+from shunter.run.parallel import Report, run_all
+from shunter.run.setup import load_jobs
+from shunter.run.simulation import simulate
 from shunter.workloads import Trace
 from shunter_papers.tables import Row, Table
 

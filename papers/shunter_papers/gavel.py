@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.summary import SCHEMA
+from shunter.config.loading import LoadedConfig
 from shunter.policies.gavel.objectives import MaxMinFairness
+from shunter.run.parallel import Report, run_all
+from shunter.run.summary import SCHEMA
 from shunter_papers.gavel_arrivals import (
     FULL,
     QUICK,

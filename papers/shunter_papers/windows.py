@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.summary import RunDocument
+from shunter.config.loading import LoadedConfig
 from shunter.core.metrics import JobResult
+from shunter.run.simulation import simulate
+from shunter.run.summary import RunDocument
 
 HOUR_US: Final = 3_600_000_000
 

@@ -22,11 +22,11 @@ PRELOADED = (
     "aiosqlite",
     "asyncssh",
     "numpy",
-    "shunter.app.api.serving.daemon",
-    "shunter.app.cli",
-    "shunter.app.live",
-    "shunter.app.replaying.verification",
-    "shunter.app.runs.setup",
+    "shunter.api.serving.daemon",
+    "shunter.cli",
+    "shunter.daemon",
+    "shunter.ask.replaying.verification",
+    "shunter.run.setup",
     "shunter.backends.ssh",
     "shunter.events.schema",
     "uvicorn",
@@ -113,7 +113,7 @@ def _code_of(pid: int, ended: dict[int, int]) -> int | None:
 
 def _become(words: list[str], output: str) -> None:
     """Be `shunter` with words."""
-    from shunter.app.cli import main
+    from shunter.cli import main
 
     os.setsid()
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

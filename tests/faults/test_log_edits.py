@@ -12,16 +12,16 @@ from string import Template
 
 import pytest
 
-from shunter.app.replaying.folding import fold_events, fold_log, state_at
-from shunter.app.replaying.statistics import log_statistics
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.snapshots import snapshot_of_state
+from shunter.ask.replaying.folding import fold_events, fold_log, state_at
+from shunter.ask.replaying.statistics import log_statistics
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.core.digest import state_digest
 from shunter.core.state import State
 from shunter.errors import LogDamagedError, LogError, ShunterError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal
+from shunter.run.snapshots import snapshot_of_state
 from tests.contracts.event_logs import query
 from tests.factories import World, policy, run, scheduler_started, servers, trace_job
 from tests.replay.recording import rebuilt

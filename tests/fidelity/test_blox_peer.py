@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.runs.jobs_file import write_jobs
-from shunter.app.runs.simulation import simulate
+from shunter.config import load_config
+from shunter.run.jobs_file import write_jobs
+from shunter.run.simulation import simulate
 
 pytestmark = pytest.mark.fidelity
 

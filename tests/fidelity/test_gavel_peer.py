@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import load_config
+from shunter.run.simulation import simulate
 from tests.fidelity.test_gavel_literal import (
     ALONE_CASES,
     INPUTS,

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.runs.simulation import RunResult, simulate
+from shunter.config import load_config
 from shunter.core.metrics import percentile
+from shunter.run.simulation import RunResult, simulate
 from shunter_peers.synergy.policy import PeerMemory
 from tests.peers.synergy.literal import PeerJob, peer_run
 from tests.peers.synergy.played import play

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import load_config
 from shunter.core.metrics import percentile
+from shunter.run.simulation import simulate
 from tests.peers.tiresias_literal import PeerJob, peer_run
 
 pytestmark = pytest.mark.fidelity

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
+from shunter.cli import app
 from shunter.core.state import Job, State
 from shunter.events import AllocationChanged, Event, JobId
 from shunter.events.log import read_log
+from shunter.run.setup import rebuild
 
 pytestmark = pytest.mark.fidelity
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shunter.app.api.documents.queue import queue_document
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.instants import clock
+from shunter.api.documents.queue import queue_document
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.instants import clock
 from shunter.core.state import State
 from shunter.events import Event
 from shunter.events.facts.decisions import AllocationChanged

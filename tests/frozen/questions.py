@@ -15,18 +15,18 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner
 
-from shunter.app.api.documents.job_history import history_of
-from shunter.app.api.documents.queue import queue_document
-from shunter.app.cli import app
-from shunter.app.replaying.instants import clock
-from shunter.app.replaying.verification import Verifier
-from shunter.app.replaying.why.document import document
-from shunter.app.runs import setup
+from shunter.api.documents.job_history import history_of
+from shunter.api.documents.queue import queue_document
+from shunter.ask.replaying.instants import clock
+from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.why.document import document
+from shunter.cli import app
 from shunter.core.ranking import Ranking
 from shunter.events import Event
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import import_jsonl, open_log, read_log
 from shunter.events.values.reasons import Reason
+from shunter.run import setup
 from tests.replay.eventful_run import eventful
 from tests.replay.golden_runs import SOLVED, SOLVED_FOLDER
 from tests.replay.recording import Recorded, asked

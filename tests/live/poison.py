@@ -2,7 +2,7 @@
 
 import sys
 
-from shunter.app.live import Submission
+from shunter.daemon import Submission
 from shunter.events.values.job_spec import JobSpec
 
 WRONG = (

@@ -11,9 +11,9 @@ from typing import Any
 
 import anyio
 
-from shunter.app.forking.changes import Wishes
-from shunter.app.forking.comparison import what_if
-from shunter.app.live import Site
+from shunter.ask.forking.changes import Wishes
+from shunter.ask.forking.comparison import what_if
+from shunter.daemon import Site
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.kinds import Event
 from shunter.events.values.job_spec import SuspendMode

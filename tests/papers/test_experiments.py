@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from shunter.app.config import LoadedConfig
-from shunter.app.runs.simulation import simulate
+from shunter.config import LoadedConfig
 from shunter.core.metrics import JobResult
 from shunter.events.values.ids import JobId
+from shunter.run.simulation import simulate
 from shunter_papers.experiments import Contender, Scene, Variant, growth, run_scenes
 
 Generated = Callable[..., LoadedConfig]

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.runs.setup import load_jobs
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
 from shunter.core.metrics import distribution
+from shunter.run.setup import load_jobs
+from shunter.run.simulation import simulate
 from shunter_papers.gandiva.comparison import FIRST_US, Asked, Reproduction, reproduce
 from shunter_papers.gandiva.figures import CLAIMED_EARLIER
 from shunter_papers.gandiva.rows import FeedbackRow, ShareRow

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.work_curves import WorkCurves
+from shunter.cli import app
 from shunter.core.intake.inputs import Command
 from shunter.core.view import View
+from shunter.run.simulation import simulate
+from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva import comparison
 from shunter_papers.gandiva.automl.comparison import (
     AutoMl,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import RunResult, simulate
+from shunter.config.loading import make_config
+from shunter.run.simulation import RunResult, simulate
 from shunter.workloads.throughputs import builtin_throughputs
 from tests.peers.gavel_inputs import GavelJob, GavelTable, servers_of
 from tests.peers.gavel_literal import GavelRun

@@ -3,13 +3,13 @@
 import pytest
 from pydantic import ValidationError
 
-from shunter.app.config.loading import make_config
-from shunter.app.config.simulation import SimulationSection
-from shunter.app.runs.setup import load_jobs, set_up
 from shunter.backends.simulated import SimulatedBackend
+from shunter.config.loading import make_config
+from shunter.config.simulation import SimulationSection
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
 from shunter.core.interfaces import Backend
 from shunter.errors import ConfigError
+from shunter.run.setup import load_jobs, set_up
 from shunter.workloads.trace import TraceJob
 from shunter_peers.remembered_ends import RememberedEnds
 from tests.factories import job_id, trace_job

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter import plugins
-from shunter.app.cli import app
+from shunter.cli import app
 from shunter.events.log import import_jsonl, open_log
 from shunter.plugins import BROUGHT, PAPERS, PEERS, brings
 

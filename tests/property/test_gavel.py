@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.config.policies import completed
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
+from shunter.config.policies import completed
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import Policy
 from shunter.core.performance.throughputs import JobKind, ThroughputTable

@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from shunter.app.config import make_config
-from shunter.app.runs import setup
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.summary import RunDocument
+from shunter.config import make_config
 from shunter.events.log import export_jsonl, read_log
+from shunter.run import setup
+from shunter.run.simulation import simulate
+from shunter.run.summary import RunDocument
 
 FOLDER = Path(__file__).parent / "runs"
 SOLVED_FOLDER = FOLDER / "solved"

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shunter.app.replaying.recorded_terms import Rebuild
-from shunter.app.replaying.verification import Verifier
-from shunter.app.replaying.why.explanation import Explanation, explain
+from shunter.ask.replaying.recorded_terms import Rebuild
+from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.why.explanation import Explanation, explain
 from shunter.core.intake.inputs import Command
 from shunter.core.interfaces import Policy
 from shunter.core.planning.planner import RoundRules

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.lookup import end_of_decision
-from shunter.app.replaying.verification import Verifier
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.replaying.why.sentences import details
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.lookup import end_of_decision
+from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.replaying.why.sentences import details
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import AnyPolicy

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.app.cli import app
-from shunter.app.code_digests import sources_of
-from shunter.app.replaying.folding import fold_events
-from shunter.app.runs.summary import RunDocument
+from shunter.ask.replaying.folding import fold_events
+from shunter.cli import app
 from shunter.core.state import State
 from shunter.events import (
     AllocationChanged,
@@ -26,6 +24,8 @@ from shunter.events import (
     SchedulerStarted,
 )
 from shunter.events.log import open_log, read_log
+from shunter.run.code_digests import sources_of
+from shunter.run.summary import RunDocument
 from tests.replay.golden_runs import run
 
 BOUNDS_GPU_US = (3_600_000_000, 72_000_000_000)

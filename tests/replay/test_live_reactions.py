@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import LoadedConfig, make_config
-from shunter.app.config.resolved import recorded_runtime
-from shunter.app.replaying.verification import Verifier
-from shunter.app.runs.simulation import simulate
+from shunter.ask.replaying.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.samples import Samples
+from shunter.config import LoadedConfig, make_config
+from shunter.config.resolved import recorded_runtime
 from shunter.core.intake.inputs import ReleaseJob, SuspendJob
 from shunter.errors import ConfigError
 from shunter.events import (
@@ -30,6 +29,7 @@ from shunter.events import (
 from shunter.events.facts.execution import JobContinued, JobStopped
 from shunter.events.log import read_log
 from shunter.events.values.job_spec import SuspendMode
+from shunter.run.simulation import simulate
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, job_id, servers, trace_job
 from tests.replay.recording import Recorded, record

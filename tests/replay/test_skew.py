@@ -6,13 +6,13 @@ from typing import Any
 
 from hypothesis import given
 
-from shunter.app.replaying.consolidated_gangs import classes_at
-from shunter.app.replaying.folding import fold_log
-from shunter.app.replaying.state_document import standing
-from shunter.app.replaying.verification import Verdict, verify_log
-from shunter.app.replaying.waits import wait_of
-from shunter.app.replaying.why.needs import needs
-from shunter.app.replaying.why.sentences import details
+from shunter.ask.replaying.consolidated_gangs import classes_at
+from shunter.ask.replaying.folding import fold_log
+from shunter.ask.replaying.state_document import standing
+from shunter.ask.replaying.verification import Verdict, verify_log
+from shunter.ask.replaying.waits import wait_of
+from shunter.ask.replaying.why.needs import needs
+from shunter.ask.replaying.why.sentences import details
 from shunter.core.fold import apply
 from shunter.core.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.instants import clock
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.instants import clock
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.core.cluster import CPU_POOL
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import NO_GUARDS

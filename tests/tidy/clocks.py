@@ -10,9 +10,9 @@ __all__ = ["direct_time"]
 PORT = "shunter/clock.py"
 
 OUTSIDE = (
-    "shunter/app/cli",  # in the terminal of a user, and it waits for him
-    "shunter/app/doctor",  # looks at this machine, whose clock is one of its subjects
-    "shunter/app/runs",  # measures how long it computes
+    "shunter/cli",  # in the terminal of a user, and it waits for him
+    "shunter/ops/doctor",  # looks at this machine, whose clock is one of its subjects
+    "shunter/run",  # measures how long it computes
     "shunter/backends/node",  # a program of its own, on other machines
     "shunter/client",  # in the program of a user
     "shunter/train",

@@ -11,7 +11,7 @@ from tests.tidy.source import Finding, Source
 Checker = Callable[[Source], Iterator[Finding]]
 
 CORE = "shunter/core/step.py"
-ANYWHERE = "shunter/app/cli.py"
+ANYWHERE = "shunter/cli.py"
 LIVE = "shunter/backends/inbox.py"
 LONG_SUMMARY = "a" * 80
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.app.cli import output
-from shunter.app.cli.options import Json
-from shunter.app.cli.units import NOTHING
+from shunter.cli import output
+from shunter.cli.options import Json
+from shunter.cli.units import NOTHING
 from shunter_papers.commands.options import Seed, Workers, in_hours, in_times
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shunter.app.cli import output
-from shunter.app.cli.options import Json
-from shunter.app.cli.units import number
+from shunter.cli import output
+from shunter.cli.options import Json
+from shunter.cli.units import number
 from shunter_papers.commands.options import (
     GangRates,
     Rates,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.app.cli import output
-from shunter.app.cli.options import Json
-from shunter.app.cli.units import NOTHING, duration, number
+from shunter.cli import output
+from shunter.cli.options import Json
+from shunter.cli.units import NOTHING, duration, number
 from shunter_papers.commands.options import Seed, Workers
 
 if TYPE_CHECKING:

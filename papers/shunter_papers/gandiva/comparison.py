@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.setup import load_jobs
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.work_curves import WorkCurves
+from shunter.config.loading import LoadedConfig
 from shunter.core.metrics import Distribution, distribution
+from shunter.run.parallel import Report, run_all
+from shunter.run.setup import load_jobs
+from shunter.run.simulation import simulate
+from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva.automl import verdicts as automl_verdicts
 from shunter_papers.gandiva.automl.comparison import AutoMl, compare
 from shunter_papers.gandiva.figures import BATCH_S, CLAIMED_EARLIER, FIRST_BATCHES

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.workloads.generators.draws import gpu_s_mean
 from shunter_papers.synergy.figures import SLIDES_H, Measure
 from shunter_papers.windows import middle_of

@@ -6,8 +6,8 @@ from math import ceil, fsum, sqrt
 from statistics import fmean, stdev
 from typing import Final
 
-from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.simulation import simulate
+from shunter.run.parallel import Report, run_all
+from shunter.run.simulation import simulate
 from shunter_papers.topology.needless_waits import NeedlessWaits
 from shunter_papers.topology.rows import Row
 from shunter_papers.topology.scenes import CONTENDERS, LOADS, Contender, Scene

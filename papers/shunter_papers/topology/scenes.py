@@ -15,7 +15,7 @@ from math import exp, log
 from types import MappingProxyType
 from typing import Any, Final
 
-from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.rng import Rng
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec, Level

@@ -13,14 +13,14 @@ from math import log
 from statistics import fmean
 from typing import Any, Final
 
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.simulation import simulate
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.metrics import percentile
 from shunter.core.proposals.numbers import ProposalNumbers
 from shunter.core.rng import Rng
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
+from shunter.run.parallel import Report, run_all
+from shunter.run.simulation import simulate
 from shunter.workloads import QualityReport, Trace, TraceJob
 
 SERVERS: Final = 16

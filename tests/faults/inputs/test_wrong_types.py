@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
+from shunter.cli import app
 from shunter.errors import LogSchemaError, ShunterError
 from shunter.events import Event, JobSubmitted
 from shunter.events.log import open_log, read_log

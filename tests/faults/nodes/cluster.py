@@ -13,8 +13,7 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.app.live.recovery import holding, recovery_of
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.inbox import Stamped
 from shunter.backends.supervised.backend import SupervisedBackend
@@ -25,6 +24,7 @@ from shunter.core.interfaces import Policy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
+from shunter.daemon.recovery import holding, recovery_of
 from shunter.events.facts.execution import GpusReleased
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.kinds import Event
@@ -176,7 +176,7 @@ class Cluster:
         await lowlevel.checkpoint()
 
     async def _term(self) -> None:
-        """Begin a term as `shunter.app.live.startup` does, and run it."""
+        """Begin a term as `shunter.daemon.startup` does, and run it."""
         self.term += 1
         self._pending.clear()
         state, past = replay(self.log), MemoryPastJobs()

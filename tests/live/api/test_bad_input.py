@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shunter.app.api.problems import ProblemDocument
+from shunter.api.problems import ProblemDocument
 from tests.live.api.serving import PATIENCE_S, Served
 
 pytestmark = pytest.mark.live

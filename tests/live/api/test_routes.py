@@ -7,9 +7,9 @@ import httpx
 import orjson
 import pytest
 
-from shunter.app.api.problems import ProblemDocument
-from shunter.app.api.routes import ROUTES
-from shunter.app.api.routing import JSON, SSE, Route
+from shunter.api.problems import ProblemDocument
+from shunter.api.routes import ROUTES
+from shunter.api.routing import JSON, SSE, Route
 from shunter.errors import RefusedError
 from tests.live.api.serving import PATIENCE_S, Served, awaited
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.live import Submission
+from shunter.daemon import Submission
 from shunter.errors import RefusedError
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobFinished

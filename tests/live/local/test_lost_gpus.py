@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.live import Caller
+from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError
 from shunter.events.facts.cluster import GpuQuarantined, GpuRestored
 from shunter.events.facts.decisions import AllocationChanged

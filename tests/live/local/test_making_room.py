@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import Site
 from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
+from shunter.daemon import Site
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import JobFinished

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.live import Submission
 from shunter.core.estimates import remaining_us
+from shunter.daemon import Submission
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.job_spec import JobSpec

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
-from shunter.app.profiling.measuring_folders import remove_abandoned
 from shunter.backends.node.shares.cgroups import LIMIT, QUOTA
 from shunter.backends.node.shares.division import divisible_v1
+from shunter.cli.application import app
+from shunter.ops.profiling.measuring_folders import remove_abandoned
 from tests.live.api.serving import in_the_foreground
 
 pytestmark = pytest.mark.live

@@ -17,7 +17,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import Site, Submission
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.shares.cgroups import (
@@ -28,6 +27,7 @@ from shunter.backends.node.shares.cgroups import (
     members,
 )
 from shunter.core.effects import Launch, Reshape
+from shunter.daemon import Site, Submission
 from shunter.events.facts.decisions import JobReshaped
 from shunter.events.facts.execution import (
     AttemptEnded,

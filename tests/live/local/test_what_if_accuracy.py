@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.app.forking.scenario import Scenario, play
+from shunter.ask.forking.scenario import Scenario, play
 from shunter.events.facts.execution import AttemptStarted, JobSuspended, TurnEnded
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.kinds import Event

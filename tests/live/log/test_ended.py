@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.live import Site
+from shunter.daemon import Site
 from shunter.errors import UnreachableError
 from shunter.events.values.ids import JobId
 from tests.live.site.sites import NOBODY, machine, program

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.api.routes import ROUTES
-from shunter.app.api.routing import SSE
+from shunter.api.routes import ROUTES
+from shunter.api.routing import SSE
 from shunter.errors import UnreachableError
 from tests.live.api.serving import PATIENCE_S, Served
 

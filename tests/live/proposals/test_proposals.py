@@ -16,10 +16,10 @@ import httpx
 import orjson
 import pytest
 
-from shunter.app.api.models.proposal_documents import ProposalDocument, ViewDocument
-from shunter.app.api.problems import ProblemDocument
-from shunter.app.api.routes import V1
-from shunter.app.forking.changes import NOBODY_CALLS
+from shunter.api.models.proposal_documents import ProposalDocument, ViewDocument
+from shunter.api.problems import ProblemDocument
+from shunter.api.routes import V1
+from shunter.ask.forking.changes import NOBODY_CALLS
 from shunter.client import Client
 from shunter.core.fold import apply
 from shunter.core.state import State

@@ -14,8 +14,8 @@ from contextlib import suppress
 
 import anyio
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.live import Site
+from shunter.config.loading import LoadedConfig
+from shunter.daemon import Site
 from shunter.errors import ShunterError
 from tests.live.site.sites import at_work
 

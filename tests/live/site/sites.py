@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 import anyio
 
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Caller, Site, Submission, open_site
-from shunter.app.replaying.verification import Verdict, verify_log
-from shunter.app.runs.setup import rebuild
+from shunter.ask.replaying.verification import Verdict, verify_log
 from shunter.backends.node import attempts
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Caller, Site, Submission, open_site
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
+from shunter.run.setup import rebuild
 from tests.contracts.local_backends import empty
 
 Seen = TypeVar("Seen", bound=Event)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.live import Caller, Site, Submission
+from shunter.daemon import Caller, Site, Submission
 from shunter.errors import BackendError, NotFoundError, RefusedError, UsageError
 from shunter.events.facts.execution import (
     AttemptStarted,

@@ -21,11 +21,11 @@ import anyio
 import pytest
 
 import shunter
-import shunter.app.live.policy.process as product
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.live import Site, Submission
+import shunter.daemon.policy.process as product
 from shunter.backends.node.failpoints import arm_failpoint
+from shunter.config.loading import LoadedConfig
 from shunter.core.state import Job, JobPhase
+from shunter.daemon import Site, Submission
 from shunter.events.facts.jobs import Outcome
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId

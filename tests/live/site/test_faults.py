@@ -17,10 +17,10 @@ import anyio
 import pytest
 from anyio import lowlevel, to_thread
 
-from shunter.app.live import Site, Submission
-from shunter.app.live.clock import watch_clock
 from shunter.backends.node import attempts
 from shunter.backends.node.records import get, put
+from shunter.daemon import Site, Submission
+from shunter.daemon.clock import watch_clock
 from shunter.errors import LogError, UnreachableError
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.execution import (

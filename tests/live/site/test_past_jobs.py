@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.live import Site, Submission
+from shunter.daemon import Site, Submission
 from shunter.errors import ConflictError, NotFoundError, RefusedError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import open_log, read_log, reindex_log

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.api.documents.job_history import history_of
-from shunter.app.live import Caller, Site
+from shunter.api.documents.job_history import history_of
+from shunter.daemon import Caller, Site
 from shunter.errors import NotFoundError, RefusedError
 from shunter.events.facts.execution import (
     AttemptLost,

@@ -9,16 +9,14 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.api.documents.job_history import history_of
-from shunter.app.config.resolved import policy_runtime
-from shunter.app.doctor.checks import kept_log
-from shunter.app.doctor.findings import Looked
-from shunter.app.live import Site, Submission, open_site, startup
-from shunter.app.live.clock import wall_now
-from shunter.app.live.cluster_identity import History, Identity
-from shunter.app.live.maintenance.log_maintenance import superseded
-from shunter.app.live.startup import term_begin
+from shunter.api.documents.job_history import history_of
+from shunter.config.resolved import policy_runtime
 from shunter.core.state import State
+from shunter.daemon import Site, Submission, open_site, startup
+from shunter.daemon.clock import wall_now
+from shunter.daemon.cluster_identity import History, Identity
+from shunter.daemon.maintenance.log_maintenance import superseded
+from shunter.daemon.startup import term_begin
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
 from shunter.events.facts.execution import AttemptEnded, AttemptLost, AttemptStarted, LaunchFailed
@@ -27,6 +25,8 @@ from shunter.events.facts.run import ClockStepped, SchedulerStarted, SegmentSeal
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
+from shunter.ops.doctor.checks import kept_log
+from shunter.ops.doctor.findings import Looked
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import (

@@ -7,8 +7,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.live import Site
 from shunter.backends.node.remote.pruning import by_age, remove_attempts
+from shunter.daemon import Site
 from shunter.events.values.ids import JobId
 from tests.live.site.sites import NOBODY, machine, outcome, program, wait_for
 

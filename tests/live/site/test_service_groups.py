@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import Site
+from shunter.daemon import Site
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty

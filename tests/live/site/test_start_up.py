@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import Submission, open_site
+from shunter.daemon import Submission, open_site
 from shunter.events import (
     AllocationChanged,
     AttemptStarted,

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from shunter.app.live import Submission
+from shunter.daemon import Submission
 from tests.live.site.sites import program
 
 PRELUDE = """

@@ -8,10 +8,10 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Site, Submission
 from shunter.backends.slurm import node_service
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.state import Job
+from shunter.daemon import Site, Submission
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec

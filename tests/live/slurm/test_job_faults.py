@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import Submission
 from shunter.backends.node.records import get
+from shunter.daemon import Submission
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended
 from shunter.events.facts.jobs import Outcome
 from shunter.events.log import read_log

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.api.metrics import Metrics
-from shunter.app.doctor.pilot_ends import KINDS, moved_by_pilots
-from shunter.app.live import Caller, Site
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
+from shunter.api.metrics import Metrics
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.core.state import JobPhase
+from shunter.daemon import Caller, Site
 from shunter.events.facts.cluster import (
     NodeAdded,
     NodeDrained,
@@ -36,6 +34,8 @@ from shunter.events.schema import to_object
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Level
+from shunter.ops.doctor.pilot_ends import KINDS, moved_by_pilots
+from shunter.run.setup import rebuild
 from tests.live.site.sites import NOBODY, verified
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench

@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import Site, Submission
 from shunter.backends.slurm import node_service
+from shunter.daemon import Site, Submission
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import GpuType

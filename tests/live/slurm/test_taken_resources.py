@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.app.api.documents.cluster_state import nodes_of
-from shunter.app.api.documents.queue import queue_document
-from shunter.app.live import Site
+from shunter.api.documents.cluster_state import nodes_of
+from shunter.api.documents.queue import queue_document
 from shunter.core.state import JobPhase
+from shunter.daemon import Site
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted

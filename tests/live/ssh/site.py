@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Submission
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Submission
 from shunter.events.values.job_spec import JobSpec
 from tests.live.ssh.bench import WORKER
 from tests.live.ssh.farm import Farm

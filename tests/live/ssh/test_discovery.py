@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
-from shunter.app.config.loading import load_config
-from shunter.app.hosts import checks
 from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
+from shunter.cli.application import app
+from shunter.config.loading import load_config
 from shunter.core.effects import Terminate
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.profiles import ProfileSampled
+from shunter.ops.hosts import checks
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
 from tests.live.ssh.faults.test_clocks import an_hour_late

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shunter.app.api.merged_output import in_order, unsure_line
+from shunter.api.merged_output import in_order, unsure_line
 from shunter.backends.node import attempts
 from shunter.core.effects import Fence, Launch, Suspend, Terminate
 from shunter.core.intake.inputs import AttemptExited

@@ -13,13 +13,13 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.app.hosts.checks import halves
 from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.backends.ssh.settings import SshHost
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.values.ids import NodeName
+from shunter.ops.hosts.checks import halves
 from tests.live.ssh.bench import Bench, kinds, order, seen_until
 from tests.live.ssh.farm import LACKING, Farm, FarmHost
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 import shunter
-from shunter.app.live import Site
+from shunter.daemon import Site
 from shunter.events.facts.decisions import (
     AllocationChanged,
     RoundPlanned,

@@ -12,10 +12,10 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.api.documents.cluster_state import STATES
-from shunter.app.api.metrics import Metrics
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.live import Site, Submission
+from shunter.api.documents.cluster_state import STATES
+from shunter.api.metrics import Metrics
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Site, Submission
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,

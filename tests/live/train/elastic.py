@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from shunter.app.live import Site, Submission
+from shunter.daemon import Site, Submission
 from shunter.errors import ShunterError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId

@@ -28,7 +28,7 @@ for epoch in run.epochs(1):
         print(batch, flush=True)
         run.step()
 try:
-    import shunter.app
+    import shunter.core
 except ImportError:
     sys.exit(0)
 sys.exit("the scheduler is here too")

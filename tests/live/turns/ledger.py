@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import shunter
-from shunter.app.live import Submission
+from shunter.daemon import Submission
 from shunter.events.values.job_spec import JobSpec
 from tests.faults.supervised import wait_for
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import shunter
-from shunter.app.live import Site
+from shunter.daemon import Site
 from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
 from shunter.events.facts.execution import TurnStarted
 from shunter.events.kinds import Event

@@ -16,8 +16,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.live import Site
 from shunter.backends.node.failpoints import arm_failpoint
+from shunter.daemon import Site
 from shunter.events.facts.decisions import TrialKept
 from shunter.events.facts.execution import TurnStarted
 from shunter.events.facts.jobs import JOB_ENDS, Outcome

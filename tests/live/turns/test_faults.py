@@ -17,12 +17,12 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.live import Site
 from shunter.backends.node import attempts
 from shunter.backends.node.attempts import pids_of
 from shunter.backends.node.records import processes
 from shunter.backends.node.slicing.members import rotating_in, slices_of
+from shunter.config.loading import LoadedConfig
+from shunter.daemon import Site
 from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
 from shunter.events.facts.execution import AttemptStarted, TurnStarted
 from shunter.events.facts.jobs import JobFinished

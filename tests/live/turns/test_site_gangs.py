@@ -8,10 +8,10 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.app.cli.application import app
-from shunter.app.live import Submission
+from shunter.cli.application import app
 from shunter.core.fold import replay
 from shunter.core.state import State
+from shunter.daemon import Submission
 from shunter.events.facts.execution import TurnStarted
 from shunter.events.kinds import Event
 from tests.live.site.sites import NOBODY, events_until, machine, of, program, verified

@@ -16,9 +16,9 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.app.cli.application import app
-from shunter.app.live import Site
 from shunter.backends.node.records import folder_of
+from shunter.cli.application import app
+from shunter.daemon import Site
 from shunter.errors import RefusedError
 from shunter.events.facts.decisions import JobReshaped, PlanRejected, TrialKept
 from shunter.events.facts.execution import TurnEnded, TurnStarted

@@ -5,11 +5,11 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.runs.simulation import simulate
 from shunter.core.interfaces import Observers
 from shunter.core.view import View
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
+from shunter.run.simulation import simulate
 from shunter_papers.topology.needless_waits import GANG, NeedlessWaits, fits
 from shunter_papers.topology.scenes import CONTENDERS, CURVES, FLOOR, Scene
 

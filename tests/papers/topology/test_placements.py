@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
 from shunter.core.performance.speed_model import unfit_contract
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.job_spec import Level
+from shunter.run.simulation import simulate
 from shunter_papers.topology.figures import figures
 from shunter_papers.topology.placements import compare_placements
 from shunter_papers.topology.rows import Row

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.config.loading import make_config
 from shunter.errors import ShunterError
+from shunter.run.simulation import simulate
 
 FIRST, SECOND = ("ResNet-50 (batch size 32)", 25259, 0.0), ("Transformer (batch size 16)", 900, 9.0)
 TYPES = ("v100", "p100", "k80")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.app.cli import app
-from shunter.app.config import policies
-from shunter.app.config.policies import equipped
+from shunter.cli import app
+from shunter.config import policies
+from shunter.config.policies import equipped
 from shunter.core.interfaces import Policy
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.policies import informed
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
+from shunter.config.policies import informed
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.config import policies
-from shunter.app.config.policies import equipped
+from shunter.config import policies
+from shunter.config.policies import equipped
 from shunter.errors import ConfigError
 from shunter_peers.synergy import SynergyPeer
 from shunter_peers.synergy.optimum import Point, Solver, best_points

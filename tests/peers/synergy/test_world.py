@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.replaying.verification import Verifier
-from shunter.app.runs.simulation import RunResult, simulate
+from shunter.ask.replaying.verification import Verifier
+from shunter.config.loading import make_config
 from shunter.core.digest import state_digest
 from shunter.errors import ShunterError
 from shunter.events import SchedulerStarted, encode_record
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.run.simulation import RunResult, simulate
 from tests.factories import run
 from tests.peers.synergy.literal import PeerJob, peer_run
 from tests.peers.synergy.played import RoundsWorld, ends_s, peer, peer_servers, play, trace_jobs

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.core.state import JobPhase
 from shunter.events.values.allocation import Allocation, Share

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
 from shunter.core.fold import apply
 from shunter.core.intake.inputs import (

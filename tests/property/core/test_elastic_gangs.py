@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.app.replaying.lookup import end_of_decision
-from shunter.app.replaying.verification import Verifier
-from shunter.app.replaying.waits import wait_of
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
+from shunter.ask.replaying.lookup import end_of_decision
+from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.waits import wait_of
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.backends.simulated.samples import Samples
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.digest import state_digest

@@ -10,9 +10,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.config.policies import completed
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.backends.simulated import Costs
+from shunter.config.policies import completed
 from shunter.core.digest import state_digest
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.forking.counterfactuals import (
+from shunter.ask.forking.counterfactuals import (
     Counterfactual,
     Counterfactuals,
     counterfactuals,
 )
-from shunter.app.forking.fork import Change, MakeWorld
-from shunter.app.forking.fork_point import ForkPoint, fork_point
-from shunter.app.replaying.folding import fold_events
+from shunter.ask.forking.fork import Change, MakeWorld
+from shunter.ask.forking.fork_point import ForkPoint, fork_point
+from shunter.ask.replaying.folding import fold_events
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import NO_FAILURES
 from shunter.backends.simulated.samples import NO_SAMPLES

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from shunter.app.forking.fork import Change, Standing, fork_at, standing_at
-from shunter.app.forking.fork_point import fork_point
-from shunter.app.forking.future import read_future
-from shunter.app.forking.scenario import rerun_to
+from shunter.ask.forking.fork import Change, Standing, fork_at, standing_at
+from shunter.ask.forking.fork_point import fork_point
+from shunter.ask.forking.future import read_future
+from shunter.ask.forking.scenario import rerun_to
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES
 from shunter.backends.simulated.resuming import Resumed, TotalWork

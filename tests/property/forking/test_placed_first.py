@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, reject
 
-from shunter.app.forking.fork_point import ForkPoint, fork_point
-from shunter.app.forking.placed_first import PlacedFirst
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.recorded_terms import Term
+from shunter.ask.forking.fork_point import ForkPoint, fork_point
+from shunter.ask.forking.placed_first import PlacedFirst
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.recorded_terms import Term
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking.index import PRIORITY_MOST
 from shunter.events import JobId, encode_record

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.simulation import simulate
+from shunter.cli.application import app
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.interfaces import Observers
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.sizing import Mechanism
@@ -27,6 +26,7 @@ from shunter.core.view import View
 from shunter.events.kinds import KINDS
 from shunter.events.values.resources import Resources
 from shunter.policies.sizing.highs import why_unusable
+from shunter.run.simulation import simulate
 from tests.property.invariants import check_resources
 from tests.slices import searched
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.replaying.breakpoints.playback import play
-from shunter.app.runs.simulation import simulate
+from shunter.ask.replaying.breakpoints.playback import play
+from shunter.cli import app
+from shunter.config.loading import make_config
 from shunter.events.log import read_log
+from shunter.run.simulation import simulate
 from tests.doubles.virtual_clock import VirtualClock
 
 Line = dict[str, Any]

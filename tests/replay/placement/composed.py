@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shunter.app.config import LoadedConfig
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import RunResult, simulate
+from shunter.config import LoadedConfig
+from shunter.config.loading import make_config
 from shunter.core.performance.speed_model import level_of
 from shunter.core.rng import Rng
 from shunter.core.state import Job, State
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, JobSpec, Level
+from shunter.run.simulation import RunResult, simulate
 from shunter.workloads.quality import QualityReport
 from shunter.workloads.trace import JobEnd, Trace, TraceJob
 

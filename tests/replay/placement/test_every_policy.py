@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.config.policies import POLICIES
-from shunter.app.replaying.verification import Verifier
-from shunter.app.runs.setup import rebuild
+from shunter.ask.replaying.verification import Verifier
+from shunter.config.policies import POLICIES
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.plugins import BROUGHT
+from shunter.run.setup import rebuild
 from tests.property.invariants import check_state
 from tests.replay.placement.composed import (
     check_contract,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.formatting import fact_in_words
-from shunter.app.replaying.rejections import rejection_in_words
-from shunter.app.replaying.verification import Verifier
-from shunter.app.replaying.why.document import document
+from shunter.ask.replaying.formatting import fact_in_words
+from shunter.ask.replaying.rejections import rejection_in_words
+from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.why.document import document
 from shunter.core.digest import state_digest
 from shunter.core.fold import apply, replay
 from shunter.core.planning.planner import RoundRules

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.loading import make_config
+from shunter.config.loading import make_config
 from shunter.core.performance.speed_model import level_of
 from shunter.events import AllocationChanged
 from shunter.events.facts.cluster import NodeAdded

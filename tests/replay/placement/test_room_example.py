@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config import load_config
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config import load_config
+from shunter.run.simulation import simulate
 
 CONFIG = Path(__file__).parents[3] / "examples" / "room.toml"
 

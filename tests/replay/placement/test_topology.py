@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.performance.speed_model import level_of
 from shunter.core.placement import Packing, Topology

@@ -18,9 +18,8 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.divergence import Divergence
-from shunter.app.replaying.verification import verify_log
-from shunter.app.runs.setup import rebuild
+from shunter.ask.replaying.divergence import Divergence
+from shunter.ask.replaying.verification import verify_log
 from shunter.core.interfaces import Observers, Rng
 from shunter.core.placement import Spread
 from shunter.core.planning.guards import NO_GUARDS
@@ -34,6 +33,7 @@ from shunter.events.facts.jobs import JobFinished
 from shunter.events.log import read_log
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.las import AttainedService
+from shunter.run.setup import rebuild
 from tests.unit.app.forking.worlds import simulated, tree
 
 Plant = Callable[[RankedPolicy, RoundRules], tuple[RankedPolicy, RoundRules]]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.app.replaying.formatting import fact_in_words
-from shunter.app.replaying.verification import Verifier
-from shunter.app.replaying.why.document import document
+from shunter.ask.replaying.formatting import fact_in_words
+from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.why.document import document
 from shunter.core.intake.inputs import SubmitJob
 from shunter.core.performance.correction import MeasuredCell
 from shunter.core.sizing import Mechanism

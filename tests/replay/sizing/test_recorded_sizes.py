@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import Consolidated

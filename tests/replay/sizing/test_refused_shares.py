@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.formatting import because_in_words
-from shunter.app.replaying.verification import Verifier
-from shunter.app.replaying.why.document import document
+from shunter.ask.replaying.formatting import because_in_words
+from shunter.ask.replaying.verification import Verifier
+from shunter.ask.replaying.why.document import document
 from shunter.core.effects import Effect, Reshape
 from shunter.core.fold import apply
 from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob, SuspendJob

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from shunter.app.replaying.folding import fold_events
+from shunter.ask.replaying.folding import fold_events
 from shunter.core.cluster.server import Health, Server
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import Job, JobPhase, State

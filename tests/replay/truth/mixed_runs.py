@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import make_config
+from shunter.run.simulation import simulate
 
 __all__ = [
     "BOUNDS_GPU_S",

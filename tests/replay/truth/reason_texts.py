@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.core.state import State
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
 from shunter.events.values.reasons import Reason
+from shunter.run.setup import rebuild
 from tests.replay.recording import reading
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated

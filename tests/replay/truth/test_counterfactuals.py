@@ -11,16 +11,14 @@ from random import Random
 
 import pytest
 
-from shunter.app.forking.counterfactuals import (
+from shunter.ask.forking.counterfactuals import (
     Counterfactual,
     counterfactuals,
     recorded_world_with,
 )
-from shunter.app.forking.fork import Change, fork_at, standing_at
-from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.app.forking.remaining import WorkEstimates
-from shunter.app.runs.setup import rebuild
-from shunter.app.simulated_world import recorded_parts
+from shunter.ask.forking.fork import Change, fork_at, standing_at
+from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
+from shunter.ask.forking.remaining import WorkEstimates
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.intake.inputs import CancelJob, ChangePriority, Input, ResizeJob
 from shunter.core.state import Job, JobPhase
@@ -29,6 +27,8 @@ from shunter.events.log import LogReader, read_log
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
+from shunter.run.setup import rebuild
+from shunter.run.simulated_world import recorded_parts
 from tests.factories import needs_highs
 from tests.replay.truth.mixed_runs import RUNS, simulated_once
 from tests.slices import THOROUGH, slice_number

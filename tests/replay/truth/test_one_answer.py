@@ -14,17 +14,17 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shunter.app.api.documents.queue import queue_document
-from shunter.app.api.metrics import Metrics
-from shunter.app.live.site import Site
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
+from shunter.api.documents.queue import queue_document
+from shunter.api.metrics import Metrics
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.core.state import State
+from shunter.daemon.site import Site
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
+from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import RUNS, simulated_once

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.events.facts.gangs import GangRejected
 from shunter.events.log import read_log
+from shunter.run.setup import rebuild
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.claims import check

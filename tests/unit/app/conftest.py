@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 
 CONFIG = """\
 schema = 1

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shunter import plugins
-from shunter.app.code_digests import source_digest, sources_of
-from shunter.app.config import POLICIES
+from shunter.config import POLICIES
+from shunter.run.code_digests import source_digest, sources_of
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from shunter.app.counting import counted
+from shunter.counting import counted
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.doctor.checks import kept_log, sockets
-from shunter.app.doctor.findings import Looked
-from shunter.app.doctor.machine import disks, held_shares, shares, sizes, sqlite, users
+from shunter.config.loading import make_config
+from shunter.ops.doctor.checks import kept_log, sockets
+from shunter.ops.doctor.findings import Looked
+from shunter.ops.doctor.machine import disks, held_shares, shares, sizes, sqlite, users
 
 pytestmark = pytest.mark.needs("root")
 

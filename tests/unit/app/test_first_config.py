@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.app import first_config
+from shunter.ops import first_config
 
 
 @pytest.mark.parametrize(("gpus", "is_warned"), [(4, True), (2, False), (1, False), (None, False)])

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.output_files import check_target, replacing, write_text
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config.loading import make_config
 from shunter.errors import ShunterError, UsageError
+from shunter.output_files import check_target, replacing, write_text
+from shunter.run.simulation import simulate
 
 
 def test_text_takes_the_place_of_a_file_and_keeps_its_permissions(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_is_no_plain_file_is_written_in_place(tmp_path: Path) -> None:
 def test_our_own_output_is_written_on(tmp_path: Path) -> None:
     """`--jobs-out /dev/stdout > file`: neither takes the place of the other."""
     script = (
-        "from pathlib import Path; from shunter.app.output_files import check_target, write_text; "
+        "from pathlib import Path; from shunter.output_files import check_target, write_text; "
         "path = Path('/dev/stdout'); check_target(path); print('first'); "
         "write_text(path, 'second\\n'); print('third')"
     )

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 import pytest
 
 from shunter import plugins
-from shunter.app.config import make_config
-from shunter.app.runs.setup import Setup, load_jobs, set_up
-from shunter.app.runs.simulation import simulate
-from shunter.app.worlds import WORLDS
+from shunter.config import make_config
+from shunter.config.worlds import WORLDS
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
 from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.run.setup import Setup, load_jobs, set_up
+from shunter.run.simulation import simulate
 
 
 class Counted:

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.addresses import find_address, lock_of
-from shunter.app.cli import app
+from shunter.cli import app
 from shunter.client import Client
 from shunter.client.transport import named
 from shunter.errors import ShunterError, UnavailableError, UnreachableError

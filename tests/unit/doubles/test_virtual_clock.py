@@ -10,10 +10,10 @@ import pytest
 from anyio import to_thread
 
 from shunter import clock
-from shunter.app.live.backends import LiveBackend
-from shunter.app.live.clock import watch_clock
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.core.intake.inputs import Input
+from shunter.daemon.backends import LiveBackend
+from shunter.daemon.clock import watch_clock
 from shunter.events.facts.cluster import NodeReachable
 from shunter.events.facts.run import ClockStepped
 from shunter.events.values.ids import NodeName

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.scores.words import score_in_words
+from shunter.ask.replaying.scores.words import score_in_words
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.placement import Consolidated
 from shunter.core.ranking import Aged, Measure, RankedPolicy

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.inputs import read_text
+from shunter.config.inputs import read_text
 from shunter.errors import ConfigError
 from shunter.policies.histories import (
     BUILTIN_HISTORIES,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.config.loading import make_config
 from shunter.events.log import Snapshot, read_log
+from shunter.run.simulation import simulate
 
 POLICIES = (
     *("fifo", "fifo_backfill", "fifo_easy", "las", "tiresias", "gittins", "shortest_expected"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.inputs import read_text
+from shunter.config.inputs import read_text
 from shunter.errors import ConfigError
 from shunter.policies.skews import BUILTIN_SKEWS, ModelSkew, builtin_skews, load_skews, parse_skews
 

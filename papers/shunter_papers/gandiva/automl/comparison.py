@@ -9,11 +9,11 @@ from math import inf
 from statistics import median
 from typing import Any, Final
 
-from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.work_curves import WorkCurves
 from shunter.core.rng import Rng
 from shunter.events.values.ids import JobId
+from shunter.run.parallel import Report, run_all
+from shunter.run.simulation import simulate
+from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva.automl.baseline import first_min
 from shunter_papers.gandiva.automl.curves import Curve, Curves, like_published
 from shunter_papers.gandiva.automl.figures import (

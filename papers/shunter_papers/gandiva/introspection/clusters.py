@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from shunter.app.config.loading import LoadedConfig, make_config
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import JobSpec

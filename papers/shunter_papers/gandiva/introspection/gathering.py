@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shunter.app.runs.simulation import simulate
 from shunter.core.interfaces import Observers
 from shunter.core.view import View
 from shunter.events.facts.decisions import (
@@ -21,6 +20,7 @@ from shunter.events.facts.decisions import (
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
+from shunter.run.simulation import simulate
 from shunter.workloads import TraceJob
 from shunter_papers.gandiva.introspection.clusters import config, trace_of
 from shunter_papers.gandiva.scenes import GPUS_PER_SERVER

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.runs.parallel import Report, run_all
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.work_curves import WorkCurves
+from shunter.config.loading import LoadedConfig
 from shunter.core.interfaces import Observers
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.rng import Rng
@@ -22,6 +19,9 @@ from shunter.core.view import View
 from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.trials import TrialReason
+from shunter.run.parallel import Report, run_all
+from shunter.run.simulation import simulate
+from shunter.run.work_curves import WorkCurves
 from shunter.workloads import Trace
 from shunter.workloads.throughputs import builtin_throughputs
 from shunter_papers.gandiva.introspection.clusters import (

@@ -7,11 +7,11 @@ none of that; of its pairs of equal jobs on a P100 the one is taken here that ga
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shunter.app.runs.simulation import simulate
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.facts.decisions import TrialKept, TrialReverted
 from shunter.events.values.ids import GpuType
+from shunter.run.simulation import simulate
 from shunter.workloads.throughputs import builtin_throughputs
 from shunter_papers.gandiva.introspection.clusters import (
     GAVEL,

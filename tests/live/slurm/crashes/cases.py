@@ -8,9 +8,9 @@ from pathlib import Path
 
 import anyio
 
-from shunter.app.live import Site
 from shunter.backends.node.failpoints import arm_failpoint
 from shunter.core.state import JobPhase
+from shunter.daemon import Site
 from shunter.events.facts.jobs import Outcome
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.live import Submission
+from shunter.daemon import Submission
 from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId

@@ -20,9 +20,9 @@ from typing import ClassVar
 import anyio
 import pytest
 
-from shunter.app.live import Site
 from shunter.backends.node.failpoints import arm_failpoint
 from shunter.core.state import JobPhase
+from shunter.daemon import Site
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from tests.contracts.local_backends import empty

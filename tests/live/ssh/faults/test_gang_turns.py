@@ -11,12 +11,12 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.app.cli.application import app
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.live import Site, Submission
 from shunter.backends.agents.settings import Slicing
+from shunter.cli.application import app
+from shunter.config.loading import LoadedConfig
 from shunter.core.effects import Launch
 from shunter.core.intake.inputs import Input
+from shunter.daemon import Site, Submission
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import MessagesDropped, TurnEnded, TurnStarted
 from shunter.events.facts.jobs import JobCancelled

@@ -16,8 +16,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import Site
 from shunter.core.state import JobPhase
+from shunter.daemon import Site
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.ssh.conftest import HOSTS

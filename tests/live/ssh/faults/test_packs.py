@@ -16,8 +16,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.live import Site
 from shunter.backends.node.processes.marks import alive_below
+from shunter.daemon import Site
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.decisions import TrialKept, TrialStarted
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, TurnStarted

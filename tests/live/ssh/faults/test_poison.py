@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from shunter.app.live import Site
 from shunter.backends.node.messages.journal import FILE_BYTES_MOST
+from shunter.daemon import Site
 from shunter.events.facts.cluster import NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,

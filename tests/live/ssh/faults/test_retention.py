@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.app.live import Caller, Site, Submission
+from shunter.daemon import Caller, Site, Submission
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.live import Site, Submission
 from shunter.backends.node.remote.wiring.hwloc import PROGRAMS
+from shunter.config.loading import LoadedConfig
+from shunter.daemon import Site, Submission
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.profiling.job_file import read_job_file
-from shunter.app.profiling.live import LiveMachine
-from shunter.app.profiling.profiling import Point
-from shunter.app.profiling.servers import ssh_server
 from shunter.backends.node.shares.cgroups import QUOTA
 from shunter.backends.node.shares.division import divisible_v1
+from shunter.config import load_config
+from shunter.ops.profiling.job_file import read_job_file
+from shunter.ops.profiling.live import LiveMachine
+from shunter.ops.profiling.profiling import Point
+from shunter.ops.profiling.servers import ssh_server
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import LACKING, Farm, farm_at
 

@@ -15,8 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.live import Site, Submission
+from shunter.config.loading import LoadedConfig
+from shunter.daemon import Site, Submission
 from shunter.events.facts.cluster import NodeAdded
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted

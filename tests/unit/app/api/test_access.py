@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from starlette.exceptions import HTTPException
 
-from shunter.app.api.access.callers import Callers, user_name
-from shunter.app.api.access.peers import PEER, Peer
-from shunter.app.api.access.tokens import Tokens, make_tokens, read_tokens
-from shunter.app.live.requests import Caller
+from shunter.api.access.callers import Callers, user_name
+from shunter.api.access.peers import PEER, Peer
+from shunter.api.access.tokens import Tokens, make_tokens, read_tokens
+from shunter.daemon.requests import Caller
 from shunter.errors import ConfigError, NotFoundError, RefusedError
 
 LONG = "t" * 32

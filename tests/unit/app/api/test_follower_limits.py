@@ -9,9 +9,9 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from shunter.app.api import event_stream as streams
-from shunter.app.api.event_stream import Stream
-from shunter.app.live import Site
+from shunter.api import event_stream as streams
+from shunter.api.event_stream import Stream
+from shunter.daemon import Site
 from shunter.errors import UnreachableError
 from tests.unit.app.api.test_slow_readers import Connection
 

@@ -5,8 +5,8 @@ from typing import Annotated
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from shunter.app.api.models.proposal_documents import ProposalBody
-from shunter.app.api.problems import usage_error
+from shunter.api.models.proposal_documents import ProposalBody
+from shunter.api.problems import usage_error
 
 
 def _refused_control(text: str) -> str:

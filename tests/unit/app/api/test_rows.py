@@ -4,15 +4,15 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from shunter.app.api.documents.queue import Present, queue_document
-from shunter.app.cli.live.queue import explained
-from shunter.app.cli.live.reasons import clause
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.state_document import standing
-from shunter.app.replaying.waits import told_apart, wait_to_count
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.ranking import standing as standing_of
+from shunter.api.documents.queue import Present, queue_document
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.state_document import standing
+from shunter.ask.replaying.waits import told_apart, wait_to_count
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.ranking import standing as standing_of
 from shunter.backends.simulated import Costs
+from shunter.cli.live.queue import explained
+from shunter.cli.live.reasons import clause
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode, QuarantineGpu
 from shunter.core.state import State

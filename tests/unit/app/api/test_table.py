@@ -4,10 +4,10 @@ from collections import Counter
 from pydantic import BaseModel
 
 from docs.http_page import PAGE, http_page
-from shunter.app.api.models.job_documents import JobRow
-from shunter.app.api.openapi import openapi_document
-from shunter.app.api.routes import ROUTES
-from shunter.app.api.routing import NoBody
+from shunter.api.models.job_documents import JobRow
+from shunter.api.openapi import openapi_document
+from shunter.api.routes import ROUTES
+from shunter.api.routing import NoBody
 
 
 def test_no_route_stands_there_twice() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.api.documents.queue import Present, queue_document
-from shunter.app.api.models.job_documents import TurnPart
-from shunter.app.replaying.folding import fold_events
+from shunter.api.documents.queue import Present, queue_document
+from shunter.api.models.job_documents import TurnPart
+from shunter.ask.replaying.folding import fold_events
 from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
 from shunter.backends.simulated import Costs

@@ -8,13 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.addresses import UnixAddress
-from shunter.app.cli import output
-from shunter.app.cli.application import app
-from shunter.app.cli.compare import print_comparison
-from shunter.app.cli.live import connecting
-from shunter.app.cli.live.serve import oracle_note
-from shunter.app.runs.comparison import compare
+from shunter.cli import output
+from shunter.cli.application import app
+from shunter.cli.compare import print_comparison
+from shunter.cli.live import connecting
+from shunter.cli.live.serve import oracle_note
 from shunter.errors import UnavailableError
+from shunter.run.comparison import compare
 from tests.unit.app.conftest import Generated
 
 

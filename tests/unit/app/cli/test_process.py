@@ -51,7 +51,7 @@ def test_folder_that_is_gone_is_told_in_one_line(
 ) -> None:
     code = (
         "import os, sys\n"
-        "from shunter.app.cli import main\n"
+        "from shunter.cli import main\n"
         "os.chdir(sys.argv.pop(1))\n"
         "os.rmdir(os.getcwd())\n"
         "main()"
@@ -109,7 +109,7 @@ def test_verb_that_is_none_of_ours_is_answered_with_ours(arguments: list[str], a
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "import shunter.app.cli\n"
+        "import shunter.cli\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
 
@@ -130,11 +130,11 @@ def test_request_to_a_daemon_imports_neither_pydantic_nor_other_commands(
     """Goal: a start that costs half, though Typer would convert options with pydantic."""
     code = (
         "import sys\n"
-        "from shunter.app.cli import main\n"
+        "from shunter.cli import main\n"
         "try:\n"
         "    main()\n"
         "finally:\n"
-        "    print([n for n in ('pydantic', 'shunter.app.cli.why') if n in sys.modules])"
+        "    print([n for n in ('pydantic', 'shunter.cli.why') if n in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -155,7 +155,7 @@ def test_log_of_this_version_is_written_and_read_without_what_upgrades_it(
     log = str(tmp_path / "run.db")
     code = (
         "import sys\n"
-        "from shunter.app.cli import main\n"
+        "from shunter.cli import main\n"
         "try:\n"
         "    main()\n"
         "finally:\n"

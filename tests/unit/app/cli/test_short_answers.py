@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.instants import clock
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.instants import clock
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
+from shunter.cli.application import app
 from shunter.core.state import JobPhase, State
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
+from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
+from shunter.cli import app
 
 WriteConfig = Callable[[str], Path]
 run = CliRunner().invoke

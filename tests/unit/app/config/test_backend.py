@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.live import BackendSection
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.config.resolved import record_of
+from shunter.config.live import BackendSection
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.config.resolved import record_of
 from shunter.errors import ConfigError
 
 NODES = [{"name": "n0", "gpus": 4}]

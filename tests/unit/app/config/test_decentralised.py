@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config
-from shunter.app.config.resolved import policy_runtime, record_of, recorded_runtime
-from shunter.app.runs.simulation import simulate
+from shunter.config import LoadedConfig, load_config
+from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.core.proposals.scheme import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies.gavel.scheduling import GavelPolicy
 from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.run.simulation import simulate
 
 CONFIG = """\
 [[cluster.nodes]]

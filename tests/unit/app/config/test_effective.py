@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from shunter.app.config import LoadedConfig, load_config, make_config
-from shunter.app.config.effective import effective, json_schema, settings
+from shunter.config import LoadedConfig, load_config, make_config
+from shunter.config.effective import effective, json_schema, settings
 
 Generated = Callable[..., LoadedConfig]
 

@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter import plugins
-from shunter.app.cli import app
-from shunter.app.config import POLICIES, find_policy, make_config
-from shunter.app.config.policies import built
-from shunter.app.config.resolved import policy_runtime
+from shunter.cli import app
+from shunter.config import POLICIES, find_policy, make_config
+from shunter.config.policies import built
+from shunter.config.resolved import policy_runtime
 from shunter.core.placement import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from shunter.app.config.model import Config
-from shunter.app.config.section import Section
-from shunter.app.config.workload import NO_WORKLOAD
+from shunter.config.model import Config
+from shunter.config.section import Section
+from shunter.config.workload import NO_WORKLOAD
 
 
 def _left_out(section: type[Section]) -> Iterator[Section]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config
-from shunter.app.config.resolved import (
+from shunter.config import LoadedConfig, load_config
+from shunter.config.resolved import (
     policy_runtime,
     record_of,
     recorded_runtime,

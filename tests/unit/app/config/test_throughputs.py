@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config
-from shunter.app.config.resolved import record_of, recorded_throughputs
+from shunter.config import LoadedConfig, load_config
+from shunter.config.resolved import record_of, recorded_throughputs
 from shunter.core.performance.throughputs import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.simulation import SimulationSection
-from shunter.app.cost_fitting import (
+from shunter.ask.cost_fitting import (
     Attempt,
     Fitted,
     Kind,
@@ -28,12 +27,11 @@ from shunter.app.cost_fitting import (
     uneven_starts,
     work_us,
 )
-from shunter.app.cost_fitting.costs import LEAST_US
-from shunter.app.cost_fitting.paces import Pace, mean_speed
-from shunter.app.forking.measured import measured_parts
-from shunter.app.replaying.trace_export import observed_trace
-from shunter.app.runs.simulation import simulate
-from shunter.app.simulated_world import WorldParts
+from shunter.ask.cost_fitting.costs import LEAST_US
+from shunter.ask.cost_fitting.paces import Pace, mean_speed
+from shunter.ask.forking.measured import measured_parts
+from shunter.ask.replaying.trace_export import observed_trace
+from shunter.config.simulation import SimulationSection
 from shunter.events.facts.execution import (
     AttemptEnded,
     GpusReleased,
@@ -48,6 +46,8 @@ from shunter.events.log import read_log
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.job_spec import SuspendMode
+from shunter.run.simulated_world import WorldParts
+from shunter.run.simulation import simulate
 from shunter.workloads import Trace
 from tests.factories import (
     attempt_started,

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.diffs.evidence import changed_keys
-from shunter.app.diffs.parting import _one_sided
-from shunter.app.diffs.steps import Fact
-from shunter.app.runs.simulation import RunResult, simulate
+from shunter.ask.diffs.evidence import changed_keys
+from shunter.ask.diffs.parting import _one_sided
+from shunter.ask.diffs.steps import Fact
+from shunter.cli import app
+from shunter.config.loading import make_config
 from shunter.events.facts.decisions import AllocationChanged
+from shunter.run.simulation import RunResult, simulate
 from tests.factories import BECAUSE, allocation, job_id
 
 Tree = dict[str, Any]

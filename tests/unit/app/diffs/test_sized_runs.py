@@ -4,9 +4,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config import load_config
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config import load_config
+from shunter.run.simulation import simulate
 
 FIFO = "fifo, because it was ordered by submission alone"
 

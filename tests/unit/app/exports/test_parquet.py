@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import RunResult, simulate
+from shunter.cli import app
+from shunter.config.loading import make_config
+from shunter.run.simulation import RunResult, simulate
 
 needs_pyarrow = pytest.mark.skipif(
     find_spec("pyarrow") is None, reason="needs pyarrow: the extra `parquet`"

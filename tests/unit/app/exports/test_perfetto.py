@@ -9,9 +9,9 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import RunResult, simulate
+from shunter.cli import app
+from shunter.config.loading import make_config
+from shunter.run.simulation import RunResult, simulate
 
 BEGIN, END, INSTANT, COUNTER = (
     TrackEvent.TYPE_SLICE_BEGIN,

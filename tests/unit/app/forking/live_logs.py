@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from shunter.app.config import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import make_config
 from shunter.events.facts.execution import AttemptStarted, SpeedChanged
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.kinds import Event
 from shunter.events.log import open_log, read_log
+from shunter.run.simulation import simulate
 
 COLUMNS = "job_id,submit_s,duration_s,status,gpus,user,tolerance,shape_tolerance,interference"
 NODES = [{"name": "n[1-2]", "gpus": 2, "type": "gpu", "rack": "r1"}]

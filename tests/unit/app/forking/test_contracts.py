@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import make_config
-from shunter.app.forking.changes import Wishes
-from shunter.app.forking.measured import measure
-from shunter.app.forking.scenario import Scenario, play
-from shunter.app.predictions.answer import answer
-from shunter.app.predictions.history import read_history
-from shunter.app.predictions.messages import Question
-from shunter.app.replaying.trace_export import observed_trace
-from shunter.app.runs.simulation import simulate
+from shunter.ask.forking.changes import Wishes
+from shunter.ask.forking.measured import measure
+from shunter.ask.forking.scenario import Scenario, play
+from shunter.ask.predictions.answer import answer
+from shunter.ask.predictions.history import read_history
+from shunter.ask.predictions.messages import Question
+from shunter.ask.replaying.trace_export import observed_trace
+from shunter.config import make_config
 from shunter.core.metrics import JobResult
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
+from shunter.run.simulation import simulate
 from shunter.workloads import Trace, write_trace
 from tests.unit.app.forking.live_logs import config, live_log
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
+from shunter.cli import app
 from tests.unit.app.forking.worlds import COSTS, simulated, tree
 
 TRACE = """job_id,submit_s,gpus,duration_s,depends_on

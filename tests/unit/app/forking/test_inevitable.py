@@ -11,17 +11,15 @@ from typing import Any
 
 import pytest
 
-from shunter.app.forking.fork import Change, fork_at
-from shunter.app.forking.fork_point import fork_point
-from shunter.app.forking.future import read_future
-from shunter.app.forking.inevitable import Kind, inevitable
-from shunter.app.forking.inevitable.outcomes import normal_wait
-from shunter.app.forking.remaining import WorkEstimates
-from shunter.app.forking.scenario import Staged, rerun_to
-from shunter.app.replaying.lookup import seq_at
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.runs.setup import rebuild
-from shunter.app.simulated_world import recorded_parts
+from shunter.ask.forking.fork import Change, fork_at
+from shunter.ask.forking.fork_point import fork_point
+from shunter.ask.forking.future import read_future
+from shunter.ask.forking.inevitable import Kind, inevitable
+from shunter.ask.forking.inevitable.outcomes import normal_wait
+from shunter.ask.forking.remaining import WorkEstimates
+from shunter.ask.forking.scenario import Staged, rerun_to
+from shunter.ask.replaying.lookup import seq_at
+from shunter.ask.replaying.why.explanation import explain
 from shunter.core.intake.inputs import ChangePriority
 from shunter.core.ranking.index import PRIORITY_MOST
 from shunter.core.state import State
@@ -31,6 +29,8 @@ from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader, read_log
+from shunter.run.setup import rebuild
+from shunter.run.simulated_world import recorded_parts
 from tests.factories import Tape, granted, job_submitted
 from tests.unit.app.forking.worlds import simulated, tree
 

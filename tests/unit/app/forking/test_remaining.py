@@ -5,9 +5,9 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.app.cost_fitting import Attempt, Fitted, ObservedJob, Slowed
-from shunter.app.cost_fitting.paces import Pace
-from shunter.app.forking.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
+from shunter.ask.cost_fitting import Attempt, Fitted, ObservedJob, Slowed
+from shunter.ask.cost_fitting.paces import Pace
+from shunter.ask.forking.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
 from shunter.core.performance.trials import MeasuredRate
 from shunter.core.state import Job
 from shunter.events import JobId, UserName

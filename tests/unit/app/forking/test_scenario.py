@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from shunter.app.forking.changes import Wishes, other_start
-from shunter.app.forking.scenario import Played, Scenario, play
+from shunter.ask.forking.changes import Wishes, other_start
+from shunter.ask.forking.scenario import Played, Scenario, play
 from shunter.errors import ConfigError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.run import SchedulerStarted

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from shunter.app.config import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import make_config
+from shunter.run.simulation import simulate
 
 COSTS = {"start": "20s", "suspend": "10s", "resume": "30s", "migrate": "40s"}
 SLICING = {"quantum": "60s"}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.hosts.settings import ssh_settings
-from shunter.app.hosts.writing import parsed_host
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.ssh.settings import SshSettings
+from shunter.config.loading import make_config
+from shunter.daemon.host_settings import ssh_settings
 from shunter.errors import ConfigError, UsageError
+from shunter.ops.hosts.writing import parsed_host
 
 
 def settings(

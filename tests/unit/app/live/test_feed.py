@@ -5,9 +5,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.app.live import feed as feeds
-from shunter.app.live.feed import Feed
-from shunter.app.live.task_groups import first_error
+from shunter.daemon import feed as feeds
+from shunter.daemon.feed import Feed
+from shunter.daemon.task_groups import first_error
 from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError
 from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, open_log

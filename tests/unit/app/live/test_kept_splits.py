@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import POLICIES, make_config
-from shunter.app.config.resolved import policy_runtime
-from shunter.app.replaying.waits import wait_of
+from shunter.ask.replaying.waits import wait_of
+from shunter.config import POLICIES, make_config
+from shunter.config.resolved import policy_runtime
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shunter.app.live.past_jobs import LivePastJobs
+from shunter.daemon.past_jobs import LivePastJobs
 from shunter.events.facts.jobs import JobCancelled, JobFinished, Outcome
 from shunter.events.past_jobs import EndedJob
 from shunter.events.values.ids import JobId

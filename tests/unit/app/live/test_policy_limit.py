@@ -5,9 +5,9 @@ import socket
 import anyio
 import pytest
 
-from shunter.app.live.policy.asked import START, START_S, AskedPolicy
-from shunter.app.live.policy.process import REPLY_BYTES_MOST, Replies
-from shunter.app.policy_process.messages import HEADER
+from shunter.daemon.policy.asked import START, START_S, AskedPolicy
+from shunter.daemon.policy.process import REPLY_BYTES_MOST, Replies
+from shunter.daemon.policy_process.messages import HEADER
 from shunter.errors import PlanError
 from shunter.events.facts.run import SchedulerStarted
 from tests.factories import policy

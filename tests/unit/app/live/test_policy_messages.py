@@ -4,14 +4,6 @@ import socket
 import struct
 from typing import get_args
 
-from shunter.app.policy_process.messages import (
-    HEADER,
-    plan_of,
-    receive,
-    targets_bytes,
-    targets_of,
-    wire_plan,
-)
 from shunter.core.planning.plan import (
     Change,
     Judge,
@@ -24,6 +16,14 @@ from shunter.core.planning.plan import (
     Start,
     Suspend,
     Try,
+)
+from shunter.daemon.policy_process.messages import (
+    HEADER,
+    plan_of,
+    receive,
+    targets_bytes,
+    targets_of,
+    wire_plan,
 )
 from shunter.events.facts.decisions import Size, SizesSet
 from shunter.events.values.ids import GpuType, JobId

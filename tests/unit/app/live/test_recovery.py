@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shunter.app.live.recovery import Adoption, holding, recovery_of
 from shunter.core.effects import Effect, Fence, Launch, Migrate, Suspend, Terminate
 from shunter.core.fold import replay
 from shunter.core.state import State
+from shunter.daemon.recovery import Adoption, holding, recovery_of
 from shunter.events.facts.jobs import JobCancelRequested
 from shunter.events.kinds import Event
 from shunter.events.past_jobs import MemoryPastJobs

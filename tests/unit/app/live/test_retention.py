@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.app.live.maintenance.retention import keep_for
 from shunter.core.state import State
+from shunter.daemon.maintenance.retention import keep_for
 from shunter.errors import BackendError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.past_jobs import MemoryPastJobs

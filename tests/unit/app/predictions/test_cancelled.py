@@ -7,8 +7,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from shunter.app.api import forecasts
-from shunter.app.predictions.messages import Question
+from shunter.api import forecasts
+from shunter.ask.predictions.messages import Question
 
 STEPS = 12
 """Of the loop, while a process is started: cancelled in some of these it was left behind."""

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from shunter.app.policy_process.dry_run import Copies
-from shunter.app.policy_process.messages import HEADER, REPLY, DryRan, Failed, Reply
+from shunter.daemon.policy_process.dry_run import Copies
+from shunter.daemon.policy_process.messages import HEADER, REPLY, DryRan, Failed, Reply
 from shunter.errors import PlanError
 
 RAN = DryRan(5, "n0[0]", starts=True)

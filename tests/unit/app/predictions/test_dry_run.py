@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.app.policy_process.child import Thinking
-from shunter.app.policy_process.messages import DryRun
-from shunter.app.replaying.waits import wait_of
-from shunter.app.runs.setup import rebuild
+from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
+from shunter.ask.replaying.waits import wait_of
 from shunter.core.intake.inputs import SubmitJob
 from shunter.core.scheduler import Scheduler
+from shunter.daemon.policy_process.child import Thinking
+from shunter.daemon.policy_process.messages import DryRun
 from shunter.events.codec import encode_payload
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
+from shunter.run.setup import rebuild
 from tests.factories import job_spec
 from tests.unit.app.forking.worlds import COSTS, simulated, tree
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from shunter.app.api.models.forecast_documents import ForecastDocument
-from shunter.app.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.app.predictions.answer import (
+from shunter.api.models.forecast_documents import ForecastDocument
+from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
+from shunter.ask.predictions.answer import (
     Forecasting,
     Quantiles,
     answer,
@@ -19,16 +19,16 @@ from shunter.app.predictions.answer import (
     kept_of,
     past_moments,
 )
-from shunter.app.predictions.history import History, read_history
-from shunter.app.predictions.messages import Held, Kept, Question
-from shunter.app.replaying.folding import fold_events
-from shunter.app.runs.setup import rebuild
-from shunter.app.simulated_world import recorded_parts
+from shunter.ask.predictions.history import History, read_history
+from shunter.ask.predictions.messages import Held, Kept, Question
+from shunter.ask.replaying.folding import fold_events
 from shunter.core.state import State
 from shunter.events.codec import encode_payload
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId
+from shunter.run.setup import rebuild
+from shunter.run.simulated_world import recorded_parts
 from tests.factories import job_spec
 from tests.unit.app.forking.worlds import COSTS, simulated, tree
 

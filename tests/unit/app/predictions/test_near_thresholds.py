@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import make_config
+from shunter.run.simulation import simulate
 
 Remarks = Callable[..., Sequence[str]]
 COSTS = {"start": 1.0}

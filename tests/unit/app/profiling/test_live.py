@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.profiling.job_file import read_job_file
-from shunter.app.profiling.live import BatchRate, LiveMachine, drop_from_cache, last_lines
-from shunter.app.profiling.servers import SshServer, ThisServer, ssh_server, this_server
+from shunter.cli.application import app
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.errors import ConfigError, UsageError
+from shunter.ops.profiling.job_file import read_job_file
+from shunter.ops.profiling.live import BatchRate, LiveMachine, drop_from_cache, last_lines
+from shunter.ops.profiling.servers import SshServer, ThisServer, ssh_server, this_server
 from tests.unit.app.profiling.conftest import JOB, WriteJob
 
 HERE = ThisServer(("0",), (0,))

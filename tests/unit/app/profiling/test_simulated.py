@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
-from shunter.app.profiling.job_file import read_job_file
-from shunter.app.profiling.profiling import Point, Profiled, profiled
-from shunter.app.profiling.simulated import SimulatedMachine
+from shunter.cli.application import app
 from shunter.errors import ConfigError
 from shunter.events.log import claim_log
+from shunter.ops.profiling.job_file import read_job_file
+from shunter.ops.profiling.profiling import Point, Profiled, profiled
+from shunter.ops.profiling.simulated import SimulatedMachine
 from shunter.workloads.sensitivity import load_sensitivity
 from tests.unit.app.profiling.conftest import JOB, LOADER, WriteJob
 

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.core.intake.inputs import DrainNode, ReleaseJob, SuspendJob
 from shunter.events.facts.cluster import NodeLost, NodeUnreachable
 from shunter.events.facts.execution import (

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from shunter.app.replaying.folding import fold_events, fold_log, state_at
-from shunter.app.replaying.formatting import allocation_in_words, because_in_words, demand_in_words
-from shunter.app.replaying.instants import clock, instant_us, span
-from shunter.app.replaying.lookup import place_of, seq_of
-from shunter.app.replaying.state_document import standing
-from shunter.app.replaying.statistics import LogStatistics, log_statistics
-from shunter.app.replaying.trace_export import observed_trace
+from shunter.ask.replaying.folding import fold_events, fold_log, state_at
+from shunter.ask.replaying.formatting import allocation_in_words, because_in_words, demand_in_words
+from shunter.ask.replaying.instants import clock, instant_us, span
+from shunter.ask.replaying.lookup import place_of, seq_of
+from shunter.ask.replaying.state_document import standing
+from shunter.ask.replaying.statistics import LogStatistics, log_statistics
+from shunter.ask.replaying.trace_export import observed_trace
 from shunter.core.digest import state_digest
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shunter.app.replaying.why.document import document
+from shunter.ask.replaying.why.document import document
 from shunter.core.fold import replay
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.performance.speed_model import SpeedModel

@@ -3,16 +3,16 @@
 import asyncio
 from dataclasses import replace
 
-from shunter.app.api.documents.cluster_state import nodes_of
-from shunter.app.api.documents.job_history import history_of
-from shunter.app.api.documents.queue import queue_document
-from shunter.app.cli.live.reasons import clause
-from shunter.app.replaying.formatting import down_in_words, fact_in_words
-from shunter.app.replaying.lookup import is_part
-from shunter.app.replaying.waits import told_apart
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.why.sentences import details, headline
+from shunter.api.documents.cluster_state import nodes_of
+from shunter.api.documents.job_history import history_of
+from shunter.api.documents.queue import queue_document
+from shunter.ask.replaying.formatting import down_in_words, fact_in_words
+from shunter.ask.replaying.lookup import is_part
+from shunter.ask.replaying.waits import told_apart
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import Explanation
+from shunter.ask.replaying.why.sentences import details, headline
+from shunter.cli.live.reasons import clause
 from shunter.core.fold import replay
 from shunter.core.intake.inputs import Input, SubmitJob, SuspendJob
 from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost

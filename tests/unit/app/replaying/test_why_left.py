@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.api.documents.job_history import history_of
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.sentences import details, headline, how_ended
+from shunter.api.documents.job_history import history_of
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.sentences import details, headline, how_ended
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor.departures import DEPARTURES_MOST

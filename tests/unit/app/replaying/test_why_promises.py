@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config.loading import make_config
+from shunter.run.simulation import simulate
 
 KEY = "policy.params.fifo_easy.default_limit"
 

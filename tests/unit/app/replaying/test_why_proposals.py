@@ -2,12 +2,12 @@
 
 import asyncio
 
-from shunter.app.cli.live.reasons import clause
-from shunter.app.replaying.formatting import fact_in_words
-from shunter.app.replaying.lookup import is_part
-from shunter.app.replaying.waits import wait_of
-from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.why.sentences import details, headline
+from shunter.ask.replaying.formatting import fact_in_words
+from shunter.ask.replaying.lookup import is_part
+from shunter.ask.replaying.waits import wait_of
+from shunter.ask.replaying.why.explanation import Explanation
+from shunter.ask.replaying.why.sentences import details, headline
+from shunter.cli.live.reasons import clause
 from shunter.core.intake.inputs import DrainNode
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.gangs import GANGS

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.replaying.instants import clock
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import Explanation
-from shunter.app.replaying.why.needs import needs, suffices
-from shunter.app.replaying.why.running.contract import contract_of
-from shunter.app.replaying.why.sentences import details
+from shunter.ask.replaying.instants import clock
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import Explanation
+from shunter.ask.replaying.why.needs import needs, suffices
+from shunter.ask.replaying.why.running.contract import contract_of
+from shunter.ask.replaying.why.sentences import details
 from shunter.core.backoff import BACKING_OFF
 from shunter.core.intake.inputs import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
 from shunter.core.planning.guards import Guards

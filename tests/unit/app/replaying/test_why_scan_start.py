@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.folding import fold_events
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
-from shunter.app.replaying.why.scan_start import scan_start_of
+from shunter.ask.replaying.folding import fold_events
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.replaying.why.scan_start import scan_start_of
 from shunter.core.intake.inputs import ResizeJob
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.state import State

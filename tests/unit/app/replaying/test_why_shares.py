@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from shunter.app.api.documents.decisions import Found, decision_document, find_decision
-from shunter.app.replaying.formatting import fact_in_words
-from shunter.app.replaying.lookup import end_of_decision
-from shunter.app.replaying.why.document import document
+from shunter.api.documents.decisions import Found, decision_document, find_decision
+from shunter.ask.replaying.formatting import fact_in_words
+from shunter.ask.replaying.lookup import end_of_decision
+from shunter.ask.replaying.why.document import document
 from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import Consolidated

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.scores.words import (
+from shunter.ask.replaying.scores.words import (
     gpu_time_in_words,
     ordinal_in_words,
     score_in_words,
     used_in_words,
 )
-from shunter.app.replaying.why.document import document
-from shunter.app.replaying.why.explanation import explain
+from shunter.ask.replaying.why.document import document
+from shunter.ask.replaying.why.explanation import explain
 from shunter.core.intake.inputs import ReleaseJob, ResizeJob, SuspendJob
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.placement import PLACEMENTS

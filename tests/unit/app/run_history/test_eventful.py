@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
+from shunter.cli import app
 from shunter.core.fold import replay
 from shunter.events import Event
 from shunter.events.log import open_log

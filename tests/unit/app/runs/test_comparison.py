@@ -2,9 +2,9 @@ from collections.abc import Callable
 
 import pytest
 
-from shunter.app.config import LoadedConfig
-from shunter.app.runs.comparison import Comparison, compare
+from shunter.config import LoadedConfig
 from shunter.errors import ConfigError
+from shunter.run.comparison import Comparison, compare
 
 Generated = Callable[..., LoadedConfig]
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config
-from shunter.app.replaying.verification import verify_log
-from shunter.app.runs.setup import load_jobs, rebuild
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.throughputs import fit_to_table
+from shunter.ask.replaying.verification import verify_log
+from shunter.config import LoadedConfig, load_config
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, TargetsSet
 from shunter.events.facts.jobs import JobRejected
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.reasons import Reason
+from shunter.run.setup import load_jobs, rebuild
+from shunter.run.simulation import simulate
+from shunter.run.throughputs import fit_to_table
 
 KEEN = {"v100": 10.0, "cpu": 1.0}
 CALM = {"v100": 4.0, "cpu": 3.9}

@@ -1,6 +1,6 @@
-from shunter.app.runs.comparison import Comparison
-from shunter.app.runs.demonstration import POLICIES, sentences
-from shunter.app.runs.summary import SCHEMA
+from shunter.run.comparison import Comparison
+from shunter.run.demonstration import POLICIES, sentences
+from shunter.run.summary import SCHEMA
 
 
 def _document(*runs: tuple[float, float, float]) -> Comparison:

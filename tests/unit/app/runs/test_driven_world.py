@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config.loading import make_config
 from shunter.core.intake.inputs import CancelJob, ChangePriority, Command
 from shunter.core.view import View
 from shunter.events.values.ids import JobId
+from shunter.run.simulation import simulate
 
 SECOND = 1_000_000
 ROWS = "job_id,submit_s,gpus,duration_s\na,0,1,600\nb,0,1,100\nc,100,1,600\n"

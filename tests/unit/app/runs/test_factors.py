@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.setup import load_jobs, set_up
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.errors import ConfigError
 from shunter.events.facts.run import SchedulerStarted
+from shunter.run.setup import load_jobs, set_up
+from shunter.run.simulation import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,model\n"
 

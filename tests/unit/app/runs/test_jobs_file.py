@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config
-from shunter.app.runs.jobs_file import COLUMNS, write_jobs
-from shunter.app.runs.simulation import simulate
+from shunter.config import LoadedConfig, load_config
 from shunter.errors import ShunterError
+from shunter.run.jobs_file import COLUMNS, write_jobs
+from shunter.run.simulation import simulate
 
 Generated = Callable[..., LoadedConfig]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shunter.app.runs.simulation import ShareGaps
 from shunter.core.placement import PLACEMENTS
 from shunter.policies.gavel.scheduling import Gavel
+from shunter.run.simulation import ShareGaps
 from tests.factories import World, node_added, policy, run, trace_job
 
 MINUTE_US = 60_000_000

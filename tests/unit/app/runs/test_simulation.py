@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config, make_config
-from shunter.app.runs import simulation
-from shunter.app.runs.setup import load_jobs, rebuild, set_up
-from shunter.app.runs.simulation import simulate
+from shunter.config import LoadedConfig, load_config, make_config
 from shunter.core.digest import state_digest
 from shunter.errors import LogError, LogExistsError, TraceError
 from shunter.events import SchedulerStarted, SchedulerStopped
 from shunter.events.log import read_log
+from shunter.run import simulation
+from shunter.run.setup import load_jobs, rebuild, set_up
+from shunter.run.simulation import simulate
 
 Generated = Callable[..., LoadedConfig]
 WriteConfig = Callable[[str], Path]
@@ -185,7 +185,7 @@ async def _simulate_into(path: Path) -> None:
     """Run in a thread: a simulation brings its own event loop."""
     import anyio.to_thread
 
-    from shunter.app.config import make_config
+    from shunter.config import make_config
 
     loaded = make_config(
         {

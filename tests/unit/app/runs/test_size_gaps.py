@@ -2,11 +2,11 @@
 
 import pytest
 
-from shunter.app.runs.simulation import SizeGaps
 from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
 from shunter.core.view import View
 from shunter.events.facts.decisions import SizesSet
+from shunter.run.simulation import SizeGaps
 
 
 def test_gaps_are_those_of_the_rounds_in_which_jobs_were_sized() -> None:

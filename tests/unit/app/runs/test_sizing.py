@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.setup import load_jobs, set_up
-from shunter.app.runs.simulation import simulate
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.errors import ConfigError
 from shunter.events.facts.run import SchedulerStarted
+from shunter.run.setup import load_jobs, set_up
+from shunter.run.simulation import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,model,cpus,memory_gb\n"
 KNOWN = "known,0,1,600,gnmt,,\n"

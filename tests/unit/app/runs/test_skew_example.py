@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.runs.simulation import simulate
+from shunter.config import load_config
+from shunter.run.simulation import simulate
 
 CONFIG = Path(__file__).parents[4] / "examples" / "skew.toml"
 

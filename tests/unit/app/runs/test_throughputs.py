@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config import LoadedConfig, load_config
-from shunter.app.config.resolved import recorded_throughputs
-from shunter.app.replaying.divergence import Divergence
-from shunter.app.replaying.verification import verify_log
-from shunter.app.runs.setup import load_jobs, rebuild, set_up
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.throughputs import fit_to_table
+from shunter.ask.replaying.divergence import Divergence
+from shunter.ask.replaying.verification import verify_log
+from shunter.config import LoadedConfig, load_config
+from shunter.config.resolved import recorded_throughputs
 from shunter.errors import ConfigError, TraceError
 from shunter.events import SchedulerStarted
 from shunter.events.log import read_log
+from shunter.run.setup import load_jobs, rebuild, set_up
+from shunter.run.simulation import simulate
+from shunter.run.throughputs import fit_to_table
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 8.0}, "('LM', 2)": {"null": 12.0}, "('A3C', 1)": {"null": 5.0},

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import simulate
-from shunter.app.runs.work_curves import Point, WorkCurve, WorkCurves
+from shunter.config.loading import make_config
 from shunter.events.values.ids import JobId
+from shunter.run.simulation import simulate
+from shunter.run.work_curves import Point, WorkCurve, WorkCurves
 
 S = 1_000_000
 HEAD = "job_id,submit_s,gpus,duration_s\n"

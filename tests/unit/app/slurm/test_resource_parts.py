@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.loading import make_config
-from shunter.app.config.model import Config
-from shunter.app.slurm.resource_parts import as_first_asked, asked_of_slurm
+from shunter.config.loading import make_config
+from shunter.config.model import Config
+from shunter.daemon.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import JobSpec
 

@@ -10,20 +10,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
-from shunter.app.config import load_config, make_config
-from shunter.app.config.loading import LoadedConfig
-from shunter.app.doctor.findings import Looked
-from shunter.app.gpu_maps.network_places import Place
-from shunter.app.slurm import serving, writing
-from shunter.app.slurm.checks import ending, scheduling, slurm
-from shunter.app.slurm.discovery import SlurmInventory, discovered
-from shunter.app.slurm.places import places_in
-from shunter.app.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
 from shunter.backends.node.batch.claims import withdraw
 from shunter.backends.slurm import Slurm, listings
+from shunter.cli.application import app
+from shunter.config import load_config, make_config
+from shunter.config.loading import LoadedConfig
+from shunter.daemon.gpu_maps.network_places import Place
+from shunter.daemon.slurm import serving
+from shunter.daemon.slurm.places import places_in
+from shunter.daemon.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
 from shunter.events.values.ids import JobId
+from shunter.ops.doctor.findings import Looked
+from shunter.ops.slurm import writing
+from shunter.ops.slurm.checks import ending, scheduling, slurm
+from shunter.ops.slurm.discovery import SlurmInventory, discovered
 from tests.unit.backends.slurm.recorded import recorded
 
 SWITCHES = (

@@ -9,10 +9,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from shunter.app.live.slurm.nodes import tell_silence
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import CommandRunner
 from shunter.clock import clock_set
+from shunter.daemon.slurm.nodes import tell_silence
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 from tests.doubles.virtual_clock import VirtualClock

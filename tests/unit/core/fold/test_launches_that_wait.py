@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.core.intake.inputs import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase

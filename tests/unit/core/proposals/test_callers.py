@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.app.replaying.verification import Verifier
+from shunter.ask.replaying.verification import Verifier
 from shunter.core.intake.inputs import HoldJob
 from shunter.core.proposals.approval import KEPT, NOT_ADMITTED
 from shunter.core.state import JobPhase

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.app.cli import app
+from shunter.cli import app
 from tests.unit.app.forking.worlds import SLICING, simulated, tree
 
 JOBS = """job_id,submit_s,gpus,duration_s,deadline_s,suspend_mode

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.app.cli import app
+from shunter.cli import app
 from tests.unit.app.forking.worlds import simulated, tree
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.app.cli.application import app
-from shunter.app.cli.live.queue import _print
-from shunter.app.cli.live.show import _attempt, _failed_launch, _sample, _service
-from shunter.app.cli.live.submitting.script import read_script
-from shunter.app.cli.live.tables import end_of, ended_by, local_time
+from shunter.cli.application import app
+from shunter.cli.live.queue import _print
+from shunter.cli.live.show import _attempt, _failed_launch, _sample, _service
+from shunter.cli.live.submitting.script import read_script
+from shunter.cli.live.tables import end_of, ended_by, local_time
 
 
 @pytest.mark.parametrize(

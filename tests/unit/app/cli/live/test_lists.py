@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shunter.app.cli.live.queue import _print
-from shunter.app.cli.live.reasons import CLAUSES, clause
-from shunter.app.cli.live.tables import age, one_line, print_rows, printable
-from shunter.app.cli.output import Column
+from shunter.cli.live.queue import _print
+from shunter.cli.live.reasons import CLAUSES, clause
+from shunter.cli.live.tables import age, one_line, print_rows, printable
+from shunter.cli.output import Column
 from shunter.events.values.reasons import Reason
 
 NOW = datetime(2026, 11, 21, 18, tzinfo=UTC)

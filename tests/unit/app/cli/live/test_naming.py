@@ -1,6 +1,6 @@
 import pytest
 
-from shunter.app.cli.live.submitting.script import name_of
+from shunter.cli.live.submitting.script import name_of
 
 
 @pytest.mark.parametrize(

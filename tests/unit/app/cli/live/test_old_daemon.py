@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter import __version__
-from shunter.app.cli import app
+from shunter.cli import app
 from shunter.client.requests import together, value_of
 from shunter.errors import UnreachableError
 

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli.application import app
+from shunter.cli.application import app
 
 
 @pytest.mark.parametrize("words", [["why", "j1"], ["queue", "--eta"]])

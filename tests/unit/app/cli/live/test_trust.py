@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.app.cli.forking.forecasts import trust
+from shunter.cli.forking.forecasts import trust
 
 
 def _found(ended: int | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import NoReturn
 import pytest
 
 from shunter.addresses import UnixAddress
-from shunter.app.cli.up import commands
+from shunter.cli.up import commands
 from shunter.errors import UnavailableError
 
 ADDRESS = UnixAddress("/run/a.sock")

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.cli.up.unit import unit_text
+from shunter.cli import app
+from shunter.cli.up.unit import unit_text
 
 UNIT = """\
 # A scheduler of your own, kept up by systemd:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.config.resolved import policy_runtime, record_of, recorded_runtime
+from shunter.config import load_config
+from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import Mode, Topology
 from shunter.core.planning.making_room import RoomMaker

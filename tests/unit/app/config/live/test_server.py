@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from shunter.addresses import TcpAddress, UnixAddress
-from shunter.app.config import load_config, make_config
+from shunter.config import load_config, make_config
 from shunter.errors import ConfigError
 
 LIVE: dict[str, Any] = {

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from shunter.app.config.loading import load_config, make_config
-from shunter.app.config.resolved import PROBE_LIVE_LEAST_US, policy_runtime
-from shunter.app.live.backends import as_wanted, slicing_of
 from shunter.backends.agents.settings import Limits, Slicing
 from shunter.backends.node.slicing.rotator import SWITCH_LOOK_US
+from shunter.config.loading import load_config, make_config
+from shunter.config.resolved import PROBE_LIVE_LEAST_US, policy_runtime
+from shunter.daemon.backends import as_wanted, slicing_of
 from shunter.errors import ConfigError
 from shunter.policies.gandiva.packing import SAMPLES_IN_PROBE
 from shunter.train import channel

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.app.config import load_config
-from shunter.app.config.resolved import policy_runtime, record_of, recorded_runtime
-from shunter.app.runs.simulation import simulate
+from shunter.config import load_config
+from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.errors import ConfigError
+from shunter.run.simulation import simulate
 
 CONFIG = """\
 [[cluster.nodes]]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import LoadedConfig, make_config
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config.loading import LoadedConfig, make_config
 from shunter.errors import ConfigError, TraceError
+from shunter.run.simulation import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,gpus_min,gpus_max,suspend_mode\n"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.app.cli import app
-from shunter.app.config.loading import make_config
-from shunter.app.runs.simulation import simulate
+from shunter.cli import app
+from shunter.config.loading import make_config
+from shunter.run.simulation import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,priority,group\n"
 

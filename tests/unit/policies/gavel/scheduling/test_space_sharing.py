@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.app.replaying.formatting import because_in_words
+from shunter.ask.replaying.formatting import because_in_words
 from shunter.core.intake.inputs import AttemptExited, SubmitJob
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable

@@ -1,7 +1,0 @@
-"""One TOML file, strict, under overrides from the environment and the command line."""
-
-from shunter.app.config.loading import LoadedConfig, load_config, make_config
-from shunter.app.config.model import Config
-from shunter.app.config.policies import POLICIES, find_policy
-
-__all__ = ["POLICIES", "Config", "LoadedConfig", "find_policy", "load_config", "make_config"]

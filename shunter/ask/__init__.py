@@ -1,0 +1,1 @@
+"""Questions to a log: its state then, why a job waited, what differs, what if, how long still."""

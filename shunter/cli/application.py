@@ -1,0 +1,224 @@
+"""The command `shunter` with all its subcommands, and what an error becomes.
+
+The module of a command is imported when that command is run or helped with, so that each starts as
+quickly as it can; none imports anything heavy at its top, so that `shunter --help` starts within
+0.3 s.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+from typer.main import get_command
+
+from shunter import __version__
+from shunter.cli import output
+from shunter.cli.option_tables import take_plain_values, takes_options
+from shunter.errors import NotFoundError, ShunterError
+from shunter.gc_control import collect_rarely, end_uncollected
+
+COMMANDS = {
+    "demo": "compare",
+    "simulate": "simulate",
+    "compare": "compare",
+    "replay": "replay",
+    "diff": "analysis.diff",
+    "report": "analysis.report",
+    "why": "why",
+    "what-if": "forking.what_if",
+    "profile": "profile",
+    "up": "up.commands",
+    "down": "up.commands",
+    "init": "live.init",
+    "doctor": "live.doctor",
+    "serve": "live.serve",
+    "submit": "live.submit",
+    "queue": "live.queue",
+    "show": "live.show",
+    "history": "live.show",
+    "logs": "live.logs",
+    "cancel": "live.control",
+    "suspend": "live.control",
+    "resume": "live.control",
+    "discard-checkpoint": "live.control",
+    "set-aside": "live.control",
+    "resize": "live.control",
+    "priority": "live.control",
+    "reproduce": "reproduce",
+    "log": "log",
+    "trace": "trace",
+    "policy": "policy",
+    "config": "config",
+    "nodes": "live.nodes",
+    "group": "live.group",
+}
+"""Each command, in the order of the help, and the module of its function or of its own commands."""
+
+_SHOW = "show JOB` or `shunter queue"
+OF_OTHERS = {
+    **dict.fromkeys(("sbatch", "srun", "run", "qsub", "add", "launch"), "submit -- COMMAND"),
+    **dict.fromkeys(("squeue", "qstat", "ps", "ls", "list", "jobs", "top"), "queue"),
+    **dict.fromkeys(("scancel", "qdel", "kill", "rm", "remove", "delete"), "cancel JOB"),
+    **dict.fromkeys(("sinfo", "pestat", "gpus", "servers"), "nodes"),
+    **dict.fromkeys(("tail", "cat", "output", "attach"), "logs -f JOB"),
+    **dict.fromkeys(("status", "info", "describe", "scontrol"), _SHOW),
+    **dict.fromkeys(("sacct", "past"), "history"),
+    **dict.fromkeys(("start", "daemon"), "up"),
+    **dict.fromkeys(("stop", "shutdown", "quit"), "down` (the daemon), or `shunter cancel JOB"),
+    **dict.fromkeys(("hold", "pause", "preempt"), "suspend JOB"),
+    **dict.fromkeys(("release", "continue", "unpause"), "resume JOB"),
+    **dict.fromkeys(("explain", "reason"), "why JOB"),
+}
+"""What those who come from Slurm, task-spooler and others type, and what it is called here."""
+
+HELP_MOST = 200
+"""How much of a command's first sentence the list of commands shows, in letters."""
+
+
+def _here_is_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+class ByName(Mapping[str, Any]):
+    """The commands; the module of one is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _made(name, COMMANDS[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _made(name: str, module_name: str) -> Any:
+    """Return a command as Typer runs it."""
+    module = import_module(f"shunter.cli.{module_name}")
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if hasattr(module, "commands"):
+        alone.add_typer(module.commands, name=name)
+        group = cast("TyperGroup", get_command(alone)).commands[name]
+        return take_plain_values(group)
+    if hasattr(module, "register"):
+        module.register(alone)
+    else:
+        function = getattr(module, name.replace("-", "_"))
+        table = function.__annotations__.get("options")
+        settings = {"ignore_unknown_options": True} if name == "priority" else None  # -5: a number
+        alone.command(name, context_settings=settings)(
+            function if table is None else takes_options(table, function)
+        )
+    return take_plain_values(get_command(alone))
+
+
+class Commands(TyperGroup):
+    """Turns every error of ours into lines on stderr and its exit code."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        take_plain_values(self)
+        self.commands: Mapping[str, Any] = ByName()  # type: ignore[assignment]  # none is added
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names."""
+        return list(COMMANDS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command; propose ours for the verbs of others."""
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as error:
+            if ours := OF_OTHERS.get(args[0]):
+                error.message = f"No such command {args[0]!r}: it is `shunter {ours}` here."
+            raise
+
+    def invoke(self, ctx: Any) -> object:  # typer keeps the type of its contexts to itself
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except ShunterError as error:
+            output.print_error(error)
+            raise typer.Exit(error.exit_code) from error
+        except KeyError as error:
+            from shunter.cli.live.connecting import lacking
+
+            lacks = lacking(error)
+            if lacks is None:
+                raise
+            output.print_error(lacks)
+            raise typer.Exit(lacks.exit_code) from error
+        except FileNotFoundError as error:
+            if not _here_is_gone():
+                raise
+            chdir = ", or name one with --chdir" if ctx.invoked_subcommand == "submit" else ""
+            gone = NotFoundError(f"the current folder is gone: cd to another one{chdir}")
+            output.print_error(gone)
+            raise typer.Exit(gone.exit_code) from error
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands, each with its whole first sentence."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            (name, command.get_short_help_str(HELP_MOST))
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+app = typer.Typer(
+    name="shunter",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # drawing the help costs as much as all the rest of starting up
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    collect_rarely()
+    output.replace_closed()
+    try:
+        with output.ended_if_unwritable():
+            app(prog_name="shunter")
+    finally:
+        end_uncollected()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        output.print_line(f"shunter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def shunter(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="Print without colour, as with NO_COLOR set.")
+    ] = False,
+) -> None:
+    """Schedule deep-learning jobs on a GPU cluster, out of one event log."""
+    output.use_color(not no_color)

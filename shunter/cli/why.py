@@ -1,0 +1,398 @@
+"""`shunter why`: why a job waits, runs, was preempted or ended, now or at a past moment."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli import output
+from shunter.cli.live.connecting import Url, check_source, connect, job_ids
+from shunter.cli.options import Json, reading
+from shunter.errors import UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from shunter.ask.replaying.why.explanation import Explanation
+    from shunter.client.requests import Answer
+    from shunter.events.log import LogReader
+
+BAR = 24
+SERVERS_NAMED = 4
+CORRECTIONS_NAMED = 3
+TRIALS_NAMED = 4
+FIRST_ROWS, LAST_ROWS = 4, 10
+
+
+@dataclass(frozen=True)
+class WhyOptions:
+    """What was said on the command line."""
+
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", autocompletion=job_ids)]
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG", help="A log: its path or address. Left out: the running daemon."
+        ),
+    ] = None
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="SEQ|TIME", help="An event (e20871), T+03:12:40, 90m, or a date."),
+    ] = None
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long", help="Of a wait, print all: the evidence, the decision and the whole life."
+        ),
+    ] = False
+    history: Annotated[
+        bool,
+        typer.Option("--history", help="Print every wait with its reasons, and every attempt."),
+    ] = False
+    counterfactuals: Annotated[
+        bool,
+        typer.Option(
+            "--counterfactuals",
+            help="Find what would make a waiting job start, each change tried in a simulation. "
+            "Of the daemon: for jobs of one's own.",
+        ),
+    ] = False
+    inevitable: Annotated[
+        bool,
+        typer.Option(
+            "--inevitable",
+            help="With --log: find the last decision at which placing the job first would have "
+            "avoided its long wait, its preemption or its missed deadline, by simulations.",
+        ),
+    ] = False
+    avoid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="With --inevitable: wait, preemption or deadline. Left out: a missed deadline, "
+            "else a long wait, else the last preemption.",
+        ),
+    ] = None
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --inevitable: up to how long a wait is normal, such as 30m. Left out: as "
+            "long as nine in ten jobs of its size waited.",
+        ),
+    ] = None
+    as_json: Json = False
+    url: Url = None
+
+    def check(self) -> None:
+        """Raise UsageError for what does not go together."""
+        check_source(self.log, self.url)
+        if self.log is None and self.inevitable:
+            raise UsageError("--inevitable goes with --log: it takes too long for a daemon")
+        if (self.avoid is not None or self.within is not None) and not self.inevitable:
+            raise UsageError("--avoid and --within go with --inevitable")
+        if self.inevitable and (self.counterfactuals or self.history):
+            raise UsageError("--inevitable stands alone: leave --counterfactuals and --history out")
+
+
+def why(options: WhyOptions) -> None:
+    """Explain where a job is and why: reason, evidence, and decision."""
+    import asyncio
+
+    options.check()
+    if options.log is None:
+        found = _by_daemon(options)
+    else:
+        found, origin = asyncio.run(_explained(options.log, options))
+        if origin is not None and not options.as_json:
+            found = _with_dates(found, origin)
+    if options.as_json:
+        output.print_json(found)
+    elif options.inevitable:
+        _print_inevitable(found)
+    elif options.history:
+        output.print_line(f"{found['headline']}   (at {found['at']['time']})")
+        _print_history(found)
+    elif found["short"] is not None and not options.long:
+        _print_short(found)
+    else:
+        _print(found)
+
+
+def _by_daemon(options: WhyOptions) -> "Answer":
+    """Ask the daemon.
+
+    Raises:
+        UnreachableError: none answers; the message names --log, which may have been forgotten.
+    """
+    try:
+        return _answered(options)
+    except UnreachableError as error:
+        raise UnreachableError(f"{error}; --log LOG asks a log, without a daemon") from error
+
+
+def _answered(options: WhyOptions) -> "Answer":
+    with connect(options.url) as client:
+        found = client.why(options.job, options.at)
+        if options.counterfactuals:
+            told = client.counterfactuals(options.job, options.at)
+            found["counterfactuals"] = told["counterfactuals"]
+        return found
+
+
+def _with_dates(found: "Answer", origin: str) -> "Answer":
+    """Return an answer of a live log with dates, as its daemon writes them."""
+    from datetime import datetime, timedelta
+
+    from shunter.api.documents.dates import dated_why
+
+    began = datetime.fromisoformat(origin)
+
+    def dated(at_us: int) -> str:
+        return (began + timedelta(microseconds=at_us)).isoformat(timespec="milliseconds")
+
+    return dated_why(found, dated)
+
+
+async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | None]":
+    """Return why a job of a log is where it is; and the date it began, of a live one."""
+    from shunter.ask.forking.counterfactuals import starts_if
+    from shunter.ask.replaying.lookup import first_start, place_of
+    from shunter.ask.replaying.recorded_terms import origin_of
+    from shunter.ask.replaying.why.document import document
+    from shunter.ask.replaying.why.explanation import explain
+    from shunter.events.values.ids import JobId
+    from shunter.run.setup import rebuild
+
+    async with reading(address) as reader:
+        started = await first_start(reader)
+        origin = origin_of(started)
+        seq, at_us = await place_of(reader, options.at, origin)
+        found = await explain(reader, JobId(options.job), seq, at_us, rebuild)
+        told = document(found)
+        if options.counterfactuals:
+            told["counterfactuals"] = await starts_if(reader, found, rebuild)
+        if options.inevitable:
+            told["inevitable"] = await _inevitable(reader, found, options)
+        return told, origin if started is not None and not started.simulated else None
+
+
+async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
+    from shunter.ask.forking.inevitable import Kind, inevitable
+    from shunter.policies.params import duration_us
+    from shunter.run.setup import rebuild
+
+    avoid, within = options.avoid, options.within
+    if avoid is not None and avoid not in tuple(Kind):
+        raise UsageError(f"--avoid {avoid}: expected {', '.join(Kind)}")
+    try:
+        within_us = None if within is None else duration_us(within)
+    except ValueError as error:
+        raise UsageError(f"--within {within}: {error}") from error
+    kind = None if avoid is None else Kind(avoid)
+    with output.progress("simulations done") as report:
+        return await inevitable(reader, found, rebuild, kind, within_us, report)
+
+
+def _print_inevitable(document: "Answer") -> None:
+    output.print_line(f"{document['headline']}   (at {document['at']['time']})")
+    answer = document["inevitable"]
+    _print_rows([(name, text) for name, text in answer["words"]])
+    for sentence in answer["assumptions"]:
+        output.print_line(f"assumed: {sentence}")
+
+
+def _print_short(document: "Answer") -> None:
+    """Print why a job waits in three lines, and what was tried if that was asked for."""
+    short = document["short"]
+    output.print_line(f"{short['answer']}   (at {document['at']['time']})")
+    _print_rows([("waits for", short["waits_for"]), ("to do", short["to_do"])])
+    if "counterfactuals" in document:
+        starts = [("starts if", line) for line in document["would_start_if"]]
+        _print_rows([*starts, *_counterfactual_rows(document)])
+
+
+def _print(document: "Answer") -> None:
+    output.print_line(f"{document['headline']}   (at {document['at']['time']})")
+    for line in document["details"]:
+        output.print_line(f"  {line}")
+    at = document["at"]
+    if at["asked_seq"] != at["seq"]:
+        asked, seq = at["asked_seq"], at["seq"]
+        output.print_line(f"  e{asked} lies within a decision: this is as of its end, e{seq}")
+    _print_rows(_rows(document))
+    if document["reasons_over_time"] and document["totals"]["wait_s"]:
+        output.print_line("reasons over time")
+        for part in document["reasons_over_time"]:
+            output.print_line(f"  {_bar(part)}")
+    _print_life(document)
+
+
+def _rows(document: "Answer") -> list[tuple[str, str]]:
+    from shunter.cli.units import duration
+
+    rows: list[tuple[str, str]] = []
+    reason, evidence, decision = document["reason"], document["evidence"], document["decision"]
+    if reason is not None:
+        rows.append(("since", f"{reason['since']}, for {duration(reason['for_s'])}"))
+    if evidence is not None:
+        rows.extend(("blocker", _blocker(blocker)) for blocker in evidence["blockers"])
+    if document.get("launch_wait"):
+        rows.append(("launch", document["launch_wait"]))
+    silent = document.get("silent_servers", ())
+    for each in silent[:SERVERS_NAMED]:
+        label = "no answer" if each.get("is_held", True) else "not held"
+        rows.append((label, f"{each['node']}: {each['cause']}"))
+    if len(silent) > SERVERS_NAMED:
+        rows.append(("", f"and {len(silent) - SERVERS_NAMED} more: `shunter nodes`"))
+    if document.get("shares"):
+        rows.append(("shares", document["shares"]["words"]))
+    rows += [
+        ("table", each["words"]) for each in document.get("corrections", ())[-CORRECTIONS_NAMED:]
+    ]
+    if document.get("contract"):
+        rows.append(("contract", document["contract"]["words"]))
+    if document.get("priority"):
+        rows.append(("priority", document["priority"]["words"]))
+    if document.get("size"):
+        rows.append(("size", document["size"]["words"]))
+    if document.get("turns"):
+        rows.append(("turns", document["turns"]["words"]))
+    rows += [("trial", each["words"]) for each in document.get("trials", ())[-TRIALS_NAMED:]]
+    if decision is not None:
+        rule = f", rule {decision['rule']}" if "rule" in decision else ""
+        text = f"e{decision['seq']}, at {decision['time']}, {decision.get('words', '')}"
+        if "round" in decision:
+            text = (
+                f"e{decision['seq']}, round {decision['round']} at {decision['time']}, "
+                f"policy {document['policy']}{rule}"
+            )
+        if decision["of"] == "class" and decision["is_older"]:
+            # Nobody decided anything about this job then: its equals waited for that already.
+            rows.append(("found by", text))
+        else:
+            rows.append(("decision", text))
+    rows += [("at least", line) for line in document["needs_at_least"]]
+    rows += [("starts if", line) for line in document["would_start_if"]]
+    rows += _counterfactual_rows(document)
+    if document["short"] is not None and document["became"] is None:
+        rows.append(("to do", document["short"]["to_do"]))
+    became = document["became"]
+    if became is not None:
+        rows += [("later", line) for line in became["words"]]
+    again = document["planned_again"]
+    if again["checked"]:
+        says = "the same reason" if again["agrees"] else f"{again['reason']}: it differs!"
+        rows.append(("checked", f"planned again after e{again['after_seq']}: {says}"))
+    elif again["problem"]:
+        rows.append(("not checked", again["problem"]))
+    return rows
+
+
+def _counterfactual_rows(document: "Answer") -> list[tuple[str, str]]:
+    """Return what was tried, and what that takes for granted."""
+    tried = document.get("counterfactuals") or {}
+    assumed = [("assumed", sentence) for sentence in tried.get("assumptions", ())]
+    return [*_tried_rows(document), *assumed]
+
+
+def _tried_rows(document: "Answer") -> list[tuple[str, str]]:
+    if "counterfactuals" not in document:
+        return []
+    tried = document["counterfactuals"]
+    if tried is None:
+        return [("starts if", "it does not wait, so nothing was tried")]
+    if tried["starts"] is not None:
+        is_told = bool(document["would_start_if"])
+        return [] if is_told else [("starts if", f"nothing changes: at {tried['starts']}")]
+    not_tried = [("not tried", words) for words in tried["not_tried"]]
+    if tried["found"]:
+        found = [("starts if", f"{each['words']}: at {each['starts']}") for each in tried["found"]]
+        return [*found, *not_tried]
+    if not tried["tried"]:
+        return [("starts if", "its policy cannot be asked here, so nothing was tried")]
+    none = ("starts if", f"none of {tried['tried']} changes that were tried starts it")
+    return [none, *(("tried", words) for words in tried["tried_words"]), *not_tried]
+
+
+def _blocker(blocker: "Answer") -> str:
+    from shunter.ask.replaying.formatting import gpus_in_words
+    from shunter.ask.replaying.instants import clock
+
+    if blocker.get("where", "nothing") == "nothing":
+        return f"{blocker['id']}: {blocker['phase']}"
+    since = blocker.get("since") or clock(blocker["since_us"])
+    gpus = gpus_in_words(blocker["gpus"])
+    return f"{blocker['id']}: {blocker['phase']} on {gpus}, {_where(blocker)}, since {since}"
+
+
+def _where(part: "Answer") -> str:
+    """Return where something runs, with as many servers as a line can bear."""
+    names: list[str] = part["where"].split(" ")
+    hidden = len(names) - SERVERS_NAMED
+    return " ".join(names[:SERVERS_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
+
+
+def _run(part: "Answer") -> str:
+    """Return where an attempt ran, in turns also on others' GPUs, and its end."""
+    where = f"attempt {part['attempt']} on {_where(part)}"
+    if part["in_turns"]:
+        where = f"attempt {part['attempt']} in turns, {_where(part)} its own"
+    if part["room_made"]:
+        where += f", for which {part['room_made']}"
+    return f"{where}: {part['ended_by']}" if part["ended_by"] else where
+
+
+def _print_rows(rows: list[tuple[str, str]]) -> None:
+    for name, text in rows:
+        output.print_line(f"  {name:<12} {text}")
+
+
+def _bar(part: "Answer") -> str:
+    from shunter.cli.units import duration, percent
+
+    filled = "#" * max(1, round(BAR * (part["share"] or 0)))
+    return f"{part['reason']:<24} {filled:<{BAR}} {percent(part['share'])}  {duration(part['s'])}"
+
+
+def _print_history(document: "Answer") -> None:
+    """Print each reason of each wait, and each attempt, with their events."""
+    from shunter.ask.replaying.instants import clock, span
+
+    rows: list[list[str]] = []
+    steps: list[tuple[Answer, int, str, tuple[int | None, ...]]]
+    for part in document["timeline"]:
+        to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
+        if part["what"] == "run":
+            text = _run(part)
+            steps = [(part, to_us, text, (part["decision_seq"], part["ended_seq"]))]
+        else:
+            steps = [
+                (each, each["to_us"], each["reason"], (each["seq"],)) for each in part["reasons"]
+            ]
+        for step, until_us, text, seqs in steps:
+            began = step.get("from") or clock(step["from_us"])
+            events = " ".join(f"e{seq}" for seq in seqs if seq is not None)
+            lasted = span(until_us - step["from_us"])
+            rows.append([began, part["what"], lasted, text, events])
+    output.print_table(["from", "", output.Column("for", is_number=True), "", "events"], rows)
+
+
+def _print_life(document: "Answer") -> None:
+    """Print the waits and runs, if there is more than one."""
+    from shunter.ask.replaying.instants import clock, span
+
+    parts = document["timeline"]
+    if len(parts) < 2:
+        return
+    rows: list[list[str]] = []
+    hidden = max(0, len(parts) - FIRST_ROWS - LAST_ROWS)
+    for part in [*parts[:FIRST_ROWS], *parts[FIRST_ROWS + hidden :]]:
+        to_us = document["at"]["us"] if part["to_us"] is None else part["to_us"]
+        if part["what"] == "run":
+            text = _run(part)
+        else:
+            text = ", ".join(dict.fromkeys(each["reason"] for each in part["reasons"]))
+        if hidden and len(rows) == FIRST_ROWS:
+            rows.append(["…", "", "", f"{hidden} more"])
+        began = part.get("from") or clock(part["from_us"])
+        rows.append([began, part["what"], span(to_us - part["from_us"]), text])
+    output.print_table(["from", "", output.Column("for", is_number=True), ""], rows)

@@ -1,0 +1,405 @@
+"""The config as the log records it: canonical JSON, and what can be rebuilt from it.
+
+It leaves out `[log]`, paths, and everything that changes no event; input files appear by digest
+beside it. Equal runs therefore record equal bytes, wherever they read from and write to.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.config.accelerators import GPU
+from shunter.config.loading import LoadedConfig
+from shunter.config.model import Config
+from shunter.config.policies import (
+    built,
+    completed,
+    equipped,
+    find_policy,
+    fitted,
+    informed,
+    weighed,
+)
+from shunter.config.policy import PolicySection
+from shunter.config.simulation import Reactions
+from shunter.config.worlds import find_world
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.performance.correction import TableCheck
+from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.planning.planner import RoundRules
+from shunter.errors import ConfigError
+
+LAUNCHES_FIRST = "launches_first"
+"""The key that says it in the record, where it is so."""
+
+FULL_WAITS = "full_waits"
+RETRIES_ELSEWHERE = "retries_elsewhere"
+"""The key that says that plans without classes tell it of those that lose their GPUs, too.
+
+Logs of earlier versions do not say it, and are decided again as they were.
+"""
+
+MOVES_EVICTED = "moves_evicted"
+"""The key that says that the plan which evicts a job gives it other GPUs, if some are left.
+
+Logs of earlier versions do not say it, nor do those of simulations where it can change nothing.
+"""
+
+REACTOR = "reactor"
+"""The key of a live record by which all that follows from facts is in the log.
+
+Its value is the version of what follows: since 2, jobs fail that leave too often without progress;
+since 3, a guard is why a job waits only where those whom it guards rank behind that job.
+Logs of earlier versions do not have it, or a lower one, and are verified as they were.
+"""
+_REACTIONS, _BOUND_DEPARTURES, _LOWER_GUARDS = 3, 2, 3
+
+
+@dataclass(frozen=True)
+class PolicyRuntime:
+    """A policy and the rules by which it is asked."""
+
+    policy: AnyPolicy
+    rules: RoundRules
+
+
+def record_of(
+    loaded: LoadedConfig,
+    *,
+    instant: bool,
+    workload: Mapping[str, object],
+    moves_evicted: bool = True,
+) -> str:
+    """Return the canonical JSON of a config.
+
+    Args:
+        loaded: the config.
+        instant: whether the backend's outcomes take no time.
+        workload: what is said of the jobs, apart from their digest.
+        moves_evicted: whether the plan that evicts a job may move it.
+    """
+    document = loaded.config.model_dump(mode="json", by_alias=True)
+    log = document.pop("log")
+    name = loaded.config.policy.name
+    params = loaded.chosen_params.record()
+    document["policy"]["params"] = {name: params}
+    _settle_later_keys(document, loaded)
+    document["workload"] = workload
+    document["reasons"] = log["reasons"]
+    document["instant"] = instant
+    if launches_first(loaded.config):
+        document[LAUNCHES_FIRST] = True
+    if loaded.chosen_params.full_waits:
+        document[FULL_WAITS] = True
+    if moves_evicted:
+        document[MOVES_EVICTED] = True
+    for name in ("backend", "server"):
+        document.pop(name, None)
+    if loaded.config.backend.is_live:
+        document["backend"] = {
+            "kind": loaded.config.backend.kind,
+            "checkpoints_stay": loaded.config.backend.checkpoints_stay,
+            RETRIES_ELSEWHERE: True,
+        }
+        if loaded.config.backend.launches_wait:
+            document["backend"]["launches_wait"] = True
+        document[REACTOR] = _REACTIONS
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def launches_first(config: Config) -> bool:
+    """Say whether a job keeps what it was given until it was launched there.
+
+    So it is wherever launches take time; logs of earlier versions do not say it.
+    """
+    simulation = config.simulation
+    by_peers = simulation.lease.round_ends == "last_gang"
+    costs = simulation.costs
+    return config.backend.is_live or (not by_peers and bool(costs.start or costs.resume))
+
+
+def tolerance_of(config: Config) -> float:
+    """Return from which part on a measured speed corrects the table; 0: none does."""
+    return config.policy.tolerance(is_measured=_is_measured(config))
+
+
+def learns_tolerance(config: Config) -> bool:
+    """Say whether curves of tolerance are learnt from what gangs measure."""
+    return config.policy.learns(is_measured=_is_measured(config))
+
+
+def _is_measured(config: Config) -> bool:
+    return config.backend.is_live or bool(config.simulation.samples.every)
+
+
+def _table_check(tolerance: float, table: SensitivityTable | None) -> TableCheck | None:
+    return TableCheck(table, tolerance) if tolerance and table is not None else None
+
+
+def _settle_later_keys(document: dict[str, Any], loaded: LoadedConfig) -> None:
+    """Leave out later keys that are not in use; put a skew table in its place.
+
+    So a run that uses none of them records what it recorded before there were any, and no file is
+    needed to decide again.
+    """
+    section, simulation = document["policy"], document["simulation"]
+    for group in document["cluster"]["nodes"]:
+        for name in ("units", "socket_gpus", "switch_gpus", "socket_cpus"):
+            if not group[name]:
+                del group[name]
+        if group["device"] == GPU:
+            del group["device"]
+    if not document["cluster"]["devices"]:
+        del document["cluster"]["devices"]
+    costs = simulation["costs"]
+    if loaded.config.policy.placement == "skew":
+        section["skew"] = {**section["skew"], "models": loaded.skews}
+        del section["skew"]["table"]
+    else:
+        del section["skew"]
+    if loaded.config.policy.placement != "topology":
+        del section["topology"]
+    else:
+        if section["topology"]["make_room"] is None:
+            del section["topology"]["make_room"]
+        if learns_tolerance(loaded.config):
+            section["topology"]["learn"] = True
+        else:
+            del section["topology"]["learn"]
+    off = ("aging", "decentralised", "on_fault", "sizing", "slicing", "solve_limit", "time_limit")
+    for name in off:
+        if section.get(name) is None:
+            section.pop(name, None)
+    if section.get("slicing", {}).get("boundary_most", 0) is None:
+        del section["slicing"]["boundary_most"]
+    section["correct_beyond"] = tolerance = tolerance_of(loaded.config)
+    if not tolerance:
+        del section["correct_beyond"]
+    simulation["speeds"].pop("sensitivity", None)
+    if simulation["reactions"] == Reactions.trace:
+        del simulation["reactions"]
+    if not loaded.config.simulation.samples.every:
+        del simulation["samples"]
+    if simulation["speeds"].get("shared") is None:
+        simulation["speeds"].pop("shared", None)
+    if world := simulation.pop("world"):
+        simulation.update(find_world(world).record())
+    if not loaded.config.simulation.costs.turn:
+        del costs["turn"]
+    if loaded.config.simulation.costs.gpu_copy_mb_s is None:
+        del costs["gpu_copy_mb_s"]
+    if loaded.config.simulation.turn_ends == "at_boundary":
+        del simulation["turn_ends"]
+    if costs["migrate"] is None:
+        costs["migrate"] = costs["resume"]
+    if loaded.config.simulation.costs.checkpoint_mb:
+        costs["model_mb"] = loaded.config.simulation.costs.sizes_mb(loaded.tensors_mb)
+    else:
+        del costs["checkpoint_mb"], costs["bandwidth_mb_s"], costs["model_mb"]
+
+
+def policy_runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
+    """Return the policy of a config, and its rules.
+
+    Raises:
+        ConfigError: what was set does not go together, or lacks a package; file and key are named.
+    """
+    try:
+        return _runtime(loaded, instant=instant)
+    except ConfigError as error:
+        lines = (f"{loaded.source}: {line}" for line in str(error).splitlines())
+        raise ConfigError("\n".join(lines)) from error
+
+
+def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
+    config = loaded.config
+    section = config.policy
+    plugin = find_policy(section.name)
+    placement = section.placement_strategy(loaded.skews)
+    sensitivity, at_events = loaded.sensitivity, not section.round_us
+    policy = weighed(equipped(built(plugin, loaded.chosen_params, placement)), sensitivity)
+    policy = completed(section.aged(policy), placement, sensitivity, at_events=at_events)
+    policy = informed(policy, loaded.throughputs)
+    policy = section.sized(policy, sensitivity, is_live=config.backend.is_live)
+    policy = section.making_room(section.proposing(policy))
+    if not config.backend.is_live:
+        refuse_callers(section)
+    refuse_misfits(config, policy, loaded.chosen_params, is_live=config.backend.is_live)
+    if config.backend.is_live:
+        refuse_short_probes(section, loaded.chosen_params)
+    rules = RoundRules(
+        round_us=section.round_us,
+        seed=config.seed,
+        instant=instant,
+        backend_rounds=config.simulation.lease.round_ends == "last_gang",
+        all_reasons=config.log.reasons == "all",
+        guards=section.guards.guards(
+            launches_first=launches_first(config), only_lower=config.backend.is_live
+        ),
+        is_live=config.backend.is_live,
+        live_reactions=config.simulation.reactions is Reactions.live,
+        checkpoints_stay=config.backend.checkpoints_stay,
+        launches_wait=config.backend.launches_wait,
+        takes_turns=section.slicing is not None,
+        on_fault=section.reaction(is_live=config.backend.is_live),
+        table_check=_table_check(tolerance_of(config), sensitivity),
+        learns_tolerance=learns_tolerance(config),
+        decentralised=section.scheme,
+        full_waits=loaded.chosen_params.full_waits,
+        moves_evicted=True,
+        bounds_departures=config.backend.is_live,
+        retries_elsewhere=config.backend.is_live,
+    )
+    return PolicyRuntime(policy, rules)
+
+
+PROBE_LIVE_LEAST_US = 6_000_000
+"""A live job tells its mini-batches once a second, and is to be measured six times in a probe."""
+
+
+def refuse_short_probes(section: PolicySection, params: Any) -> None:
+    """Raise ConfigError if live jobs could not be measured in what a policy tries.
+
+    They would tell too little in two probes, and be taken for jobs that make no progress.
+    """
+    probes_us: Mapping[str, int] = getattr(params, "probes_us", {})
+    for name, probe_us in probes_us.items():
+        if probe_us < PROBE_LIVE_LEAST_US:
+            raise ConfigError(
+                f"policy.params.{section.name}.{name}.probe: expected "
+                f"{PROBE_LIVE_LEAST_US / 1e6:g}s at least, not {probe_us / 1e6:g}s: live jobs tell "
+                "how fast they are once a second, and one that has told too little in a probe "
+                "would be taken for one that makes no progress"
+            )
+
+
+def refuse_callers(section: PolicySection) -> None:
+    """Raise ConfigError if jobs of a simulation are to wait for callers."""
+    if section.waits_for_callers:
+        raise ConfigError(
+            "policy.decentralised.schedulers: nobody calls in a simulation, so no job would start; "
+            "expected 'built_in', not 'callers'"
+        )
+
+
+def refuse_misfits(config: Config, policy: AnyPolicy, params: Any, *, is_live: bool) -> None:
+    """Raise ConfigError if a policy does not go together with the rest of a config.
+
+    Args:
+        config: the whole of it.
+        policy: as it was built from it.
+        params: the parameters of the policy.
+        is_live: whether live jobs are measured, as often as it takes.
+    """
+    fitted(policy, config.cluster)
+    if getattr(policy, "needs_slicing", False) and config.policy.slicing is None:
+        raise ConfigError(
+            f"policy {policy.name} shares GPUs in turns: name how as [policy.slicing], with "
+            "quantum = '60s', say"
+        )
+    _check_trials(config, params, is_live=is_live)
+
+
+def _check_trials(config: Config, params: Any, *, is_live: bool) -> None:
+    """Refuse trials that are too short, or in which jobs would not be measured."""
+    probes_us: Mapping[str, int] = getattr(params, "probes_us", {})
+    slicing = config.policy.slicing
+    for name, probe_us in probes_us.items():
+        if slicing is not None and probe_us < slicing.quantum:
+            raise ConfigError(
+                f"policy.params.{config.policy.name}.{name}.probe: expected a quantum of "
+                f"policy.slicing at least, {slicing.quantum / 1e6:g}s: who waits for a turn "
+                "measures nothing"
+            )
+    needed_us: int | None = getattr(params, "needs_samples_us", None)
+    if needed_us is None or is_live:
+        return  # live they are sampled as often as it takes
+    if not 0 < config.simulation.samples.every <= needed_us:
+        raise ConfigError(
+            f"simulation.samples.every: expected at most {needed_us / 1e6:g}s and more than 0: "
+            "jobs must be measured six times in the probe of what "
+            f"policy.params.{config.policy.name} tries"
+        )
+
+
+def recorded_runtime(record: str) -> PolicyRuntime:
+    """Return the policy and the rules that a recorded config describes.
+
+    Raises:
+        ConfigError: the record was not written by `record_of`, or a policy is not installed.
+    """
+    sensitivity = recorded_sensitivity(record)
+    try:
+        document = json.loads(record)
+        section = PolicySection.model_validate_json(json.dumps(document["policy"]))
+        table = json.dumps(section.params[section.name])
+        plugin = find_policy(section.name)
+        params = plugin.Params.model_validate_json(table)
+        rules = RoundRules(
+            round_us=section.round_us,
+            seed=document["seed"],
+            instant=document["instant"],
+            backend_rounds=document["simulation"]["lease"]["round_ends"] == "last_gang",
+            all_reasons=document["reasons"] == "all",
+            guards=section.guards.guards(
+                launches_first=document.get(LAUNCHES_FIRST, False),
+                only_lower=document.get(REACTOR, 0) >= _LOWER_GUARDS,
+            ),
+            is_live="backend" in document,
+            live_reactions=document["simulation"].get("reactions") == Reactions.live,
+            checkpoints_stay=document.get("backend", {}).get("checkpoints_stay", False),
+            launches_wait=document.get("backend", {}).get("launches_wait", False),
+            takes_turns=section.slicing is not None,
+            on_fault=section.reaction(is_live="backend" in document),
+            table_check=_table_check(section.correct_beyond or 0.0, sensitivity),
+            learns_tolerance=section.learns(is_measured=bool(section.topology.learn)),
+            decentralised=section.scheme,
+            full_waits=document.get(FULL_WAITS, False),
+            moves_evicted=document.get(MOVES_EVICTED, False),
+            bounds_departures=document.get(REACTOR, 0) >= _BOUND_DEPARTURES,
+            retries_elsewhere=document.get("backend", {}).get(RETRIES_ELSEWHERE, False),
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
+    # The record holds the whole table, whatever was read then.
+    placement = section.placement_strategy(section.skew.models)
+    policy = section.aged(weighed(built(plugin, params, placement), sensitivity))
+    policy = completed(policy, placement, sensitivity)
+    policy = informed(policy, recorded_throughputs(record))
+    policy = section.sized(policy, sensitivity, is_live=rules.is_live)
+    return PolicyRuntime(section.making_room(section.proposing(policy)), rules)
+
+
+def recorded_throughputs(record: str) -> ThroughputTable | None:
+    """Return the table of throughputs of a recorded config, None if there was none.
+
+    It is the `throughputs` of the config that was run, in the same order.
+
+    Raises:
+        ConfigError: the record was not written by `record_of`.
+    """
+    from shunter.workloads.throughputs import parse_compact
+
+    form = _recorded_table(record, "throughputs")
+    return None if form is None else parse_compact(form, "the recorded table of throughputs")
+
+
+def recorded_sensitivity(record: str) -> SensitivityTable | None:
+    """Return the table of sensitivity of a recorded config, None if there was none.
+
+    Raises:
+        ConfigError: the record was not written by `record_of`.
+    """
+    from shunter.workloads.sensitivity import parse_compact
+
+    form = _recorded_table(record, "sensitivity")
+    return None if form is None else parse_compact(form, "the recorded table of sensitivity")
+
+
+def _recorded_table(record: str, name: str) -> Any:
+    try:
+        return json.loads(record)["workload"].get(name)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(f"the config recorded in the log cannot be read: {error}") from error
