@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner
 
-from shunter.api.documents.job_history import history_of
-from shunter.api.documents.queue import queue_document
+from shunter.api.job_history import history_of
+from shunter.api.job_rows import queue_document
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.verification import Verifier
 from shunter.ask.replaying.why.document import document

@@ -17,7 +17,7 @@ from shunter.counting import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shunter.api.serving.sockets import Listening
+    from shunter.api.sockets import Listening
     from shunter.config import LoadedConfig
     from shunter.daemon import Site
 
@@ -63,7 +63,7 @@ def serve(
         fork_ahead()
         import anyio
 
-        from shunter.api.serving.daemon import run_daemon
+        from shunter.api.serving import run_daemon
         from shunter.events.log import WithoutLost
         from shunter.events.values.ids import JobId
     collect_as_usual()
@@ -152,8 +152,7 @@ def _say_ready(site: "Site", sockets: "Sequence[Listening]") -> None:
 
 
 def _make_token(loaded: "LoadedConfig") -> None:
-    from shunter.api.access.callers import user_name
-    from shunter.api.access.tokens import make_tokens
+    from shunter.api.access import make_tokens, user_name
     from shunter.errors import UsageError
 
     path = loaded.config.server.token_file

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from shunter.api.access.callers import user_name
+from shunter.api.access import user_name
 from shunter.backends.local.memory import memory_control
 from shunter.backends.node.remote.gpus import read_gpus
 from shunter.backends.node.shares.enforcement import means_of

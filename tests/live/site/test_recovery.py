@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.api.documents.job_history import history_of
+from shunter.api.job_history import history_of
 from shunter.config.resolved import policy_runtime
 from shunter.core.state import State
 from shunter.daemon import Site, Submission, open_site, startup

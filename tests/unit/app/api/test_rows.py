@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from shunter.api.documents.queue import Present, queue_document
+from shunter.api.job_rows import Present, queue_document
 from shunter.ask.replaying.folding import fold_events
 from shunter.ask.replaying.state_document import standing
 from shunter.ask.replaying.waits import told_apart, wait_to_count

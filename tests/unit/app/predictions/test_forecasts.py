@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from shunter.api.models.forecast_documents import ForecastDocument
+from shunter.api.answer_models import ForecastDocument
 from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.ask.predictions.answer import (
     Forecasting,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.api.documents.job_history import history_of
+from shunter.api.job_history import history_of
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.sentences import details, headline, how_ended
 from shunter.core.intake.inputs import Input, SubmitJob

@@ -1,28 +1,204 @@
-"""The page Prometheus reads: gauges from the state as it is, and what the API itself did.
-
-Labels are bounded: servers, queues, policies, reasons, states and routes, never jobs or users.
-"""
+"""The cluster at a point: its state as a document, the view of schedulers, the page of Prometheus."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from shunter import __version__
-from shunter.api.documents.cluster_state import STATES as NODE_STATES
-from shunter.api.documents.cluster_state import server_state
+from shunter.api.job_rows import Dated, TurnShares, in_order, job_row
 from shunter.ask.replaying.waits import job_state, told_apart, wait_to_count
-from shunter.core.cluster import Health
+from shunter.core.cluster import Health, Server
 from shunter.core.proposals.book import ProposalBook
-from shunter.core.state import State
+from shunter.core.state import Job, State
 from shunter.daemon.site import Site
 from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import NodeName, QueueName
+from shunter.events.values.allocation import Allocation, Share, gpu_numbers
+from shunter.events.values.ids import JobId, NodeName, QueueName
+
+Places = dict[NodeName, dict[int, list[JobId]]]
+"""By server and GPU, the jobs there; a job without GPUs stands at -1."""
+
+NO_GPU = -1
+
+
+NODE_STATES: Final = ("up", "drained", "not held", "unreachable", "lost")
+"""The states of a server; only what is lost or unreachable should answer and does not."""
+
+
+def server_state(server: Server, unheld: Collection[NodeName] = ()) -> str:
+    """Return the state of a server; of those unheld nobody expects an answer."""
+    if server.health is not Health.up:
+        return "not held" if server.name in unheld else server.health.value
+    return "drained" if server.drained else "up"
+
+
+def nodes_of(state: State) -> list[dict[str, object]]:
+    """Return every server that has not left, with its GPUs and jobs."""
+    decided = _jobs_by_gpu(state, lambda job_id: state.jobs[job_id].allocation)
+    held = _jobs_by_gpu(state, lambda job_id: state.jobs[job_id].held)
+    return [
+        _node(server, decided.get(server.name, {}), held.get(server.name, {}))
+        for server in state.cluster.servers.values()
+        if server.health is not Health.removed
+    ]
+
+
+def queues_of(state: State) -> list[dict[str, object]]:
+    """Return the queues that were configured or used."""
+    return [
+        {
+            "name": queue.name,
+            "quota_gpus": queue.quota_gpus,
+            "weight": queue.weight,
+            "users": list(queue.users),
+            "gpus": queue.gpus,
+        }
+        for _, queue in sorted(state.queues.items())
+    ]
+
+
+def state_document(state: State, dated: Dated) -> dict[str, object]:
+    """Return what is true after the last event of a state, whatever time it is."""
+    turns = TurnShares(state, state.now_us)
+    return {
+        "schema_version": 1,
+        "seq": state.seq,
+        "at": dated(state.now_us),
+        "at_us": state.now_us,
+        "term": state.term,
+        "policy": state.policy,
+        "rounds_planned": state.rounds_planned,
+        "ended": {outcome.value: count for outcome, count in sorted(state.outcomes.items())},
+        "queues": queues_of(state),
+        "nodes": nodes_of(state),
+        "jobs": [
+            job_row(job, state, dated, turns=turns) for job in in_order(state.jobs.values(), {})
+        ],
+    }
+
+
+def _jobs_by_gpu(state: State, allocation: Callable[[JobId], Allocation]) -> Places:
+    places: Places = {}
+    for job_id in state.jobs:
+        for share in allocation(job_id).shares:
+            there = places.setdefault(share.node, {})
+            for bit in gpu_numbers(share.gpu_mask) or [NO_GPU]:
+                there.setdefault(bit, []).append(job_id)
+    return places
+
+
+def _node(
+    server: Server, decided: dict[int, list[JobId]], held: dict[int, list[JobId]]
+) -> dict[str, object]:
+    what = server.configuration
+    jobs = dict.fromkeys(
+        job_id for there in (held, decided) for on in there.values() for job_id in on
+    )
+    return {
+        "name": server.name,
+        "state": server_state(server),
+        "gpu_type": what.gpu_type,
+        "device": what.device,
+        "gpus": [
+            {
+                "index": index,
+                "state": _gpu_state(server, index, decided, held),
+                "jobs": list(dict.fromkeys((*held.get(index, ()), *decided.get(index, ())))),
+            }
+            for index in range(what.gpus)
+        ],
+        "cpus": what.cpus_milli / 1000,
+        "cpus_free": max(0, server.beside_free.cpus_milli) / 1000,
+        "cpus_taken": server.taken_cpus_milli / 1000,
+        "memory_mb": what.memory_mb,
+        "memory_mb_free": max(0, server.beside_free.memory_mb),
+        "memory_mb_taken": server.taken_memory_mb,
+        "rack": what.rack,
+        "domain": what.domain,
+        "levels": [
+            {"level": groups.level.value, "groups": [gpu_numbers(mask) for mask in groups.masks]}
+            for groups in what.levels
+        ],
+        "links": [gpu_numbers(mask) for mask in what.links],
+        "jobs": list(jobs),
+    }
+
+
+def _gpu_state(
+    server: Server, index: int, decided: dict[int, list[JobId]], held: dict[int, list[JobId]]
+) -> str:
+    """Return what a GPU does; its next owner is decided before the last one leaves."""
+    if held.get(index):
+        stays = any(job_id in decided.get(index, ()) for job_id in held[index])
+        return "used" if stays else "leaving"
+    if decided.get(index):
+        return "promised"
+    if server.taken >> index & 1:
+        return "taken"
+    return "quarantined" if server.quarantined >> index & 1 else "free"
+
+
+# The view that schedulers of others look into: free GPUs by server, and who may be proposed.
+
+
+def view_document(state: State, dated: Dated) -> dict[str, object]:
+    """Return what is free after the last event of a state."""
+    return {
+        "schema_version": 1,
+        "version": state.seq,
+        "at": dated(state.now_us),
+        "servers": [_server(each) for each in state.cluster.servers.values() if each.is_up],
+        "admitted": [_admitted(state.jobs[job_id], state) for job_id in state.proposals.admitted],
+    }
+
+
+def _server(server: Server) -> dict[str, object]:
+    where = server.configuration
+    return {
+        "name": server.name,
+        "gpu_type": where.gpu_type,
+        "gpus": where.gpus,
+        "free": server.offered,
+        "cpus_free": max(0, server.beside_free.cpus_milli) / 1000,
+        "memory_mb_free": max(0, server.beside_free.memory_mb),
+        "rack": where.rack,
+        "domain": where.domain,
+        "levels": {groups.level.value: list(groups.masks) for groups in where.levels},
+        "links": list(where.links),
+    }
+
+
+def _admitted(job: Job, state: State) -> dict[str, object]:
+    demand, level = job.demand, job.demand.max_level
+    return {
+        "job_id": job.job_id,
+        "user": job.spec.user,
+        "queue": job.spec.queue,
+        "gpus": demand.gpus,
+        "gpu_types": list(demand.gpu_types),
+        "cpus": demand.cpus_milli / 1000,
+        "memory_mb": demand.memory_mb,
+        "max_level": None if level is None else level.value,
+        "shapes": [list(shape) for shape in demand.shapes],
+        "rejected": state.proposals.rejected_in_a_row(job.job_id),
+        "kept": masks_of(state.proposals.reserved.get(job.job_id, ())),
+    }
+
+
+def masks_of(shares: Iterable[Share]) -> dict[str, int]:
+    """Return the masks of shares by server."""
+    return {share.node: share.gpu_mask for share in shares}
+
+
+# The page Prometheus reads: gauges from the state as it is, and what the API itself did. Labels are
+# bounded: servers, queues, policies, reasons, states and routes, never jobs or users.
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-STATES = (
+_STATES = (
     *("waiting", "suspended", "held", "granted"),
     *("launching", "running", "stopped", "suspending", "ending"),
 )
@@ -96,7 +272,7 @@ class _Cluster(Collector):
 
     def _jobs(self) -> Iterator[Metric]:
         state, now_us = self._site.state, self._site.now_us()
-        states, reasons, oldest_us = Counter(dict.fromkeys(STATES, 0)), Counter[str](), now_us
+        states, reasons, oldest_us = Counter(dict.fromkeys(_STATES, 0)), Counter[str](), now_us
         for job in state.jobs.values():
             states[job_state(job)] += 1
             wait = wait_to_count(job, state)

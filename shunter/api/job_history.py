@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from shunter.api.documents.queue import Dated
+from shunter.api.job_rows import Dated
 from shunter.ask.replaying.formatting import allocation_in_words
 from shunter.ask.replaying.why.running.attempt_turns import AttemptTurns
 from shunter.counting import signal_in_words

@@ -1,27 +1,91 @@
 """Jobs that have not ended, as rows.
 
 Ten thousand of them are one answer, so they are made as plain dictionaries; a test holds them to
-their model.
+their model. Read `job_row` and `queue_document`; before them stands what jobs in turns get of their
+GPUs, behind them how instants become dates.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from shunter.api.documents.turn_shares import TurnShares
 from shunter.ask.replaying.formatting import (
     allocation_in_words,
     down_in_words,
     held_by_others,
 )
-from shunter.ask.replaying.waits import holding_back, job_state, most_free, told_apart, wait_of
+from shunter.ask.replaying.instants import instant_us
+from shunter.ask.replaying.waits import (
+    holding_back,
+    job_state,
+    most_free,
+    stands_still,
+    told_apart,
+    wait_of,
+)
 from shunter.core.cluster import Cluster
+from shunter.core.performance.turn_shares import turn_shares
 from shunter.core.state import LAUNCHING, WAITING, Job, State
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait
+
+# What jobs that share GPUs in turns get of them. The fair share is a part of the time, of all
+# GPUs of a gang at once. It follows from who takes turns on a server now: in proportion to the
+# weights of turns (decision 0055), at most all of the time, and what one cannot use goes to the
+# others (weighted max-min fairness). It is what the rotation of a server comes to
+# (`backends/node/rotation`) for gangs of one size that may be on any of its GPUs, and which
+# nobody waits for too long; where sizes differ, it may be less for those that fit badly. What was
+# used is the service over all GPU time in which a job held its GPUs, in all its attempts: that of
+# each at the size of gang that it had in it.
+
+
+class TurnFields(TypedDict):
+    """The turns of a job: whether it has one now, and parts of the time, 0 to 1.
+
+    `used` is of its GPUs in the `held_s` seconds in which it held any; None: it has only just got
+    them.
+    """
+
+    is_on: bool
+    fair_share: float
+    used: float | None
+    held_s: float
+
+
+class TurnShares:
+    """The turns of all jobs of a state up to an instant, counted on demand."""
+
+    def __init__(self, state: State, now_us: int) -> None:
+        self._state = state
+        self._now_us = now_us
+        self._shares: dict[JobId, float] | None = None
+
+    def of(self, job: Job) -> TurnFields | None:
+        """Return the turns of a job; None: it takes none, or not now."""
+        if not _takes_turns(job):
+            return None
+        if self._shares is None:
+            self._shares = turn_shares(filter(_takes_turns, self._state.jobs.values()))
+        assert job.since_us is not None, "its attempt is under way"
+        present_us = self._now_us - job.since_us
+        off_us = job.off_turn_gpu_us + (job.held.gpus - job.gpus) * present_us
+        used_us = job.service_us(self._now_us)
+        return {
+            "is_on": not job.awaits_turn,
+            "fair_share": self._shares[job.job_id],
+            "used": used_us / (used_us + off_us) if used_us + off_us else None,
+            "held_s": job.occupied_us(self._now_us) / 1e6,
+        }
+
+
+def _takes_turns(job: Job) -> bool:
+    """Say whether a job has turns, or waits for one."""
+    return job.takes_turns and not stands_still(job)
+
 
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""
@@ -30,7 +94,7 @@ BLOCKERS_MOST = 8
 _OF_ALL = (Reason.dependency, Reason.waiting_for_release)
 """Reasons of which jobs that were given no GPUs are blockers too."""
 
-_OF_SERVERS = (Reason.node_lost, Reason.node_drained, Reason.gpus_quarantined)
+_REASONS_OF_SERVERS = (Reason.node_lost, Reason.node_drained, Reason.gpus_quarantined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +176,7 @@ def _launch_wait(job: Job, present: Present | None) -> str:
     return "" if present is None or job.phase is not LAUNCHING else present.launch_wait(job.job_id)
 
 
-class ReasonPart(TypedDict):
+class ReasonFields(TypedDict):
     """Why a job waits, with GPUs as numbers and jobs as ids."""
 
     name: str
@@ -130,7 +194,7 @@ def told_of_servers(
     Where these are why, as they are drained, lost, or held by others, no job holds it back.
     """
     reason, types = told_apart(wait, demand.gpu_types, cluster), demand.gpu_types
-    if reason in _OF_SERVERS and not wait.detail:
+    if reason in _REASONS_OF_SERVERS and not wait.detail:
         return replace(
             wait, reason=reason, blockers=(), detail=down_in_words(cluster, types, unheld)
         )
@@ -156,9 +220,9 @@ class Evidence:
         self._state = state
         self._ranks = ranks
         self._unheld = unheld
-        self._parts: dict[tuple[Wait, Demand, str], ReasonPart] = {}
+        self._parts: dict[tuple[Wait, Demand, str], ReasonFields] = {}
 
-    def part(self, job: Job, wait: Wait) -> ReasonPart:
+    def part(self, job: Job, wait: Wait) -> ReasonFields:
         """Return why a job waits, with its evidence."""
         key = (wait, job.demand, job.spec.queue)
         part = self._parts.get(key)
@@ -170,7 +234,7 @@ class Evidence:
         ahead = [job_id for job_id in named if self._waits_before(job_id, job)]
         return {**part, "blockers": [*ahead, *part["blockers"]]} if ahead else part
 
-    def _part(self, job: Job, wait: Wait) -> ReasonPart:
+    def _part(self, job: Job, wait: Wait) -> ReasonFields:
         jobs = self._state.jobs
         is_told = wait.reason is Reason.waiting_for_release  # of this state, with its evidence
         told = told_of_servers(wait, job.demand, self._state.cluster, self._unheld)
@@ -248,3 +312,32 @@ def queue_document(
             for job in ordered[:limit]
         ],
     }
+
+
+# Instants since time zero in a document of sentences, as the dates they are on a live cluster. The
+# sentences are made for any log, and a simulation has no dates: there an instant is T+03:12:40.
+
+_CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
+
+
+def dated_why(document: dict[str, Any], dated: Dated) -> dict[str, Any]:
+    """Return the answer of `why` with dates for instants, and for numbers alone."""
+    for part in document["timeline"]:
+        for each in (part, *part.get("reasons", ())):
+            each["from"] = dated(each["from_us"])
+    for blocker in (document["evidence"] or {}).get("blockers", ()):
+        if blocker.get("since_us") is not None:
+            blocker["since"] = dated(blocker["since_us"])
+    answer: dict[str, Any] = with_dates(document, dated)
+    return answer
+
+
+def with_dates(value: object, dated: Dated) -> Any:
+    """Return a JSON-able value in which instants are dates, in UTC."""
+    if isinstance(value, dict):
+        return {name: with_dates(inner, dated) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [with_dates(inner, dated) for inner in value]
+    if isinstance(value, str):
+        return _CLOCK.sub(lambda found: dated(instant_us(found.group(), None)), value)
+    return value

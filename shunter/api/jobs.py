@@ -1,21 +1,31 @@
-"""Reading jobs: the queue, history, one job, and why it is where it is."""
+"""Reading jobs: the queue, history, one job, why it is where it is; and multi-jobs."""
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import anyio
 from starlette.responses import Response
 
-from shunter.api.documents.dates import dated_why
-from shunter.api.documents.job_history import JobHistory, date_or_none, history_of
-from shunter.api.documents.queue import Evidence, Present, job_row, queue_document
-from shunter.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
-from shunter.api.routing import Call, NoBody, json_answer
+from shunter.api.job_history import JobHistory, date_or_none, history_of
+from shunter.api.job_rows import Evidence, Present, TurnShares, dated_why, job_row, queue_document
+from shunter.api.request_models import (
+    AtQuery,
+    GroupBody,
+    GroupPriorityBody,
+    GroupsQuery,
+    HistoryQuery,
+    JobQuery,
+    QueueQuery,
+)
+from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.services import Services
+from shunter.ask.replaying.formatting import allocation_in_words
 from shunter.ask.replaying.lookup import place_of
 from shunter.ask.replaying.waits import JOB_STATES, job_state
 from shunter.config.model import DEFAULT_QUEUE
 from shunter.core.state import Job, State
+from shunter.daemon.commands import Stamped
 from shunter.daemon.requests import no_such_job
 from shunter.errors import NotFoundError, UsageError
 from shunter.events.facts.jobs import Outcome
@@ -29,12 +39,12 @@ from shunter.events.values.reasons import Reason
 
 ME = "me"
 SILENT_NAMED = 2
-_OF_SERVERS = (Reason.node_lost, Reason.checkpoint_unreachable)
-TOGETHER = 50
+_OF_SILENT_SERVERS = (Reason.node_lost, Reason.checkpoint_unreachable)
+READ_TOGETHER = 50
 """Jobs of an earlier daemon that are read from the log at a time."""
 
 
-async def queue(call: Call[QueueQuery, NoBody]) -> Response:
+async def jobs_queue(call: Call[QueueQuery, NoBody]) -> Response:
     """Answer with the jobs that have not ended."""
     query, services = call.query, call.services
     ranks = {job_id: rank for rank, job_id in enumerate(await services.site.waiting_order(), 1)}
@@ -76,7 +86,7 @@ def _check_filters(query: QueueQuery, state: State) -> None:
         raise NotFoundError(f"there is no queue {query.queue!r}: expected {', '.join(queues)}")
 
 
-async def history(call: Call[HistoryQuery, NoBody]) -> Response:
+async def jobs_history(call: Call[HistoryQuery, NoBody]) -> Response:
     """Answer with jobs that have ended, the last one first."""
     query, services = call.query, call.services
     state = services.site.state
@@ -84,7 +94,7 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     await services.durable(state.seq)
     total, before = sum(state.outcomes.values()), state.seq + 1
     rows: list[dict[str, object]] = []
-    while ended := services.site.past.ended_before(before, TOGETHER):
+    while ended := services.site.past.ended_before(before, READ_TOGETHER):
         before = ended[-1].seq
         histories = await _ended_histories(services, [each.job_id for each in ended])
         rows += [
@@ -106,7 +116,7 @@ async def history(call: Call[HistoryQuery, NoBody]) -> Response:
     )
 
 
-async def job(call: Call[JobQuery, NoBody]) -> Response:
+async def jobs_job(call: Call[JobQuery, NoBody]) -> Response:
     """Answer with one job, once it has ended if that is asked for."""
     job_id, services = JobId(call.path["job_id"]), call.services
     known(services, job_id)
@@ -134,7 +144,7 @@ async def _evidence(services: Services) -> Evidence:
     return Evidence(services.site.state, ranks, services.site.unheld)
 
 
-async def why(call: Call[AtQuery, NoBody]) -> Response:
+async def jobs_why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
     # A start does without what explains, and without what builds other policies.
     from shunter.ask.replaying.why.document import document as why_document
@@ -177,7 +187,7 @@ def _say_what_only_the_daemon_knows(document: dict[str, Any]) -> None:
             "waits_for": launch,
             "to_do": to_do,
         }
-    elif short is not None and silent and document["reason"]["name"] in _OF_SERVERS:
+    elif short is not None and silent and document["reason"]["name"] in _OF_SILENT_SERVERS:
         said = "; ".join(each["cause"] for each in silent[:SILENT_NAMED])
         short["waits_for"] += f" ({said})"
 
@@ -293,4 +303,131 @@ def _job_document(
         "attempts": [attempt.document(dated) for attempt in attempts],
         "profile": None if history.sample is None else to_object(history.sample),
         "profile_at": None if history.sample is None else dated(history.sample.at_us),
+    }
+
+
+# Multi-jobs: the view of a search's jobs, and orders to all of them. An order goes to every member
+# that has not ended, in one step of the scheduler where these come together; each is durable before
+# the answer. Sent again, it changes nothing more.
+
+
+async def groups_groups(call: Call[GroupsQuery, NoBody]) -> Response:
+    """Answer with one group, or with all of a user's that have not ended."""
+    query, services = call.query, call.services
+    user = _owner(call, query.user)
+    state = services.site.state
+    await services.durable(state.seq)
+    if query.group is None:
+        open_ones = [job for job in state.jobs.values() if job.spec.user == user]
+        names = list(dict.fromkeys(job.spec.group for job in open_ones if job.spec.group))
+    else:
+        names = [query.group]
+    found = []
+    for name in names:
+        members = await services.groups.members(user, name)
+        histories = [await history_in_log(services, job_id) for job_id in members]
+        now_us = max(state.now_us, services.site.now_us())
+        found.append(group_document(name, user, histories, state, now_us))
+    seq = services.site.committed
+    return json_answer({"schema_version": 1, "seq": seq, "now": services.now, "groups": found})
+
+
+async def groups_cancel(call: Call[NoQuery, GroupBody]) -> Response:
+    """End all members of a group that have not ended."""
+    members = await _durable_members(call)
+    commands = call.services.site.commands
+    return await _group_ordered(
+        call, members, commands.cancel_group(call.body.group, members, call.caller)
+    )
+
+
+async def groups_priority(call: Call[NoQuery, GroupPriorityBody]) -> Response:
+    """Give all members of a group that have not ended a priority."""
+    members, body = await _durable_members(call), call.body
+    orders = call.services.site.commands.set_group_priority(
+        body.group, members, body.priority, call.caller
+    )
+    return await _group_ordered(call, members, orders)
+
+
+async def _durable_members(
+    call: Call[NoQuery, GroupBody] | Call[NoQuery, GroupPriorityBody],
+) -> list[JobId]:
+    user, site = _owner(call, call.body.user), call.services.site
+    await call.services.durable(site.state.seq)  # who was submitted just now is a member too
+    return await call.services.groups.members(user, call.body.group)
+
+
+def _owner(call: Call[Any, Any], said: str | None) -> str:
+    return call.caller.user if said is None or said == ME else said
+
+
+async def _group_ordered(
+    call: Call[NoQuery, GroupBody] | Call[NoQuery, GroupPriorityBody],
+    members: list[JobId],
+    orders: list[Stamped],
+) -> Response:
+    """Hand the orders in, and answer once all are durable."""
+    site = call.services.site
+    told = [job_id for job_id in members if job_id in site.state.jobs]
+    await site.tell_all(orders)
+    return json_answer(
+        {
+            "schema_version": 1,
+            "group": call.body.group,
+            "user": _owner(call, call.body.user),
+            "jobs": told,
+            "ended": len(members) - len(told),
+            "seq": site.committed,
+        }
+    )
+
+
+def group_document(
+    group: str, user: str, histories: Sequence[JobHistory], state: State, now_us: int
+) -> dict[str, Any]:
+    """Return a group with its members.
+
+    Args:
+        group: its name.
+        user: whose it is.
+        histories: those of its members, by submission.
+        state: what is true.
+        now_us: the instant up to which service counts.
+    """
+    turns = TurnShares(state, now_us)
+    members = [_member(history, state, now_us, turns) for history in histories]
+    total_gpu_s = sum([member["service_gpu_s"] for member in members])
+    for member in members:
+        member["share"] = member["service_gpu_s"] / total_gpu_s if total_gpu_s else 0.0
+    return {
+        "group": group,
+        "user": user,
+        "total": len(members),
+        "states": dict(sorted(Counter(member["state"] for member in members).items())),
+        "service_gpu_s": total_gpu_s,
+        "members": members,
+    }
+
+
+def _member(history: JobHistory, state: State, now_us: int, turns: TurnShares) -> dict[str, Any]:
+    spec, job_id = history.submitted.spec, history.submitted.job_id
+    job = None if history.outcome is not None else state.jobs.get(job_id)
+    ended = "ending" if history.outcome is None else history.outcome.value
+    service_us = history.service_gpu_us or 0 if job is None else job.service_us(now_us)
+    sample = history.sample
+    told = [None if sample is None else sample.step, *[one.step for one in history.attempts]]
+    return {
+        "id": job_id,
+        "name": spec.name,
+        "state": ended if job is None else job_state(job),
+        "is_over": history.outcome is not None,
+        "priority": history.priority if job is None else job.priority,
+        "gpus": spec.gpus,
+        "where": "" if job is None or not job.held.shares else allocation_in_words(job.held),
+        "service_gpu_s": service_us / 1e6,
+        "turns": None if job is None else turns.of(job),
+        "step": max((step for step in told if step is not None), default=None),
+        "total_steps": spec.total_steps,
+        "batch_s": None if sample is None else sample.batch_s,
     }

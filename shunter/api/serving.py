@@ -25,15 +25,13 @@ import uvicorn
 from anyio.abc import TaskGroup
 
 from shunter import clock
-from shunter.api.access.callers import Callers, user_name
-from shunter.api.access.peers import PeerProtocol
-from shunter.api.access.tokens import Tokens, read_tokens
+from shunter.api.access import Callers, PeerProtocol, Tokens, read_tokens, user_name
+from shunter.api.cluster_state import Metrics
 from shunter.api.event_stream import Stream
-from shunter.api.metrics import Metrics
 from shunter.api.routes import ROUTES
 from shunter.api.routing import application
 from shunter.api.services import Services
-from shunter.api.serving.sockets import BACKLOG, Listening, listening
+from shunter.api.sockets import BACKLOG, Listening, listening
 from shunter.config.live import ServerSection
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Site, open_site
@@ -116,7 +114,7 @@ def _served(site: Site, callers: Callers) -> Services:
 
 @cache
 def _openapi() -> bytes:
-    from shunter.api.openapi import openapi_document
+    from shunter.api.routes import openapi_document
 
     return orjson.dumps(openapi_document(ROUTES))
 
