@@ -23,7 +23,7 @@ import shunter.daemon.policy.process as product
 
 __all__ = ["AS_THE_PRODUCT_DOES", "PolicyForks"]
 
-AS_THE_PRODUCT_DOES = product.started
+AS_THE_PRODUCT_DOES = product.start_process
 
 MESSAGE_BYTES = 1 << 18
 BOOT = "from tests.policy_forks import serve; import sys; serve(int(sys.argv[1]))"
@@ -89,7 +89,7 @@ class PolicyForks:
 
     def install(self) -> None:
         """Let schedulers of this process, and of those forked from it, start policies so."""
-        product.started = self.start
+        product.start_process = self.start
 
     def close(self) -> None:
         """Start no more."""

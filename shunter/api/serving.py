@@ -35,7 +35,7 @@ from shunter.api.sockets import BACKLOG, Listening, listening
 from shunter.config.live import ServerSection
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Site, open_site
-from shunter.daemon.maintenance.notices import Tell
+from shunter.daemon.maintenance.notices import TellOperator
 from shunter.daemon.task_groups import first_error
 from shunter.errors import ConfigError
 from shunter.events.log import WithoutLost
@@ -73,7 +73,7 @@ class QuietServer(uvicorn.Server):
 async def run_daemon(
     loaded: LoadedConfig,
     ready: Ready,
-    tell: Tell,
+    tell: TellOperator,
     set_aside: Collection[JobId] = (),
     resume: bool | WithoutLost = True,
 ) -> None:
@@ -124,7 +124,7 @@ async def _at_work(
     sockets: Sequence[Listening],
     section: ServerSection,
     ready: Ready,
-    tell: Tell,
+    tell: TellOperator,
 ) -> None:
     """Run loop, stream and API side by side; the end of one is the end of all."""
     server = QuietServer(_uvicorn_config(services, section))
@@ -139,7 +139,7 @@ async def _at_work(
         tasks.cancel_scope.cancel()
 
 
-async def _run_site(services: Services, server: QuietServer, tell: Tell) -> None:
+async def _run_site(services: Services, server: QuietServer, tell: TellOperator) -> None:
     """Run the loop; when it ends, for whatever reason, the API ends."""
     try:
         await services.site.run(tell)

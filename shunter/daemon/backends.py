@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.settings import Limits, Slicing
 from shunter.backends.agents.transport import NO_DEVICE
+from shunter.backends.inbox import Stamped
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
 from shunter.backends.node.records import get, hold, make_folder, put
@@ -21,7 +22,6 @@ from shunter.config.live import BackendSection, LocalSection, SshSection
 from shunter.config.live.limits import shared_limits
 from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
-from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import Backend
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
@@ -30,7 +30,6 @@ from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName
 
 LimitsT = TypeVar("LimitsT", bound=Limits)
-Stamped = Callable[[int], Input]
 
 
 class LiveBackend(Backend, Protocol):

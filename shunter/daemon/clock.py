@@ -1,24 +1,18 @@
 """The wall clock, watched: its steps are recorded, and nothing follows them."""
 
 from collections.abc import Callable
-from datetime import datetime
 
 import anyio
 
 from shunter import clock
-from shunter.daemon.backends import LiveBackend
+from shunter.backends.inbox import Stamped
 from shunter.events.facts.run import ClockStepped
 
-LOOK_S = 5.0
+CLOCK_LOOK_S = 5.0
 STEP_US = 1_000_000
 """A step of the wall clock is one of more than a second; less is a clock being slewed."""
 
 Ahead = Callable[[], int]
-
-
-def wall_now() -> datetime:
-    """Return the date and time that the wall clock shows."""
-    return clock.wall_now()
 
 
 def ahead_us() -> int:
@@ -27,18 +21,18 @@ def ahead_us() -> int:
 
 
 async def watch_clock(
-    backend: LiveBackend, ahead: Ahead = ahead_us, look_s: float = LOOK_S
+    post: Callable[[Stamped], None], ahead: Ahead = ahead_us, look_s: float = CLOCK_LOOK_S
 ) -> None:
-    """Record each step of the wall clock, for ever."""
+    """Post each step of the wall clock, for ever."""
     before_us = ahead()
     while True:
         await anyio.sleep(look_s)
         now_us = ahead()
         by_us = now_us - before_us
         if abs(by_us) > STEP_US:
-            _tell(backend, by_us)
+            _post_step(post, by_us)
         before_us = now_us  # what it drifts in between is no step
 
 
-def _tell(backend: LiveBackend, by_us: int) -> None:
-    backend.post(lambda at_us: ClockStepped(at_us, by_us))
+def _post_step(post: Callable[[Stamped], None], by_us: int) -> None:
+    post(lambda at_us: ClockStepped(at_us, by_us))

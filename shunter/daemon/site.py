@@ -31,7 +31,7 @@ from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.maintenance.log_maintenance import LogMaintenance, watch_files
 from shunter.daemon.maintenance.notices import (
     HoldsToShares,
-    Tell,
+    TellOperator,
     start_notices,
     tell_delays,
     tell_faults,
@@ -317,7 +317,7 @@ class Site:
         stream, rank = name.split(".")
         return await self._backend.read_output(job_id, attempt, int(rank), stream, offset, size_max)
 
-    async def run(self, tell: Tell = lambda what: None) -> None:
+    async def run(self, tell: TellOperator = lambda what: None) -> None:
         """Run the round loop until it is asked to stop.
 
         Args:
@@ -333,7 +333,7 @@ class Site:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._maintenance.run)
                 tasks.start_soon(watch_files, self._log)
-                tasks.start_soon(watch_clock, self._backend)
+                tasks.start_soon(watch_clock, self._backend.post)
                 tasks.start_soon(forget_environments, self.feed, self._backend)
                 tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)
                 tasks.start_soon(tell_delays, self._asked, tell)

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mappi
 from contextlib import asynccontextmanager, closing, suppress
 
 from shunter import __version__, clock
+from shunter.clock import wall_now
 from shunter.backends.node.failpoints import failpoint
 from shunter.config.loading import LoadedConfig
 from shunter.config.resolved import PolicyRuntime, policy_runtime, record_of
@@ -20,7 +21,7 @@ from shunter.core.interfaces import EventLog
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import ENDING, State
 from shunter.daemon.backends import LiveBackend, live_backend, refuse_other_attempts, root_of
-from shunter.daemon.clock import STEP_US, wall_now
+from shunter.daemon.clock import STEP_US
 from shunter.daemon.cluster_identity import History, Identity, TermClock, read_history
 from shunter.daemon.command_broker import mark
 from shunter.daemon.digests import Digests

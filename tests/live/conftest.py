@@ -14,5 +14,5 @@ def _forked_policies() -> Iterator[None]:
     forks = PolicyForks()
     forks.install()
     yield
-    product.started = AS_THE_PRODUCT_DOES
+    product.start_process = AS_THE_PRODUCT_DOES
     forks.close()

@@ -11,7 +11,7 @@ from shunter.events.values.ids import NodeName
 
 PLACE_KEYS = frozenset({"rack", "domain"})
 NAMES_MOST = 4
-CORRECT = "the config counts; correct rack in [[cluster.nodes]], or leave rack and domain out there"
+CORRECT_PLACE = "the config counts; correct rack in [[cluster.nodes]], or leave rack and domain out there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ def rack_notes(
         there = [other for other in given if places[other].rack == places[name].rack]
         if here != there:
             notes[name] = (
-                f"rack {rack} holds {_shown(here)} by the config, and {by} has {_shown(there)} "
-                f"in one ({places[name].rack}): {CORRECT}"
+                f"rack {rack} holds {_names_shown(here)} by the config, and {by} has {_names_shown(there)} "
+                f"in one ({places[name].rack}): {CORRECT_PLACE}"
             )
     return notes
 
 
-def _shown(names: Sequence[NodeName]) -> str:
+def _names_shown(names: Sequence[NodeName]) -> str:
     more = f" and {len(names) - NAMES_MOST} more" if len(names) > NAMES_MOST else ""
     return ", ".join(names[:NAMES_MOST]) + more

@@ -21,7 +21,7 @@ BY_CONFIG = "config"
 LEVEL_KEYS = frozenset({"sockets", "switches", "socket_gpus", "switch_gpus"})
 _MAP, _PLACE = re.compile(r"@[0-9a-f]{6}(?=@r|\Z)"), re.compile(r"@r[0-9a-f]{12}\Z")
 GIVE = "give sockets, switches and nvlink in [[cluster.nodes]] if it has them"
-CORRECT = "the config counts; correct it in [[cluster.nodes]], or leave it out there"
+CORRECT_MAP = "the config counts; correct it in [[cluster.nodes]], or leave it out there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,32 +137,32 @@ def _contradictions(
     given = group.model_fields_set
     links = tuple(tuple(gpu_numbers(mask)) for mask in configuration.links)
     for what, says, tells in (
-        ("switches", _groups(group.switch_masks), found.switches),
-        ("sockets", _groups(group.socket_masks), found.sockets),
+        ("switches", _groups_of(group.switch_masks), found.switches),
+        ("sockets", _groups_of(group.socket_masks), found.sockets),
         ("nvlink", links if "nvlink" in given else (), found.nvlink),
     ):
         # One part is what a config says that gives none; of what nobody tells nothing can be said.
         is_given = len(says) > 1 or (what == "nvlink" and bool(says))
         if is_given and tells and sorted(says) != sorted(tells):
             yield (
-                f"{what} are {_shown(says)} by the config, and {_shown(tells)} by the server "
-                f"({found.by}): {CORRECT}"
+                f"{what} are {_groups_shown(says)} by the config, and {_groups_shown(tells)} by the server "
+                f"({found.by}): {CORRECT_MAP}"
             )
     for mask, cpus in group.cpu_sockets:
         absent = sorted({*cpus} - {*found.cpus_there})
         if found.cpus_there and absent:
-            yield f"socket_cpus names CPU {absent[0]}, which is not there for us: {CORRECT}"
+            yield f"socket_cpus names CPU {absent[0]}, which is not there for us: {CORRECT_MAP}"
         for gpu in gpu_numbers(mask) if found.cpus else ():
             near = found.cpus[gpu]
             if near and not absent and not {*cpus} & {*near}:
                 yield (
                     f"socket_cpus gives GPU {gpu} CPUs {list(cpus)}, and near to it are "
-                    f"{list(near)} by the server: {CORRECT}"
+                    f"{list(near)} by the server: {CORRECT_MAP}"
                 )
                 break
 
 
-def _groups(masks: tuple[int, ...]) -> GpuGroups:
+def _groups_of(masks: tuple[int, ...]) -> GpuGroups:
     return tuple(tuple(gpu_numbers(mask)) for mask in masks)
 
 
@@ -170,7 +170,7 @@ def _masks(groups: GpuGroups) -> tuple[int, ...]:
     return tuple(sum(1 << gpu for gpu in group) for group in groups)
 
 
-def _shown(groups: GpuGroups) -> str:
+def _groups_shown(groups: GpuGroups) -> str:
     return str([list(group) for group in sorted(groups)])
 
 

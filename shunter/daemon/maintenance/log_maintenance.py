@@ -22,7 +22,7 @@ from shunter.run.snapshots import snapshot_of
 SNAPSHOT_EVENTS = 5_000
 """Events between snapshots where the config does not say; to read them takes 0.1 s."""
 
-LOOK_S = 1.0
+FILES_LOOK_S = 1.0
 """Between two looks at the files of the log."""
 
 NEWEST_KEPT = 2
@@ -88,7 +88,7 @@ class LogMaintenance:
         )
 
 
-async def watch_files(log: LogWriter, look_s: float = LOOK_S) -> None:
+async def watch_files(log: LogWriter, look_s: float = FILES_LOOK_S) -> None:
     """See that the files of the log are those that are written, for ever.
 
     A scheduler that has nothing to write would not notice: what it acknowledged last may be in a

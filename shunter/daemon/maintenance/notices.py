@@ -22,7 +22,7 @@ from shunter.events.facts.execution import TrainingStarted
 from shunter.events.log import LogWriter
 from shunter.events.values.ids import NodeName
 
-Tell = Callable[[str], None]
+TellOperator = Callable[[str], None]
 """Told what has happened, in one or more lines."""
 
 
@@ -35,7 +35,7 @@ class HoldsToShares(Protocol):
 
 
 DELAY_S = 5.0
-LOOK_S = 1.0
+POLICY_LOOK_S = 1.0
 
 
 def start_notices(
@@ -56,8 +56,8 @@ def start_notices(
             yield f"warning: {name}: {note}"
 
 
-async def tell_faults(feed: Feed, core: Scheduler, asked: AskedPolicy, tell: Tell) -> None:
-    """Tell of each fault once, and when the policy works again, until the log closes."""
+async def tell_faults(feed: Feed, core: Scheduler, asked: AskedPolicy, tell: TellOperator) -> None:
+    """TellOperator of each fault once, and when the policy works again, until the log closes."""
     name, last, names_nobody = core.policy.name, core.state.policy_fault, False
     if last:
         tell(_in_words(asked, last))
@@ -78,11 +78,11 @@ async def tell_faults(feed: Feed, core: Scheduler, asked: AskedPolicy, tell: Tel
             )
 
 
-async def tell_delays(asked: AskedPolicy, tell: Tell) -> None:
-    """Tell once of each planning that takes long, for ever."""
+async def tell_delays(asked: AskedPolicy, tell: TellOperator) -> None:
+    """TellOperator once of each planning that takes long, for ever."""
     told = False
     while True:
-        await anyio.sleep(LOOK_S)
+        await anyio.sleep(POLICY_LOOK_S)
         hook, since_s = asked.busy
         if since_s < DELAY_S:
             told = False
@@ -94,8 +94,8 @@ async def tell_delays(asked: AskedPolicy, tell: Tell) -> None:
             )
 
 
-async def tell_shares(backend: HoldsToShares, tell: Tell) -> None:
-    """Tell by what jobs are held to their shares, and whose were not changed."""
+async def tell_shares(backend: HoldsToShares, tell: TellOperator) -> None:
+    """TellOperator by what jobs are held to their shares, and whose were not changed."""
     while True:
         tell(await backend.share_notice())
 
@@ -105,8 +105,8 @@ def _in_words(asked: AskedPolicy, fault: str) -> str:
     return f"policy {asked.name} failed, jobs run on and none starts: {fault}{lines}"
 
 
-async def tell_slow_starts(feed: Feed, core: Scheduler, tell: Tell) -> None:
-    """Tell of a start that takes longer than a turn, then of each twice as long."""
+async def tell_slow_starts(feed: Feed, core: Scheduler, tell: TellOperator) -> None:
+    """TellOperator of a start that takes longer than a turn, then of each twice as long."""
     turn_us, key = turn_of(core.policy, core.rules)
     most_us = turn_us
     async for _, event in feed.follow(feed.committed):

@@ -17,7 +17,7 @@ from shunter.errors import BackendError, UnreachableError
 from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.past_jobs import PastJobs
 
-LOOK_S = 3600.0
+RETENTION_LOOK_S = 3600.0
 """How often it is looked what has become old."""
 
 
@@ -49,7 +49,7 @@ async def keep_for(
         if said and said != told:
             tell(said)
         told = said
-        await anyio.sleep(min(LOOK_S, keep_s))
+        await anyio.sleep(min(RETENTION_LOOK_S, keep_s))
 
 
 async def _remove(

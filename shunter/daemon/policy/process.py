@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from shunter.daemon.policy_process import ahead
+from shunter.daemon.policy_process.ahead import Child, taken
 from shunter.daemon.policy_process.messages import HEADER, REPLY, DryRun, Failed, Reply, Request
 from shunter.errors import PlanError
 
@@ -31,7 +31,7 @@ END_S = 5.0
 REPLY_BYTES_MOST = 64 << 20
 
 
-def started(theirs: socket.socket) -> subprocess.Popen[bytes]:
+def start_process(theirs: socket.socket) -> subprocess.Popen[bytes]:
     """Start the process, with its end of the socket."""
     path = msgspec.json.encode([one or str(Path.cwd()) for one in sys.path]).decode()
     words = [sys.executable, "-c", BOOT, str(theirs.fileno()), str(os.getpid()), path]
@@ -107,13 +107,13 @@ class PolicyProcess(Replies):
     """A process with a socket to it; `close` ends it."""
 
     def __init__(self) -> None:
-        self._process: ahead.Child
-        if forked := ahead.taken():
+        self._process: Child
+        if forked := taken():
             ours, self._process = forked
         else:
             ours, theirs = socket.socketpair()
             with theirs:
-                self._process = started(theirs)
+                self._process = start_process(theirs)
         super().__init__(ours)
 
     async def send(self, request: Request, descriptors: Sequence[int] = ()) -> None:

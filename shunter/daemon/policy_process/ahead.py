@@ -13,7 +13,7 @@ import threading
 import traceback
 from typing import NoReturn, Protocol
 
-from shunter.daemon.policy_process import child
+from shunter.daemon.policy_process.child import answer_all
 
 
 class Child(Protocol):
@@ -80,7 +80,7 @@ def _be_policy(theirs: socket.socket, parent: int) -> NoReturn:
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
-        child.answer_all(theirs, parent)
+        answer_all(theirs, parent)
         code = 0
     finally:  # whatever it was, nothing of the daemon goes on in this process
         if code:

@@ -11,7 +11,7 @@ from shunter.daemon.feed import Feed
 from shunter.daemon.slurm.nodes import SeesDrains, is_by_slurm
 from shunter.events.values.ids import NodeName
 
-EVERY_S = 0.5
+DEMAND_EVERY_S = 0.5
 JOBS_MOST = 2000
 """Beyond so many that wait, more of them ask for no more servers than there are."""
 
@@ -46,7 +46,7 @@ async def tell_demand(
             renewed = backend.renewed if isinstance(backend, SeesDrains) else ()
             found = [node for node in renewed if is_by_slurm(by.get(node, ""))]
             backend.want(waiting_requests(state, found))
-        await anyio.sleep(EVERY_S)
+        await anyio.sleep(DEMAND_EVERY_S)
 
 
 def waiting_requests(state: State, renewed: Collection[NodeName] = ()) -> list[GpuRequest]:

@@ -24,9 +24,9 @@ from shunter.events.log import LogWriter, read_log
 from shunter.events.values.ids import NodeName
 
 BY: Final = "slurm: "
-EVERY_S: Final = 0.5
+NODES_EVERY_S: Final = 0.5
 _KINDS: Final = frozenset({NodeDrained.__name__, NodeRestored.__name__, NodeRemoved.__name__})
-Tell = Callable[[Callable[[int], Command]], Awaitable[object]]
+GiveCommand = Callable[[Callable[[int], Command]], Awaitable[object]]
 
 
 @runtime_checkable
@@ -64,7 +64,7 @@ async def follow_slurm_nodes(
     log: LogWriter,
     state: State,
     backend: SeesNodes,
-    tell: Tell,
+    tell: GiveCommand,
     by: dict[NodeName, str],
 ) -> None:
     """Drain and restore nodes as Slurm does, for ever.
@@ -85,13 +85,13 @@ async def follow_slurm_nodes(
             changed = backend.drains_changed if isinstance(backend, SeesDrains) else anyio.Event()
             out = backend.out_of_service(clock.wall_s())
             if out is not None:
-                await _settle(state, out, by, tell)
-            with anyio.move_on_after(EVERY_S):
+                await _follow_drains(state, out, by, tell)
+            with anyio.move_on_after(NODES_EVERY_S):
                 await changed.wait()
 
 
 async def tell_silence(backend: SeesNodes, tell: Callable[[str], None]) -> None:
-    """Tell once that Slurm does not answer, and once that it does again, for ever."""
+    """GiveCommand once that Slurm does not answer, and once that it does again, for ever."""
     was_silent = False
     while True:
         silence = backend.silence
@@ -102,11 +102,11 @@ async def tell_silence(backend: SeesNodes, tell: Callable[[str], None]) -> None:
                 if silence
                 else "Slurm answers again"
             )
-        await anyio.sleep(EVERY_S)
+        await anyio.sleep(NODES_EVERY_S)
 
 
-async def _settle(
-    state: State, out: Mapping[NodeName, str], by: Mapping[NodeName, str], tell: Tell
+async def _follow_drains(
+    state: State, out: Mapping[NodeName, str], by: Mapping[NodeName, str], tell: GiveCommand
 ) -> None:
     for node, server in sorted(state.cluster.servers.items()):
         order: Callable[[int], Command]

@@ -263,7 +263,7 @@ def test_every_crash_point_is_survived(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if part == 0:  # these meet policies that are slow to start, as all do outside of tests
-        monkeypatch.setattr(product, "started", AS_THE_PRODUCT_DOES)
+        monkeypatch.setattr(product, "start_process", AS_THE_PRODUCT_DOES)
     points = all_points(tmp_path)
     assert marked_points()
     assert set(marked_points()) <= set(points)

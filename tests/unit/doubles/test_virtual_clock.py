@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Sequence
-from typing import cast
+
 
 import anyio
 import pytest
@@ -12,7 +12,6 @@ from anyio import to_thread
 from shunter import clock
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.core.intake.inputs import Input
-from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock
 from shunter.events.facts.cluster import NodeReachable
 from shunter.events.facts.run import ClockStepped
@@ -209,7 +208,7 @@ def test_steps_of_the_wall_clock_and_a_machine_that_slept_are_seen() -> None:
     async def main() -> None:
         with anyio.move_on_after(HOUR_S):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(watch_clock, cast(LiveBackend, posted))
+                tasks.start_soon(watch_clock, posted.post)
                 await anyio.sleep(61.0)
                 virtual.step_wall(-7_200 * 10**9)
                 await anyio.sleep(61.0)
