@@ -12,9 +12,15 @@ import msgspec
 
 from shunter.ask.forking.counterfactuals import starts_if
 from shunter.ask.predictions.answer import answer
-from shunter.ask.predictions.messages import Found, Problem, Question, StartsIf, Tried
+from shunter.ask.predictions.messages import (
+    Found,
+    Problem,
+    Question,
+    StartsIf,
+    Tried,
+    die_with_parent,
+)
 from shunter.ask.replaying.why.explanation import explain
-from shunter.daemon.policy_process.dry_run import die_with_parent
 from shunter.errors import ShunterError
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild

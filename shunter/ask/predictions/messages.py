@@ -1,5 +1,9 @@
 """What a daemon and the process that makes a forecast for it say to each other, as JSON."""
 
+import ctypes
+import os
+import signal
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,6 +22,16 @@ BOOT = (
     "from shunter.ask.predictions.child import main; main(sys.argv[1:3])"
 )
 """What the process is started with: how many seconds it may take, its parent, and its paths."""
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> bool:
+    """End this process when its parent does; return whether that is still there."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    return os.getppid() == parent
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from traceback import format_exception
 
+from shunter.ask.predictions.messages import die_with_parent
 from shunter.ask.replaying.recorded_terms import Term
 from shunter.config.resolved import recorded_runtime
 from shunter.core.fold import apply
@@ -22,7 +23,7 @@ from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.state import State
-from shunter.daemon.policy_process.dry_run import Copies, die_with_parent, dry_run
+from shunter.daemon.policy_process.dry_run import Copies, dry_run
 from shunter.daemon.policy_process.messages import (
     Begin,
     Decide,
