@@ -1,4 +1,4 @@
-"""The cluster at a point: its state as a document, the view of schedulers, the page of Prometheus."""
+"""The cluster at a point: its state as a document, a view for schedulers, a page for Prometheus."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -37,7 +37,6 @@ from shunter.core.proposals.approval import Refused, looked_at
 from shunter.core.state import WAITING
 from shunter.counting import counted, jobs_waiting
 from shunter.daemon.commands import Commands, Stamped
-from shunter.daemon.policy_process.messages import DryRan
 from shunter.daemon.requests import Caller, Submission
 from shunter.daemon.site import Site
 from shunter.errors import NotFoundError, PlanError, ShunterError, UsageError
@@ -50,6 +49,7 @@ from shunter.events.values.causes import CALLER
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
 from shunter.events.values.reasons import Reason
+from shunter.policy_process.messages import DryRan
 
 KEY_MOST = 200
 SUBMITTED_TOGETHER = 100
@@ -303,8 +303,8 @@ async def after_whole_arrays(services: Services, request: Submission, tasks: int
     if len(found) * tasks > ALL_DEPENDENCIES_MOST > len(said) * tasks:
         raise UsageError(
             f"depends_on: {len(found):,} jobs that are tasks of arrays, times {tasks:,} tasks: "
-            f"expected {ALL_DEPENDENCIES_MOST:,} at most: submit one job after that array, and what "
-            "is to follow after that job"
+            f"expected {ALL_DEPENDENCIES_MOST:,} at most: submit one job after that array, and "
+            "what is to follow after that job"
         )
     return replace(request, spec=replace(request.spec, depends_on=tuple(found)), said_after=said)
 

@@ -1,4 +1,4 @@
-"""What every document over HTTP is, and what comes in: bodies, and the parameters of routes that read.
+"""What every document over HTTP is, and what comes in: bodies, and parameters of what reads.
 
 All are strict, so that a misspelt field or filter is an error. OpenAPI is made from them.
 """

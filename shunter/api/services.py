@@ -28,7 +28,7 @@ from shunter.ask.predictions.messages import (
     StartsIf,
     Tried,
 )
-from shunter.daemon.groups import Groups
+from shunter.daemon.past_jobs import Groups
 from shunter.daemon.requests import Caller
 from shunter.daemon.site import Site
 from shunter.errors import RateLimitedError, RefusedError, ShunterError, UnreachableError

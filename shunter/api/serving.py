@@ -35,9 +35,8 @@ from shunter.api.sockets import BACKLOG, Listening, listening
 from shunter.config.live import ServerSection
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Site, open_site
-from shunter.daemon.maintenance.notices import TellOperator
-from shunter.daemon.task_groups import first_error
-from shunter.errors import ConfigError
+from shunter.daemon.notices import TellOperator
+from shunter.errors import ConfigError, first_error
 from shunter.events.log import WithoutLost
 from shunter.events.values.ids import JobId
 

@@ -226,7 +226,7 @@ def _inside_slurm(
     held: Collection[tuple[JobId, int]],
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a mode, whose libraries only its users need."""
-    from shunter.daemon.slurm.serving import check_served, keep_mode, slurm_settings
+    from shunter.daemon.slurm import check_served, keep_mode, slurm_settings
 
     check_served(loaded.config.backend)
     settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)

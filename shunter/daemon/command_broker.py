@@ -16,7 +16,7 @@ from shunter.core.intake.inputs import Command, Input
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed
-from shunter.daemon.maintenance.log_maintenance import LogMaintenance
+from shunter.daemon.log_maintenance import LogMaintenance
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Receipt
 from shunter.errors import ShunterError, UnreachableError

@@ -21,15 +21,18 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
-from shunter.daemon.clock import watch_clock
-from shunter.daemon.cluster_identity import Identity
+from shunter.daemon.cluster_identity import Identity, watch_clock
 from shunter.daemon.command_broker import CommandBroker, Stopped
-from shunter.daemon.commands import Commands, Stamped
-from shunter.daemon.digests import Digests
+from shunter.daemon.commands import Commands, Digests, Stamped
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.maintenance.log_maintenance import LogMaintenance, watch_files
-from shunter.daemon.maintenance.notices import (
+from shunter.daemon.log_maintenance import (
+    LogMaintenance,
+    forget_environments,
+    keep_for,
+    watch_files,
+)
+from shunter.daemon.notices import (
     HoldsToShares,
     TellOperator,
     start_notices,
@@ -38,15 +41,17 @@ from shunter.daemon.maintenance.notices import (
     tell_shares,
     tell_slow_starts,
 )
-from shunter.daemon.maintenance.retention import forget_environments, keep_for
 from shunter.daemon.past_jobs import LivePastJobs
-from shunter.daemon.policy import AskedPolicy
-from shunter.daemon.policy_process.messages import DryRan
+from shunter.daemon.policy import PolicyProxy
 from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job
-from shunter.daemon.slurm.demand import HoldsOnDemand, tell_demand
-from shunter.daemon.slurm.nodes import SeesNodes, follow_slurm_nodes, tell_silence
-from shunter.daemon.task_groups import first_error
-from shunter.errors import NotFoundError, UnreachableError
+from shunter.daemon.slurm import (
+    HoldsOnDemand,
+    SeesNodes,
+    follow_slurm_nodes,
+    tell_demand,
+    tell_silence,
+)
+from shunter.errors import NotFoundError, UnreachableError, first_error
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import SchedulerStopped
 from shunter.events.kinds import Event
@@ -54,6 +59,7 @@ from shunter.events.log import LogReader, LogWriter, read_log
 from shunter.events.past_jobs import ended_before
 from shunter.events.values.ids import JobId, NodeName
 from shunter.gc_control import collector_off
+from shunter.policy_process.messages import DryRan
 from shunter.run.snapshots import snapshot_of
 
 IMAGINED = JobId("dry-run")
@@ -84,7 +90,7 @@ class Site:
         identity: Identity,
         core: Scheduler,
         past: LivePastJobs,
-        asked: AskedPolicy,
+        asked: PolicyProxy,
         backend: LiveBackend,
         log: LogWriter,
         digests: Digests,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import shunter.daemon.policy.process as product
+import shunter.daemon.policy as product
 from tests.policy_forks import AS_THE_PRODUCT_DOES, PolicyForks
 
 

@@ -51,8 +51,8 @@ def serve(
     Says on stderr when it takes commands, and where. A second daemon on the same socket or log is
     refused.
     """
-    from shunter.daemon.policy_process.ahead import fork_ahead
     from shunter.gc_control import collect_as_usual, collector_off
+    from shunter.policy_process.child import fork_ahead
 
     _date_messages()
     with collector_off():
@@ -118,7 +118,7 @@ def _check(loaded: "LoadedConfig") -> None:
     """
     warnings: list[str] = []
     if loaded.config.backend.kind == "slurm":
-        from shunter.daemon.slurm.serving import check_served, served_notes
+        from shunter.daemon.slurm import check_served, served_notes
 
         check_served(loaded.config.backend)
         warnings += served_notes(loaded)

@@ -25,8 +25,7 @@ from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Launch, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.counting import counted
-from shunter.daemon.task_groups import first_error
-from shunter.errors import BackendError, UsageError
+from shunter.errors import BackendError, UsageError, first_error
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, LaunchFailed
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Allocation, Share

@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 import shunter
-import shunter.daemon.policy.process as product
+import shunter.daemon.policy as product
 from shunter.backends.node.failpoints import arm_failpoint
 from shunter.config.loading import LoadedConfig
 from shunter.core.state import Job, JobPhase

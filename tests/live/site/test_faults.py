@@ -20,7 +20,7 @@ from anyio import lowlevel, to_thread
 from shunter.backends.node import attempts
 from shunter.backends.node.records import get, put
 from shunter.daemon import Site, Submission
-from shunter.daemon.clock import watch_clock
+from shunter.daemon.cluster_identity import watch_clock
 from shunter.errors import LogError, UnreachableError
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.execution import (

@@ -4,7 +4,6 @@ import socket
 import time
 from collections.abc import Sequence
 
-
 import anyio
 import pytest
 from anyio import to_thread
@@ -12,7 +11,7 @@ from anyio import to_thread
 from shunter import clock
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.core.intake.inputs import Input
-from shunter.daemon.clock import watch_clock
+from shunter.daemon.cluster_identity import watch_clock
 from shunter.events.facts.cluster import NodeReachable
 from shunter.events.facts.run import ClockStepped
 from shunter.events.values.ids import NodeName

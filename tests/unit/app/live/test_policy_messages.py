@@ -17,7 +17,11 @@ from shunter.core.planning.plan import (
     Suspend,
     Try,
 )
-from shunter.daemon.policy_process.messages import (
+from shunter.events.facts.decisions import Size, SizesSet
+from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values.reasons import Because
+from shunter.events.values.trials import Batch, ChangeKey, TrialKind, TrialReason
+from shunter.policy_process.messages import (
     HEADER,
     plan_of,
     receive,
@@ -25,10 +29,6 @@ from shunter.daemon.policy_process.messages import (
     targets_of,
     wire_plan,
 )
-from shunter.events.facts.decisions import Size, SizesSet
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Because
-from shunter.events.values.trials import Batch, ChangeKey, TrialKind, TrialReason
 from tests.factories import allocation
 
 

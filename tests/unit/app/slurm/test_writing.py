@@ -15,10 +15,9 @@ from shunter.backends.slurm import Slurm, listings
 from shunter.cli.application import app
 from shunter.config import load_config, make_config
 from shunter.config.loading import LoadedConfig
-from shunter.daemon.gpu_maps.network_places import Place
-from shunter.daemon.slurm import serving
-from shunter.daemon.slurm.places import places_in
-from shunter.daemon.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
+from shunter.daemon import slurm as serving
+from shunter.daemon.gpu_maps import Place
+from shunter.daemon.slurm import CRYPTOGRAPHY_LEAST, check_served, keep_mode, places_in
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
 from shunter.events.values.ids import JobId
 from shunter.ops.doctor.findings import Looked

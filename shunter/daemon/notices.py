@@ -16,7 +16,7 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.policy import AskedPolicy
+from shunter.daemon.policy import PolicyProxy
 from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned
 from shunter.events.facts.execution import TrainingStarted
 from shunter.events.log import LogWriter
@@ -56,7 +56,7 @@ def start_notices(
             yield f"warning: {name}: {note}"
 
 
-async def tell_faults(feed: Feed, core: Scheduler, asked: AskedPolicy, tell: TellOperator) -> None:
+async def tell_faults(feed: Feed, core: Scheduler, asked: PolicyProxy, tell: TellOperator) -> None:
     """TellOperator of each fault once, and when the policy works again, until the log closes."""
     name, last, names_nobody = core.policy.name, core.state.policy_fault, False
     if last:
@@ -78,7 +78,7 @@ async def tell_faults(feed: Feed, core: Scheduler, asked: AskedPolicy, tell: Tel
             )
 
 
-async def tell_delays(asked: AskedPolicy, tell: TellOperator) -> None:
+async def tell_delays(asked: PolicyProxy, tell: TellOperator) -> None:
     """TellOperator once of each planning that takes long, for ever."""
     told = False
     while True:
@@ -100,7 +100,7 @@ async def tell_shares(backend: HoldsToShares, tell: TellOperator) -> None:
         tell(await backend.share_notice())
 
 
-def _in_words(asked: AskedPolicy, fault: str) -> str:
+def _in_words(asked: PolicyProxy, fault: str) -> str:
     lines = f"\n{asked.trace}" if asked.trace else ""
     return f"policy {asked.name} failed, jobs run on and none starts: {fault}{lines}"
 

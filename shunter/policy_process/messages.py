@@ -62,7 +62,7 @@ class DryRun(msgspec.Struct, tag=True):
     limit_s: float
 
 
-class Standing(msgspec.Struct, tag=True):
+class PolicyStatus(msgspec.Struct, tag=True):
     """What the policy says between two plans; `trace` is the newest traceback."""
 
     settled: bool
@@ -128,7 +128,7 @@ class Failed(msgspec.Struct, tag=True):
 
 
 Request = Begin | Tell | Decide | Order | Remember | DryRun
-Reply = Standing | Decided | Ordered | Remembered | DryRan | Failed
+Reply = PolicyStatus | Decided | Ordered | Remembered | DryRan | Failed
 
 
 def wire_plan(plan: Plan) -> WirePlan:

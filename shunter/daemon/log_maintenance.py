@@ -1,11 +1,7 @@
-"""A log that lives for years: snapshots on the way, what is old compressed, restarts quick.
+"""What is kept of a log that lives for years, and of what its jobs have left."""
 
-A start reads the newest snapshot and what follows it, so snapshots come every few thousand events.
-Events that are old become sealed segments, a tenth of their size. Of old snapshots one in a while
-is kept, from which any moment of the past can be reached.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import anyio
 import anyio.lowlevel
@@ -13,11 +9,21 @@ import anyio.lowlevel
 from shunter.backends.node.failpoints import failpoint
 from shunter.config.model import LogSection
 from shunter.core.scheduler import Scheduler
+from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
-from shunter.daemon.policy import AskedPolicy
+from shunter.daemon.feed import Feed
+from shunter.daemon.policy import PolicyProxy
+from shunter.errors import BackendError, UnreachableError
+from shunter.events.facts.jobs import JOB_ENDS
 from shunter.events.facts.run import SegmentSealed
 from shunter.events.log import LogWriter, Segment, Snapshot
+from shunter.events.past_jobs import PastJobs
 from shunter.run.snapshots import snapshot_of
+
+# The log: snapshots on the way, what is old compressed, restarts quick. A start reads the newest
+# snapshot and what follows it, so snapshots come every few thousand events. Events that are old
+# become sealed segments, a tenth of their size. Of old snapshots one in a while is kept, from which
+# any moment of the past can be reached.
 
 SNAPSHOT_EVENTS = 5_000
 """Events between snapshots where the config does not say; to read them takes 0.1 s."""
@@ -36,7 +42,7 @@ class LogMaintenance:
     def __init__(
         self,
         core: Scheduler,
-        asked: AskedPolicy,
+        asked: PolicyProxy,
         log: LogWriter,
         backend: LiveBackend,
         section: LogSection,
@@ -112,3 +118,70 @@ def superseded(seqs: Sequence[int]) -> list[int]:
             found.append(seq)
         spans.add(seq // SPAN_EVENTS)
     return found
+
+
+# What jobs have left: their variables are kept to their end, their output as configured. Only
+# jobs whose end is in the log, durable, are looked at; whatever else lies in a folder of attempts
+# is left alone. And nothing is removed anywhere while a server does not answer: what it has of a
+# job may be younger.
+
+RETENTION_LOOK_S = 3600.0
+"""How often it is looked what has become old."""
+
+
+async def keep_for(
+    keep_s: float,
+    backend: LiveBackend,
+    state: State,
+    past: PastJobs,
+    feed: Feed,
+    tell: Callable[[str], None],
+) -> None:
+    """Remove what is older than so long, for ever.
+
+    Args:
+        keep_s: seconds since anything of a job changed.
+        backend: where attempts lie.
+        state: what is true; read on the thread of the loop only, as `past` is.
+        past: which jobs have ended.
+        feed: says what of it is durable.
+        tell: told what could not be removed, once for each time that it changes.
+    """
+    told = ""
+    while True:
+        try:
+            await _remove(keep_s, backend, state, past, feed)
+            said = ""
+        except BackendError as error:  # the next look tries again; nobody waits for it
+            said = f"old output and records cannot be removed: {error}"
+        if said and said != told:
+            tell(said)
+        told = said
+        await anyio.sleep(min(RETENTION_LOOK_S, keep_s))
+
+
+async def _remove(
+    keep_s: float, backend: LiveBackend, state: State, past: PastJobs, feed: Feed
+) -> None:
+    """Remove what is old now.
+
+    Raises:
+        BackendError: something cannot be removed.
+    """
+    old = await backend.old_jobs(keep_s)
+    ended, seq = [job for job in old if past.outcome(job) is not None], state.seq
+    if ended:
+        with suppress(UnreachableError):  # the log closes
+            await feed.reached(seq)
+            await backend.remove_attempts(ended)
+
+
+async def forget_environments(feed: Feed, backend: LiveBackend) -> None:
+    """Remove the environment of each job whose end is durable, until the log closes.
+
+    Raises:
+        BackendError: it cannot be removed.
+    """
+    async for _, event in feed.follow(feed.committed):
+        if isinstance(event, JOB_ENDS):
+            await backend.store_environments({event.job_id: {}})
