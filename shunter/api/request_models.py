@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from shunter.client.variables import VARIABLE, is_name
+from shunter.client.requests import VARIABLE, is_name
 from shunter.events.values.job_spec import Level, SuspendMode
 
 SCHEMA_VERSION = 1

@@ -241,13 +241,13 @@ def rack_notes(
         there = [other for other in given if places[other].rack == places[name].rack]
         if here != there:
             notes[name] = (
-                f"rack {rack} holds {_names_shown(here)} by the config, and {by} has {_names_shown(there)} "
+                f"rack {rack} holds {_names(here)} by the config, and {by} has {_names(there)} "
                 f"in one ({places[name].rack}): {CORRECT_PLACE}"
             )
     return notes
 
 
-def _names_shown(names: Sequence[NodeName]) -> str:
+def _names(names: Sequence[NodeName]) -> str:
     more = f" and {len(names) - NAMES_MOST} more" if len(names) > NAMES_MOST else ""
     return ", ".join(names[:NAMES_MOST]) + more
 
@@ -384,7 +384,7 @@ def _contradictions(
         is_given = len(says) > 1 or (what == "nvlink" and bool(says))
         if is_given and tells and sorted(says) != sorted(tells):
             yield (
-                f"{what} are {_groups_shown(says)} by the config, and {_groups_shown(tells)} by the server "
+                f"{what} are {_shown(says)} by the config, and {_shown(tells)} by the server "
                 f"({found.by}): {CORRECT_MAP}"
             )
     for mask, cpus in group.cpu_sockets:
@@ -409,7 +409,7 @@ def _masks(groups: GpuGroups) -> tuple[int, ...]:
     return tuple(sum(1 << gpu for gpu in group) for group in groups)
 
 
-def _groups_shown(groups: GpuGroups) -> str:
+def _shown(groups: GpuGroups) -> str:
     return str([list(group) for group in sorted(groups)])
 
 

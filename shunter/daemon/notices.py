@@ -57,7 +57,7 @@ def start_notices(
 
 
 async def tell_faults(feed: Feed, core: Scheduler, asked: PolicyProxy, tell: TellOperator) -> None:
-    """TellOperator of each fault once, and when the policy works again, until the log closes."""
+    """Tell of each fault once, and when the policy works again, until the log closes."""
     name, last, names_nobody = core.policy.name, core.state.policy_fault, False
     if last:
         tell(_in_words(asked, last))
@@ -79,7 +79,7 @@ async def tell_faults(feed: Feed, core: Scheduler, asked: PolicyProxy, tell: Tel
 
 
 async def tell_delays(asked: PolicyProxy, tell: TellOperator) -> None:
-    """TellOperator once of each planning that takes long, for ever."""
+    """Tell once of each planning that takes long, for ever."""
     told = False
     while True:
         await anyio.sleep(POLICY_LOOK_S)
@@ -95,7 +95,7 @@ async def tell_delays(asked: PolicyProxy, tell: TellOperator) -> None:
 
 
 async def tell_shares(backend: HoldsToShares, tell: TellOperator) -> None:
-    """TellOperator by what jobs are held to their shares, and whose were not changed."""
+    """Tell by what jobs are held to their shares, and whose were not changed."""
     while True:
         tell(await backend.share_notice())
 
@@ -106,7 +106,7 @@ def _in_words(asked: PolicyProxy, fault: str) -> str:
 
 
 async def tell_slow_starts(feed: Feed, core: Scheduler, tell: TellOperator) -> None:
-    """TellOperator of a start that takes longer than a turn, then of each twice as long."""
+    """Tell of a start that takes longer than a turn, then of each twice as long."""
     turn_us, key = turn_of(core.policy, core.rules)
     most_us = turn_us
     async for _, event in feed.follow(feed.committed):

@@ -1,4 +1,4 @@
-"""What the daemon does for a cluster inside Slurm: settings, nodes, demand, places, parts of nodes."""
+"""A cluster inside Slurm, for the daemon: settings, nodes, demand, places, parts of nodes."""
 
 import os
 import secrets
@@ -250,7 +250,7 @@ async def follow_slurm_nodes(
 
 
 async def tell_silence(backend: SeesNodes, tell: Callable[[str], None]) -> None:
-    """GiveCommand once that Slurm does not answer, and once that it does again, for ever."""
+    """Tell once that Slurm does not answer, and once that it does again, for ever."""
     was_silent = False
     while True:
         silence = backend.silence
