@@ -1,4 +1,4 @@
-"""The asynchronous client: the same as the synchronous one, to be awaited."""
+"""The clients: one whose calls return answers, and one whose calls are awaited."""
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -17,8 +17,6 @@ from shunter.client.futures import AsyncCalls, AsyncJobHandle, JobHandle, Watch,
 from shunter.client.requests import Answer, Ask, CallOptions, Followed, JobOptions, Lines
 from shunter.client.transport import Settings, named
 from shunter.errors import RefusedError, UnreachableError, UsageError
-
-# The synchronous client.
 
 P = ParamSpec("P")
 T = TypeVar("T")

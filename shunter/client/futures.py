@@ -22,11 +22,11 @@ from shunter.errors import (
     UsageError,
 )
 
-# Watches jobs for those who wait by `concurrent.futures`: one thread a client, while any is open.
-#
-# `concurrent.futures.wait` and `as_completed` only look at futures, so somebody has to tell them.
-# The thread asks for the queue, or for the jobs themselves where they are few, at a pace that costs
-# a daemon a hundredth of its time; it ends with the last job that somebody still holds.
+# Jobs are watched for those who wait by `concurrent.futures`: one thread a client, while any is
+# open. `concurrent.futures.wait` and `as_completed` only look at futures, so somebody has to tell
+# them. The thread asks for the queue, or for the jobs themselves where they are few, at a pace
+# that costs a daemon a hundredth of its time; it ends with the last job that somebody still
+# holds.
 
 PATIENCE_S = LATELY_S
 """How long a daemon may be away while somebody waits: it may be starting anew."""
@@ -153,6 +153,8 @@ class Watch:
 def _by_id(job: Watched) -> str:
     return job.id
 
+
+# The futures.
 
 T = TypeVar("T")
 

@@ -402,7 +402,6 @@ def _dependency(each: str | tuple[str, str]) -> dict[str, str]:
 
 
 # Which environment variables a job may be given, and which of a shell are not passed on unasked.
-#
 # Functions that bash exports (Lmod's `module` is one) are variables of a name of their own.
 
 VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]*|BASH_FUNC_[^=\s\x00-\x1f]+(%%|\(\)))$"
