@@ -410,7 +410,7 @@ async def ask_places(section: SlurmSection) -> dict[NodeName, Place]:
 # node on the folder that all share, and the next start reads it.
 
 
-def noted_wirings(
+def read_noted_wirings(
     section: SlurmSection, servers: Iterable[tuple[NodeName, ConfigurationSet]]
 ) -> dict[NodeName, Wiring]:
     """Return what was noted of servers with several GPUs.

@@ -34,7 +34,7 @@ from shunter.daemon.recovery import (
     tell_taken_resources,
 )
 from shunter.daemon.site import Site
-from shunter.daemon.slurm import ask_places, noted_wirings
+from shunter.daemon.slurm import ask_places, read_noted_wirings
 from shunter.errors import ConfigError, UsageError, first_error
 from shunter.events.codec import encode_record
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
@@ -148,7 +148,7 @@ async def _maps(
     section, cluster = loaded.config.backend, loaded.config.cluster
     if section.kind != "slurm" or section.slurm is None:
         return await discover_maps(cluster, backend.agents, state)
-    noted = noted_wirings(section.slurm, cluster.servers())
+    noted = read_noted_wirings(section.slurm, cluster.servers())
     told = ToldBySlurm(await ask_places(section.slurm), noted)
     return await discover_maps(cluster, {}, state, told)
 
