@@ -16,7 +16,6 @@ from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
 from shunter.ask.replaying.folding import state_at
 from shunter.ask.replaying.formatting import fact_in_words
 from shunter.ask.replaying.lookup import is_part, place_of, seq_of
-from shunter.core.cluster import Server
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.site import Planning
 from shunter.errors import NotFoundError, UnreachableError, UsageError
@@ -74,7 +73,10 @@ async def status_nodes(call: Call[NoQuery, NoBody]) -> Response:
             **node,
             "state": server_state(servers[name], unheld),
             "cause": causes.get(name, ""),
-            "quarantined": _quarantined(servers[name]),
+            "quarantined": [
+                {"gpu": gpu, "cause": servers[name].quarantine_causes.get(gpu, "")}
+                for gpu in gpu_numbers(servers[name].quarantined)
+            ],
             **_map_of(site.maps.get(name)),
         }
         for node in nodes_of(state)
@@ -82,12 +84,6 @@ async def status_nodes(call: Call[NoQuery, NoBody]) -> Response:
     ]
     await call.services.durable(state.seq)
     return json_answer(document)
-
-
-def _quarantined(server: Server) -> list[dict[str, object]]:
-    """Return the GPUs of a server that take no jobs, each with why."""
-    causes = server.quarantine_causes
-    return [{"gpu": gpu, "cause": causes.get(gpu, "")} for gpu in gpu_numbers(server.quarantined)]
 
 
 def _map_of(told: ServerMap | None) -> dict[str, object]:

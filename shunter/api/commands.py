@@ -390,7 +390,7 @@ def _next_plan(found: DryRan | None) -> str:
 def _plan_part(site: Site, found: DryRan) -> dict[str, object]:
     wait = found.wait
     return {
-        "at": site.wall(found.at_us).isoformat(timespec="milliseconds"),
+        "at": site.dated(found.at_us),
         "starts": found.starts,
         "where": found.where,
         "reason": None

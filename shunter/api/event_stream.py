@@ -48,9 +48,8 @@ def event_object(seq: int, event: Event, dated: Callable[[int], str]) -> dict[st
 class Stream:
     """All followers of one site."""
 
-    def __init__(self, site: Site, dated: Callable[[int], str], *, slow_s: float = SLOW_S) -> None:
+    def __init__(self, site: Site, *, slow_s: float = SLOW_S) -> None:
         self._site = site
-        self._dated = dated
         self._slow_s = slow_s
         self._past = LogAccess(site.read_log)
         self._of: Counter[str] = Counter()
@@ -172,7 +171,7 @@ class Stream:
         chunk = self._chunks.get(seq)
         if chunk is None:
             kind = type(event).__name__.encode()
-            document = orjson.dumps(event_object(seq, event, self._dated))
+            document = orjson.dumps(event_object(seq, event, self._site.dated))
             chunk = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, kind, document)
             self._chunks[seq] = chunk
             if len(self._chunks) > KEPT:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any
 
 from shunter.ask.replaying.formatting import (
     allocation_in_words,
@@ -43,19 +43,6 @@ from shunter.events.values.reasons import Reason, Wait
 # each at the size of gang that it had in it.
 
 
-class TurnFields(TypedDict):
-    """The turns of a job: whether it has one now, and parts of the time, 0 to 1.
-
-    `used` is of its GPUs in the `held_s` seconds in which it held any; None: it has only just got
-    them.
-    """
-
-    is_on: bool
-    fair_share: float
-    used: float | None
-    held_s: float
-
-
 class TurnShares:
     """The turns of all jobs of a state up to an instant, counted on demand."""
 
@@ -64,8 +51,8 @@ class TurnShares:
         self._now_us = now_us
         self._shares: dict[JobId, float] | None = None
 
-    def of(self, job: Job) -> TurnFields | None:
-        """Return the turns of a job; None: it takes none, or not now."""
+    def of(self, job: Job) -> dict[str, Any] | None:
+        """Return the turns of a job as a `TurnPart`; None: it takes none, or not now."""
         if not _takes_turns(job):
             return None
         if self._shares is None:
@@ -162,28 +149,15 @@ def job_row(
         "array_index": spec.array_index,
         "rank": rank,
         "reason": None if wait is None else (evidence or Evidence(state)).part(job, wait),
-        "launch_wait": _launch_wait(job, present),
+        "launch_wait": ""
+        if present is None or job.phase is not LAUNCHING
+        else present.launch_wait(job.job_id),
     }
 
 
 def instant_of(state: State, present: Present | None) -> int:
     """Return the instant up to which time counts: now, or that of a past state."""
     return state.now_us if present is None else max(state.now_us, present.now_us)
-
-
-def _launch_wait(job: Job, present: Present | None) -> str:
-    """Return what the launch of a job waits for; nothing if it does not."""
-    return "" if present is None or job.phase is not LAUNCHING else present.launch_wait(job.job_id)
-
-
-class ReasonFields(TypedDict):
-    """Why a job waits, with GPUs as numbers and jobs as ids."""
-
-    name: str
-    needed: int
-    free: int
-    blockers: list[JobId]
-    detail: str
 
 
 def told_of_servers(
@@ -220,10 +194,10 @@ class Evidence:
         self._state = state
         self._ranks = ranks
         self._unheld = unheld
-        self._parts: dict[tuple[Wait, Demand, str], ReasonFields] = {}
+        self._parts: dict[tuple[Wait, Demand, str], dict[str, Any]] = {}
 
-    def part(self, job: Job, wait: Wait) -> ReasonFields:
-        """Return why a job waits, with its evidence."""
+    def part(self, job: Job, wait: Wait) -> dict[str, Any]:
+        """Return why a job waits as a `ReasonPart`, with its evidence."""
         key = (wait, job.demand, job.spec.queue)
         part = self._parts.get(key)
         if part is None:
@@ -234,7 +208,7 @@ class Evidence:
         ahead = [job_id for job_id in named if self._waits_before(job_id, job)]
         return {**part, "blockers": [*ahead, *part["blockers"]]} if ahead else part
 
-    def _part(self, job: Job, wait: Wait) -> ReasonFields:
+    def _part(self, job: Job, wait: Wait) -> dict[str, Any]:
         jobs = self._state.jobs
         is_told = wait.reason is Reason.waiting_for_release  # of this state, with its evidence
         told = told_of_servers(wait, job.demand, self._state.cluster, self._unheld)

@@ -272,7 +272,7 @@ class Services:
 
     def dated(self, at_us: int) -> str:
         """Return an instant of the log as a date."""
-        return self.site.wall(at_us).isoformat(timespec="milliseconds")
+        return self.site.dated(at_us)
 
     def state_now(self) -> tuple[int, bytes]:
         """Return the last event with what is true after it; made once for each event."""

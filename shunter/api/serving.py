@@ -97,18 +97,11 @@ async def run_daemon(
     with listening(server) as sockets:
         async with open_site(loaded, set_aside, resume) as site:
             callers = Callers(server.admins, tokens, proposers=server.proposers)
-            services = _served(site, callers)
+            services = Services(site, callers, Stream(site), Metrics(site), _openapi)
             try:
                 await _at_work(services, sockets, server, ready, tell)
             except BaseExceptionGroup as errors:
                 raise first_error(errors) from errors
-
-
-def _served(site: Site, callers: Callers) -> Services:
-    def dated(at_us: int) -> str:
-        return site.wall(at_us).isoformat(timespec="milliseconds")
-
-    return Services(site, callers, Stream(site, dated), Metrics(site), _openapi)
 
 
 @cache

@@ -158,7 +158,10 @@ def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
     config = loaded.config
     visible = {} if config.backend.kind == "slurm" else config.cluster.visible()
     settings = replace(
-        settings, is_sized=_sizes(loaded), slicing=slicing_of(loaded), visible=visible
+        settings,
+        is_sized=config.policy.sizing is not None,
+        slicing=slicing_of(loaded),
+        visible=visible,
     )
     needed_us: int | None = getattr(loaded.chosen_params, "needs_samples_us", None)
     if needed_us is None:
@@ -178,11 +181,6 @@ def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
 
 SAMPLE_LEAST_S = 0.5
 """No attempt is sampled more often for the sake of a policy."""
-
-
-def _sizes(loaded: LoadedConfig) -> bool:
-    """Say whether jobs are held to the CPUs and memory that a mechanism gives them."""
-    return loaded.config.policy.sizing is not None
 
 
 def slicing_of(loaded: LoadedConfig) -> Slicing | None:

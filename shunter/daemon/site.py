@@ -157,6 +157,10 @@ class Site:
         """Return an instant of the log as a date and time, in UTC."""
         return self.origin + timedelta(microseconds=at_us)
 
+    def dated(self, at_us: int) -> str:
+        """Return an instant of the log as a date."""
+        return self.wall(at_us).isoformat(timespec="milliseconds")
+
     def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
         """Yield durable events after a sequence number with theirs, until the site stops.
 
