@@ -13,9 +13,8 @@ from shunter.api.event_stream import event_object
 from shunter.api.job_rows import Dated, with_dates
 from shunter.api.request_models import AtQuery, EventsQuery, StreamQuery
 from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
-from shunter.ask.replaying.folding import state_at
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.lookup import is_part, place_of, seq_of
+from shunter.ask.log_reading import is_part, place_of, seq_of, state_at
+from shunter.ask.words import fact_in_words
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.site import Planning
 from shunter.errors import NotFoundError, UnreachableError, UsageError

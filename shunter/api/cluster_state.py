@@ -10,10 +10,9 @@ from prometheus_client.registry import Collector
 
 from shunter import __version__
 from shunter.api.job_rows import Dated, TurnShares, in_order, job_row
-from shunter.ask.replaying.waits import job_state, told_apart, wait_to_count
+from shunter.ask.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health, Server
-from shunter.core.proposals.book import ProposalBook
-from shunter.core.state import Job, State
+from shunter.core.state import Job, ProposalBook, State
 from shunter.daemon.site import Site
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.allocation import Allocation, Share, gpu_numbers

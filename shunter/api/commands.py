@@ -29,11 +29,11 @@ from shunter.api.request_models import (
 )
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.services import Services
-from shunter.ask.predictions.messages import StartsIf
-from shunter.ask.replaying.lookup import place_of
-from shunter.ask.replaying.waits import holding_back
+from shunter.ask.forks.forecast_process import StartsIf
+from shunter.ask.log_reading import place_of
+from shunter.ask.waits import holding_back
 from shunter.core.cluster import Cluster, Health
-from shunter.core.proposals.approval import Refused, looked_at
+from shunter.core.planning.approver import Refused, looked_at
 from shunter.core.state import WAITING
 from shunter.counting import counted, jobs_waiting
 from shunter.daemon.commands import Commands, Stamped

@@ -12,23 +12,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from shunter.ask.replaying.formatting import (
-    allocation_in_words,
-    down_in_words,
-    held_by_others,
-)
-from shunter.ask.replaying.instants import instant_us
-from shunter.ask.replaying.waits import (
-    holding_back,
-    job_state,
-    most_free,
-    stands_still,
-    told_apart,
-    wait_of,
-)
+from shunter.ask.waits import holding_back, job_state, most_free, stands_still, told_apart, wait_of
+from shunter.ask.words import allocation_in_words, down_in_words, held_by_others, instant_us
 from shunter.core.cluster import Cluster
-from shunter.core.performance.turn_shares import turn_shares
 from shunter.core.state import LAUNCHING, WAITING, Job, State
+from shunter.core.turn_shares import turn_shares
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason, Wait

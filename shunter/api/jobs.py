@@ -20,9 +20,9 @@ from shunter.api.request_models import (
 )
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.services import Services
-from shunter.ask.replaying.formatting import allocation_in_words
-from shunter.ask.replaying.lookup import place_of
-from shunter.ask.replaying.waits import JOB_STATES, job_state
+from shunter.ask.log_reading import place_of
+from shunter.ask.waits import JOB_STATES, job_state
+from shunter.ask.words import allocation_in_words
 from shunter.config.model import DEFAULT_QUEUE
 from shunter.core.state import Job, State
 from shunter.daemon.commands import Stamped
@@ -147,8 +147,8 @@ async def _evidence(services: Services) -> Evidence:
 async def jobs_why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
     # A start does without what explains, and without what builds other policies.
-    from shunter.ask.replaying.why.document import document as why_document
-    from shunter.ask.replaying.why.explanation import explain
+    from shunter.ask.why.document import document as why_document
+    from shunter.ask.why.explanation import explain
     from shunter.run.setup import rebuild_our_own
 
     job_id, services = JobId(call.path["job_id"]), call.services

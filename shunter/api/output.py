@@ -18,7 +18,7 @@ from shunter.api.jobs import history_in_log, known
 from shunter.api.request_models import LogsQuery
 from shunter.api.routing import BYTES, Call, NoBody
 from shunter.api.services import Services
-from shunter.ask.replaying.instants import instant_us
+from shunter.ask.words import instant_us
 from shunter.backends.node.output.times import offset_at, parsed_times
 from shunter.daemon.requests import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError

@@ -19,7 +19,7 @@ import orjson
 from shunter.api.access import Callers
 from shunter.api.cluster_state import Metrics, state_document, view_document
 from shunter.api.event_stream import LogAccess, Stream
-from shunter.ask.predictions.messages import (
+from shunter.ask.forks.forecast_process import (
     BOOT,
     Found,
     Held,

@@ -9,7 +9,7 @@ from uuid import uuid4
 import anyio
 
 from shunter import clock
-from shunter.ask.replaying.folding import state_at
+from shunter.ask.log_reading import state_at
 from shunter.backends.inbox import Stamped
 from shunter.core.state import State
 from shunter.errors import LogDamagedError, UsageError

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from shunter.core.effects import (
+from shunter.core.input_handlers import stays_in_place
+from shunter.core.interfaces import (
     Continue,
     Effect,
     Fence,
@@ -35,7 +36,6 @@ from shunter.core.effects import (
     Terminate,
     Weigh,
 )
-from shunter.core.intake.input_handlers import stays_in_place
 from shunter.core.scheduler import launch_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.daemon.backends import LiveBackend

@@ -30,7 +30,7 @@ from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
 from shunter.config.model import Config
 from shunter.core.cluster import Health
-from shunter.core.intake.inputs import Command, DrainNode, RestoreNode
+from shunter.core.interfaces import Command, DrainNode, RestoreNode
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import Place

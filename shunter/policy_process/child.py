@@ -23,10 +23,10 @@ from functools import partial
 from traceback import format_exception
 from typing import NoReturn, Protocol
 
-from shunter.ask.predictions.messages import die_with_parent
-from shunter.ask.replaying.formatting import allocation_in_words
-from shunter.ask.replaying.recorded_terms import Term
-from shunter.ask.replaying.waits import wait_of
+from shunter.ask.forks.forecast_process import die_with_parent
+from shunter.ask.recorded_terms import Term
+from shunter.ask.waits import wait_of
+from shunter.ask.words import allocation_in_words
 from shunter.config.resolved import recorded_runtime
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy

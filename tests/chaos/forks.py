@@ -25,7 +25,7 @@ PRELOADED = (
     "shunter.api.serving",
     "shunter.cli",
     "shunter.daemon",
-    "shunter.ask.replaying.verification",
+    "shunter.ask.verification",
     "shunter.run.setup",
     "shunter.backends.ssh",
     "shunter.events.schema",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shunter import clock
-from shunter.core.intake.accepted_types import is_mig
+from shunter.core.admission import is_mig
 from shunter.counting import counted
 from shunter.daemon.slurm import check_served
 from shunter.errors import ConfigError, SlurmRefusedError, SlurmUnknownError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shunter.config.cluster_section import ClusterSection
     from shunter.config.live import SlurmSection
     from shunter.ops.slurm.discovery import SlurmInventory
+
 
 COMMANDS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue")
 SLOW_S = 2.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, Switch
 from shunter.config.cluster_section import GPUS_MAX
-from shunter.core.intake.accepted_types import is_mig
+from shunter.core.admission import is_mig
 from shunter.daemon.gpu_maps import Place
 from shunter.daemon.slurm import places_in
 from shunter.errors import UsageError

@@ -13,16 +13,10 @@ import pytest
 
 from shunter.api.output import in_time_order, unsure_line
 from shunter.backends.node import attempts
-from shunter.core.effects import Fence, Launch, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Fence, Launch, Suspend, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-    LaunchFailed,
-)
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values.ids import NodeName, UserName
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import allocation, job_id

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from shunter import clock
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input
 from shunter.daemon.cluster_identity import watch_clock
 from shunter.events.facts.cluster import NodeReachable
 from shunter.events.facts.run import ClockStepped

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from shunter.api.answer_models import TurnPart
 from shunter.api.job_rows import Present, queue_document
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.log_reading import fold_events
 from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.intake.inputs import ChangePriority, Command, SuspendJob
-from shunter.core.performance.turn_shares import fair_shares
-from shunter.core.placement import PLACEMENTS
+from shunter.core.interfaces import ChangePriority, Command, SuspendJob
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
+from shunter.core.turn_shares import fair_shares
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.kinds import Event
