@@ -1,14 +1,18 @@
 """`shunter why`: why a job waits, runs, was preempted or ended, now or at a past moment."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
 from shunter.cli import output
-from shunter.cli.live.connecting import Url, check_source, connect, job_ids
-from shunter.cli.options import Json, reading
-from shunter.errors import UnreachableError, UsageError
+from shunter.cli.live.connecting import Url
+from shunter.cli.live.connecting import check_source
+from shunter.cli.live.connecting import connect
+from shunter.cli.live.connecting import job_ids
+from shunter.cli.options import Json
+from shunter.cli.options import reading
+from shunter.errors import UnreachableError
+from shunter.errors import UsageError
+from typing import Annotated
+from typing import TYPE_CHECKING
+import typer
 
 if TYPE_CHECKING:
     from shunter.ask.why.explanation import Explanation
@@ -143,7 +147,7 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
     """Return an answer of a live log with dates, as its daemon writes them."""
     from datetime import datetime, timedelta
 
-    from shunter.api.documents.dates import dated_why
+    from shunter.api.job_rows import dated_why
 
     began = datetime.fromisoformat(origin)
 

@@ -1,34 +1,52 @@
 """The backends that really run jobs, as the daemon needs them, made from a config."""
 
-import fcntl
-import os
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, TypeVar
-
+from shunter.backends.inbox import Stamped
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.settings import Limits, LocalNode, LocalSettings, TurnSettings
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import LocalNode
+from shunter.backends.live.settings import LocalSettings
+from shunter.backends.live.settings import TurnSettings
 from shunter.backends.live.transport import NO_DEVICE
 from shunter.backends.node.messages.wire import Found
-from shunter.backends.node.records import get, hold, make_folder, put
+from shunter.backends.node.records import get
+from shunter.backends.node.records import hold
+from shunter.backends.node.records import make_folder
+from shunter.backends.node.records import put
 from shunter.config.cluster_section import ClusterSection
-from shunter.config.live import BackendSection, LocalSection, SshSection
+from shunter.config.live import BackendSection
+from shunter.config.live import LocalSection
+from shunter.config.live import SshSection
 from shunter.config.live.limits import shared_limits
 from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import Backend, Input
+from shunter.core.interfaces import Backend
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
-from shunter.errors import BackendError, ConfigError, extra_hint
-from shunter.events.values import Allocation, JobId, NodeName
+from shunter.errors import BackendError
+from shunter.errors import ConfigError
+from shunter.errors import extra_hint
+from shunter.events.values import Allocation
+from shunter.events.values import JobId
+from shunter.events.values import NodeName
+from typing import Protocol
+from typing import TypeVar
+import fcntl
+import os
+
 
 LimitsT = TypeVar("LimitsT", bound=Limits)
-Stamped = Callable[[int], Input]
 
 
 class LiveBackend(Backend, Protocol):
@@ -157,7 +175,10 @@ def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
     config = loaded.config
     visible = {} if config.backend.kind == "slurm" else config.cluster.visible()
     settings = replace(
-        settings, is_sized=_sizes(loaded), slicing=slicing_of(loaded), visible=visible
+        settings,
+        is_sized=config.policy.sizing is not None,
+        slicing=slicing_of(loaded),
+        visible=visible,
     )
     needed_us: int | None = getattr(loaded.chosen_params, "needs_samples_us", None)
     if needed_us is None:
@@ -177,11 +198,6 @@ def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
 
 SAMPLE_LEAST_S = 0.5
 """No attempt is sampled more often for the sake of a policy."""
-
-
-def _sizes(loaded: LoadedConfig) -> bool:
-    """Say whether jobs are held to the CPUs and memory that a mechanism gives them."""
-    return loaded.config.policy.sizing is not None
 
 
 def slicing_of(loaded: LoadedConfig) -> TurnSettings | None:
@@ -225,7 +241,7 @@ def _inside_slurm(
     held: Collection[tuple[JobId, int]],
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a mode, whose libraries only its users need."""
-    from shunter.daemon.slurm.serving import check_served, keep_mode, slurm_settings
+    from shunter.daemon.slurm import check_served, keep_mode, slurm_settings
 
     check_served(loaded.config.backend)
     settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)

@@ -3,44 +3,121 @@
 Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 """
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-
-from shunter.ask.words import refuse_impossible, rejection_in_words
+from hashlib import blake2b
+from pathlib import Path
+from shunter.ask.words import refuse_impossible
+from shunter.ask.words import rejection_in_words
+from shunter.backends.supervised.environment import put_privately
 from shunter.config.model import Config
 from shunter.config.resolved import learns_tolerance
-from shunter.core.admission import AcceptedTypes, Admission
+from shunter.core.admission import AcceptedTypes
+from shunter.core.admission import Admission
 from shunter.core.cluster import Health
-from shunter.core.fold.attempts import awaited, given_up, waits_for_checkpoint
-from shunter.core.interfaces import (
-    CancelJob,
-    ChangePriority,
-    Command,
-    DiscardCheckpoint,
-    DrainNode,
-    ProposeGang,
-    QuarantineGpu,
-    ReleaseGpu,
-    ReleaseJob,
-    ResizeJob,
-    RestoreNode,
-    SetAttemptAside,
-    SubmitJob,
-    SuspendJob,
-)
+from shunter.core.fold.attempts import awaited
+from shunter.core.fold.attempts import given_up
+from shunter.core.fold.attempts import waits_for_checkpoint
+from shunter.core.interfaces import CancelJob
+from shunter.core.interfaces import ChangePriority
+from shunter.core.interfaces import Command
+from shunter.core.interfaces import DiscardCheckpoint
+from shunter.core.interfaces import DrainNode
+from shunter.core.interfaces import ProposeGang
+from shunter.core.interfaces import QuarantineGpu
+from shunter.core.interfaces import ReleaseGpu
+from shunter.core.interfaces import ReleaseJob
+from shunter.core.interfaces import ResizeJob
+from shunter.core.interfaces import RestoreNode
+from shunter.core.interfaces import SetAttemptAside
+from shunter.core.interfaces import SubmitJob
+from shunter.core.interfaces import SuspendJob
 from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.state import ENDING, Job, State
+from shunter.core.state import ENDING
+from shunter.core.state import Job
+from shunter.core.state import State
 from shunter.core.timers import has_no_turn
-from shunter.daemon.digests import Digests
 from shunter.daemon.past_jobs import LivePastJobs
-from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job, server_for
-from shunter.daemon.slurm.resource_parts import as_first_asked, asked_of_slurm
-from shunter.errors import ConflictError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts import JobRejected, JobSubmitted, Outcome
-from shunter.events.past_jobs import key_of, number_of
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, SuspendMode, UserName
+from shunter.daemon.requests import Caller
+from shunter.daemon.requests import Receipt
+from shunter.daemon.requests import Submission
+from shunter.daemon.requests import no_such_job
+from shunter.daemon.requests import server_for
+from shunter.daemon.slurm import as_first_asked
+from shunter.daemon.slurm import asked_of_slurm
+from shunter.errors import BackendError
+from shunter.errors import ConflictError
+from shunter.errors import NotFoundError
+from shunter.errors import RefusedError
+from shunter.errors import UsageError
+from shunter.events.facts import JobRejected
+from shunter.events.facts import JobSubmitted
+from shunter.events.facts import Outcome
+from shunter.events.past_jobs import key_of
+from shunter.events.past_jobs import number_of
+from shunter.events.values import Allocation
+from shunter.events.values import JobId
+from shunter.events.values import JobSpec
+from shunter.events.values import NodeName
+from shunter.events.values import Share
+from shunter.events.values import SuspendMode
+from shunter.events.values import UserName
+import os
+import secrets
+
+
+# What the log may know of the variables a job was given: names, and keyed digests of values. Equal
+# digests under a name are equal values, so that one can see whether two jobs were given the same.
+# Nobody who has only the log can find a value by trying: that takes the key, which lies beside the
+# jobs' own files and is no part of the log.
+
+KEY = "environment.key"
+KEY_BYTES = 32
+DIGEST_BYTES = 8
+
+
+class Digests:
+    """Makes digests under the key of a folder of attempts."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    @classmethod
+    def below(cls, root: str) -> "Digests":
+        """Return those of a folder, whose key (a file of mode 0600) is made if need be.
+
+        Raises:
+            BackendError: the file cannot be read or written, or holds no key.
+        """
+        path = Path(root) / KEY
+        try:
+            if not path.exists():
+                put_privately(path, secrets.token_hex(KEY_BYTES))
+            key = bytes.fromhex(path.read_text(encoding="ascii"))
+        except OSError as error:
+            raise BackendError(f"the key {path} cannot be used: {error.strerror}") from error
+        except ValueError:
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise BackendError(
+                f"the key {path} is damaged: expected {2 * KEY_BYTES} hexadecimal digits; move it "
+                "away for a new one, with which digests of earlier jobs cannot be compared"
+            )
+        return cls(key)
+
+    def of(self, environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Return each name with the digest of its value, in order of names."""
+        return tuple((name, self._digest(name, environment[name])) for name in sorted(environment))
+
+    def _digest(self, name: str, value: str) -> str:
+        text = f"{name}\0{value}".encode("utf-8", "surrogateescape")
+        return blake2b(text, digest_size=DIGEST_BYTES, key=self._key).hexdigest()
+
+
+# The orders.
 
 Stamped = Callable[[int], Command]
 

@@ -18,28 +18,41 @@ What runs and belongs to no attempt that holds GPUs is ended, each by itself: a 
 attempts are that the log has yet to give would bar these. Those that it never gave are told of.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from functools import partial
 from shunter.core.input_handlers import stays_in_place
-from shunter.core.interfaces import (
-    Continue,
-    Effect,
-    Fence,
-    Migrate,
-    SetAside,
-    ShareTurns,
-    Stop,
-    Suspend,
-    Terminate,
-    Weigh,
-)
+from shunter.core.interfaces import Continue
+from shunter.core.interfaces import Effect
+from shunter.core.interfaces import Fence
+from shunter.core.interfaces import Migrate
+from shunter.core.interfaces import SetAside
+from shunter.core.interfaces import ShareTurns
+from shunter.core.interfaces import Stop
+from shunter.core.interfaces import Suspend
+from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import Weigh
 from shunter.core.scheduler import launch_of
-from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
+from shunter.core.state import ENDING
+from shunter.core.state import Job
+from shunter.core.state import LAUNCHING
+from shunter.core.state import SUSPENDING
+from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
+from shunter.events.facts.cluster import GpusTaken
 from shunter.events.past_jobs import PastJobs
-from shunter.events.values import Allocation, JobId, NodeName, Sharing
+from shunter.events.values import Allocation
+from shunter.events.values import JobId
+from shunter.events.values import NodeName
+from shunter.events.values import Sharing
+from shunter.events.values.allocation import Share
+from typing import Any
+from typing import Protocol
+from typing import runtime_checkable
+
 
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")
@@ -155,3 +168,39 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
     else:
         recovery.adoptions.append(Adoption(job_id, attempt, started, noted, job.held))
         recovery.orders.append(Fence(job_id, attempt))
+
+
+# What an earlier term found in the hands of others, told to the backend of this one.
+
+
+@runtime_checkable
+class TellsTakenResources(Protocol):
+    """A backend that tells what of its servers others hold."""
+
+    def recall_taken(self, told: Sequence[Share]) -> None:
+        """Say what an earlier term has found in the hands of others, server by server."""
+
+    async def tell_taken(self) -> None:
+        """Tell what others hold now, as far as that is known soon."""
+
+
+def recall_taken_resources(backend: LiveBackend, state: State) -> None:
+    """Have a backend go on from what was told; one that shares nothing gives back."""
+    told = [
+        Share(name, server.taken, server.taken_cpus_milli, server.taken_memory_mb)
+        for name, server in state.cluster.servers.items()
+        if server.is_partly_taken
+    ]
+    if isinstance(backend, TellsTakenResources):
+        backend.recall_taken(told)
+        return
+    for share in told:
+        backend.post(
+            partial(GpusTaken, node=share.node, gpu_mask=0, cause="its backend shares nothing")
+        )
+
+
+async def tell_taken_resources(backend: LiveBackend) -> None:
+    """Have a backend tell what others hold, so that the first plan knows it."""
+    if isinstance(backend, TellsTakenResources):
+        await backend.tell_taken()

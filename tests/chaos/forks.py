@@ -4,6 +4,10 @@ Importing it costs a second and a half of a core, and a seed starts a dozen of t
 is a process with one thread and nothing else to do, so that nobody's lock is held in a child.
 """
 
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 import json
 import os
 import signal
@@ -11,10 +15,7 @@ import socket
 import sys
 import time
 import traceback
-from contextlib import suppress
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+
 
 __all__ = ["Commands", "preload"]
 
@@ -22,7 +23,7 @@ PRELOADED = (
     "aiosqlite",
     "asyncssh",
     "numpy",
-    "shunter.api.serving.daemon",
+    "shunter.api.serving",
     "shunter.cli",
     "shunter.daemon",
     "shunter.ask.verification",

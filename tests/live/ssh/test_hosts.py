@@ -1,33 +1,42 @@
 """What happens on hosts: helpers killed, disks full, other users, two schedulers."""
 
-import os
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-
+from shunter.api.output import in_time_order
+from shunter.api.output import unsure_line
+from shunter.backends.node import attempts
+from shunter.core.interfaces import AttemptExited
+from shunter.core.interfaces import Fence
+from shunter.core.interfaces import Launch
+from shunter.core.interfaces import Suspend
+from shunter.core.interfaces import Terminate
+from shunter.errors import BackendError
+from shunter.events.facts import AttemptLost
+from shunter.events.facts import AttemptStarted
+from shunter.events.facts import GpusReleased
+from shunter.events.facts import LaunchFailed
+from shunter.events.facts import NodeReachable
+from shunter.events.facts import NodeUnreachable
+from shunter.events.values import JobSpec
+from shunter.events.values import NodeName
+from shunter.events.values import UserName
+from tests.factories import allocation
+from tests.factories import job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.bench import kinds
+from tests.live.ssh.bench import order
+from tests.live.ssh.bench import rest
+from tests.live.ssh.bench import seen_until
+from tests.live.ssh.farm import descendants
 import anyio
 import anyio.to_thread
+import os
 import pytest
+import signal
 
-from shunter.api.merged_output import in_order, unsure_line
-from shunter.backends.node import attempts
-from shunter.core.interfaces import AttemptExited, Fence, Launch, Suspend, Terminate
-from shunter.errors import BackendError
-from shunter.events.facts import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-    LaunchFailed,
-    NodeReachable,
-    NodeUnreachable,
-)
-from shunter.events.values import JobSpec, NodeName, UserName
-from tests.factories import allocation, job_id
-from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
-from tests.live.ssh.farm import descendants
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
@@ -237,7 +246,7 @@ async def test_streams_of_a_host_can_be_put_in_order_by_what_its_supervisor_saw(
         await seen_until(backend, AttemptExited)
         names = ("stdout-times", "stderr-times")
         out, err = [(await backend.read_output(J0, 1, 0, name, 0, 9999))[0] for name in names]
-    pieces = in_order((out, err), (0, 0), (12, 12))
+    pieces = in_time_order((out, err), (0, 0), (12, 12))
     assert [(piece.stream, piece.begin) for piece in pieces] == [
         (stream, 4 * turn) for turn in range(3) for stream in (0, 1)
     ]

@@ -1,23 +1,24 @@
 """The limits of a policy's process: of time, told by the key that sets it, and of what it says."""
 
-import socket
-
-import anyio
-import pytest
-
-from shunter.daemon.policy.asked import START, START_S, AskedPolicy
-from shunter.daemon.policy.process import REPLY_BYTES_MOST, Replies
-from shunter.daemon.policy_process.messages import HEADER
+from shunter.daemon.policy import PolicyProxy
+from shunter.daemon.policy import REPLY_BYTES_MOST
+from shunter.daemon.policy import Replies
+from shunter.daemon.policy import START
+from shunter.daemon.policy import START_S
 from shunter.errors import PlanError
 from shunter.events.facts import SchedulerStarted
+from shunter.policy_process.messages import HEADER
 from tests.factories import policy
+import anyio
+import pytest
+import socket
 
 
 def test_what_a_start_may_take_more_is_told_apart_from_the_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started = SchedulerStarted(0, 1, "0", "fifo", "1", 0, "{}")
-    asked = AskedPolicy(policy("fifo"), started, b"", 90_000_000)
+    asked = PolicyProxy(policy("fifo"), started, b"", 90_000_000)
     try:
         monkeypatch.setattr(asked, "_hook", "plan")
         assert (asked.limit_s, asked.limit_in_words) == (90, "policy.time_limit, 90 s")

@@ -1,13 +1,14 @@
 """The CPUs and memory of jobs that name none, where each attempt is a job of Slurm."""
 
-from typing import Any
-
-import pytest
-
 from shunter.config.loading import make_config
 from shunter.config.model import Config
-from shunter.daemon.slurm.resource_parts import as_first_asked, asked_of_slurm
-from shunter.events.values import GpuType, JobSpec
+from shunter.daemon.slurm import as_first_asked
+from shunter.daemon.slurm import asked_of_slurm
+from shunter.events.values import GpuType
+from shunter.events.values import JobSpec
+from typing import Any
+import pytest
+
 
 NODES = (
     {"name": "n[1-2]", "gpus": 4, "type": "v100", "cpus": 18, "memory_gb": 64.0},
