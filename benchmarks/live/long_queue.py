@@ -18,41 +18,35 @@ older version up to date, `restart_s` and `rss_mib` are of the second. Logs stay
 named, and are taken from there.
 """
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
-from shunter.ask.log_reading import fold_events
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.core.interfaces import CancelJob
-from shunter.core.state import State
-from shunter.daemon import Caller
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.daemon import open_site
-from shunter.daemon.policy import PolicyProxy
-from shunter.events.facts import Event
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import SchedulerStarted
-from shunter.events.log import open_log
-from shunter.events.log import seal
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import UserName
-from shunter.run.snapshots import snapshot_of_state
-from typing import TypeVar
-import anyio
 import argparse
 import json
 import multiprocessing
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
 
+import anyio
+
+from shunter.ask.log_reading import fold_events
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.core.interfaces import CancelJob
+from shunter.core.state import State
+from shunter.daemon import Caller, Site, Submission, open_site
+from shunter.daemon.policy import PolicyProxy
+from shunter.events.facts import (
+    Event,
+    JobCancelled,
+    JobCancelRequested,
+    JobSubmitted,
+    SchedulerStarted,
+)
+from shunter.events.log import open_log, seal
+from shunter.events.values import JobId, JobSpec, UserName
+from shunter.run.snapshots import snapshot_of_state
 
 T = TypeVar("T")
 QUEUED = {"las": 100_000, "tiresias": 10_000, "srtf": 10_000, "gavel": 10_000}

@@ -19,22 +19,23 @@ from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.site import Planning
 from shunter.errors import NotFoundError, UnreachableError, UsageError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    KINDS,
     TRIALS,
     AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
     JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
     WaitReasonChanged,
 )
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.ids import NodeName
-from shunter.events.values.reasons import ClassWait
+from shunter.events.values import ClassWait, NodeName, gpu_numbers
 
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""

@@ -1,41 +1,21 @@
 """The cluster at a point: its state as a document, a view for schedulers, a page for Prometheus."""
 
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from prometheus_client import CollectorRegistry
-from prometheus_client import Histogram
-from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-from shunter import __version__
-from shunter.api.job_rows import Dated
-from shunter.api.job_rows import TurnShares
-from shunter.api.job_rows import in_order
-from shunter.api.job_rows import job_row
-from shunter.ask.waits import job_state
-from shunter.ask.waits import told_apart
-from shunter.ask.waits import wait_to_count
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.state import Job
-from shunter.core.state import ProposalBook
-from shunter.core.state import State
-from shunter.daemon.site import Site
-from shunter.events.facts import Outcome
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.allocation import Share
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.ids import JobId
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from shunter import __version__
+from shunter.api.job_rows import Dated, TurnShares, in_order, job_row
+from shunter.ask.waits import job_state, told_apart, wait_to_count
+from shunter.core.cluster import Health, Server
+from shunter.core.state import Job, ProposalBook, State
+from shunter.daemon.site import Site
+from shunter.events.facts import Outcome
+from shunter.events.values import Allocation, JobId, NodeName, QueueName, Share, gpu_numbers
 
 Places = dict[NodeName, dict[int, list[JobId]]]
 """By server and GPU, the jobs there; a job without GPUs stands at -1."""

@@ -40,15 +40,18 @@ from shunter.daemon.commands import Commands, Stamped
 from shunter.daemon.requests import Caller, Submission
 from shunter.daemon.site import Site
 from shunter.errors import NotFoundError, PlanError, ShunterError, UsageError
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, GangApproved, GangProposed, GangRejected, JobSubmitted
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import CALLER
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
-from shunter.events.values.reasons import Reason
+from shunter.events.values import (
+    CALLER,
+    Allocation,
+    Dependency,
+    DependsWhen,
+    JobId,
+    JobSpec,
+    NodeName,
+    Reason,
+)
 from shunter.policy_process.messages import DryRan
 
 KEY_MOST = 200

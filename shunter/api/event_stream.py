@@ -5,26 +5,24 @@ scheduler each time. So they are woken together, the more seldom the more they a
 on from where it was; one who is behind what the feed keeps reads the log.
 """
 
-from anyio import to_thread
+import logging
 from collections import Counter
-from collections.abc import AsyncGenerator
-from collections.abc import Awaitable
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from shunter.api.access import SLOW_S
-from shunter.api.access import TimelyResponse
+from typing import TypeVar
+
+import anyio
+import anyio.lowlevel
+import orjson
+from anyio import to_thread
+
+from shunter.api.access import SLOW_S, TimelyResponse
 from shunter.api.job_history import JobHistories
 from shunter.daemon.site import Site
 from shunter.errors import UnreachableError
 from shunter.events.facts import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from typing import TypeVar
-import anyio
-import anyio.lowlevel
-import logging
-import orjson
-
 
 _LOG = logging.getLogger("shunter.api")
 

@@ -5,46 +5,44 @@ An attempt is granted before it has a number: the number comes with the first fa
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+
 from shunter.api.job_rows import Dated
 from shunter.ask.attempts import AttemptTurns
 from shunter.ask.words import allocation_in_words
 from shunter.counting import signal_in_words
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptSetAside
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobPriorityChanged
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import MessagesDropped
-from shunter.events.facts import Outcome
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import SuspendEscalated
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.facts import end_us_of
-from shunter.events.facts import outcome_of
-from shunter.events.values import EXITED
-from shunter.events.values import GIVEN_UP
-from shunter.events.values import JobId
-from shunter.events.values import Sharing
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptSetAside,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobPriorityChanged,
+    JobRejected,
+    JobReshaped,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    Outcome,
+    ProfileSampled,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TurnEnded,
+    TurnStarted,
+    end_us_of,
+    outcome_of,
+)
+from shunter.events.values import EXITED, GIVEN_UP, JobId, Sharing
 
 
 @dataclass(slots=True)

@@ -5,38 +5,19 @@ their model. Read `job_row` and `queue_document`; before them stands what jobs i
 GPUs, behind them how instants become dates.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.ask.waits import holding_back
-from shunter.ask.waits import job_state
-from shunter.ask.waits import most_free
-from shunter.ask.waits import stands_still
-from shunter.ask.waits import told_apart
-from shunter.ask.waits import wait_of
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import down_in_words
-from shunter.ask.words import held_by_others
-from shunter.ask.words import instant_us
-from shunter.core.cluster import Cluster
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.core.turn_shares import turn_shares
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Wait
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
-import re
 
+from shunter.ask.waits import holding_back, job_state, most_free, stands_still, told_apart, wait_of
+from shunter.ask.words import allocation_in_words, down_in_words, held_by_others, instant_us
+from shunter.core.cluster import Cluster
+from shunter.core.state import LAUNCHING, WAITING, Job, State
+from shunter.core.turn_shares import turn_shares
+from shunter.events.values import Demand, JobId, NodeName, Reason, Wait
 
 # What jobs that share GPUs in turns get of them. The fair share is a part of the time, of all
 # GPUs of a gang at once. It follows from who takes turns on a server now: in proportion to the

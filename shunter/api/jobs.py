@@ -1,53 +1,37 @@
 """Reading jobs: the queue, history, one job, why it is where it is; and multi-jobs."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from collections.abc import Sequence
-from shunter.api.job_history import JobHistory
-from shunter.api.job_history import date_or_none
-from shunter.api.job_history import history_of
-from shunter.api.job_rows import Evidence
-from shunter.api.job_rows import Present
-from shunter.api.job_rows import TurnShares
-from shunter.api.job_rows import dated_why
-from shunter.api.job_rows import job_row
-from shunter.api.job_rows import queue_document
-from shunter.api.request_models import AtQuery
-from shunter.api.request_models import GroupBody
-from shunter.api.request_models import GroupPriorityBody
-from shunter.api.request_models import GroupsQuery
-from shunter.api.request_models import HistoryQuery
-from shunter.api.request_models import JobQuery
-from shunter.api.request_models import QueueQuery
-from shunter.api.routing import Call
-from shunter.api.routing import NoBody
-from shunter.api.routing import NoQuery
-from shunter.api.routing import json_answer
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import anyio
+from starlette.responses import Response
+
+from shunter.api.job_history import JobHistory, date_or_none, history_of
+from shunter.api.job_rows import Evidence, Present, TurnShares, dated_why, job_row, queue_document
+from shunter.api.request_models import (
+    AtQuery,
+    GroupBody,
+    GroupPriorityBody,
+    GroupsQuery,
+    HistoryQuery,
+    JobQuery,
+    QueueQuery,
+)
+from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.services import Services
 from shunter.ask.log_reading import place_of
-from shunter.ask.waits import JOB_STATES
-from shunter.ask.waits import job_state
+from shunter.ask.waits import JOB_STATES, job_state
 from shunter.ask.words import allocation_in_words
 from shunter.config.model import DEFAULT_QUEUE
-from shunter.core.state import Job
-from shunter.core.state import State
+from shunter.core.state import Job, State
 from shunter.daemon.commands import Stamped
 from shunter.daemon.requests import no_such_job
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events.facts import Event
-from shunter.events.facts import Outcome
+from shunter.errors import NotFoundError, UsageError
+from shunter.events.facts import Event, Outcome
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values import DEPENDENCY
-from shunter.events.values import DependsWhen
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Reason
-from starlette.responses import Response
-from typing import Any
-import anyio
-
+from shunter.events.values import DEPENDENCY, DependsWhen, JobId, JobSpec, Reason
 
 ME = "me"
 SILENT_NAMED = 2

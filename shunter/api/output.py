@@ -22,7 +22,7 @@ from shunter.ask.words import instant_us
 from shunter.backends.node.output.times import offset_at, parsed_times
 from shunter.daemon.requests import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 # What a rank printed on both streams, in the order of time, line by line. The times are those that
 # the rank's supervisor noted (shunter/backends/node/output/times.py). Where they do not tell which

@@ -3,20 +3,13 @@
 All are strict, so that a misspelt field or filter is an error. OpenAPI is made from them.
 """
 
-from pydantic import AfterValidator
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import model_validator
-from shunter.client.requests import VARIABLE
-from shunter.client.requests import is_name
-from shunter.events.values import Level
-from shunter.events.values import SuspendMode
-from typing import Annotated
-from typing import Literal
-from typing import Self
 import re
+from typing import Annotated, Literal, Self
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from shunter.client.requests import VARIABLE, is_name
+from shunter.events.values import Level, SuspendMode
 
 SCHEMA_VERSION = 1
 NAME_MOST = 200

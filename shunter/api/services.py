@@ -33,7 +33,7 @@ from shunter.daemon.requests import Caller
 from shunter.daemon.site import Site
 from shunter.errors import RateLimitedError, RefusedError, ShunterError, UnreachableError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 
 
 class RateLimit:

@@ -5,42 +5,7 @@
 Whatever ends it, jobs run on: they are their supervisors', and the next start finds them again.
 """
 
-from anyio.abc import TaskGroup
-from asyncio import CancelledError
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import contextmanager
-from contextlib import suppress
-from functools import cache
-from shunter import clock
-from shunter.api.access import Callers
-from shunter.api.access import PeerProtocol
-from shunter.api.access import Tokens
-from shunter.api.access import read_tokens
-from shunter.api.access import user_name
-from shunter.api.cluster_state import Metrics
-from shunter.api.event_stream import Stream
-from shunter.api.routes import ROUTES
-from shunter.api.routing import application
-from shunter.api.services import Services
-from shunter.api.sockets import BACKLOG
-from shunter.api.sockets import Listening
-from shunter.api.sockets import listening
-from shunter.config.live import ServerSection
-from shunter.config.loading import LoadedConfig
-from shunter.daemon import Site
-from shunter.daemon import open_site
-from shunter.daemon.notices import TellOperator
-from shunter.errors import ConfigError
-from shunter.errors import first_error
-from shunter.events.log import WithoutLost
-from shunter.events.values import JobId
-import anyio
-import h11
 import logging
-import orjson
 import os
 import pwd
 import resource
@@ -48,8 +13,32 @@ import signal
 import socket
 import sys
 import traceback
-import uvicorn
+from asyncio import CancelledError
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 
+import anyio
+import h11
+import orjson
+import uvicorn
+from anyio.abc import TaskGroup
+
+from shunter import clock
+from shunter.api.access import Callers, PeerProtocol, Tokens, read_tokens, user_name
+from shunter.api.cluster_state import Metrics
+from shunter.api.event_stream import Stream
+from shunter.api.routes import ROUTES
+from shunter.api.routing import application
+from shunter.api.services import Services
+from shunter.api.sockets import BACKLOG, Listening, listening
+from shunter.config.live import ServerSection
+from shunter.config.loading import LoadedConfig
+from shunter.daemon import Site, open_site
+from shunter.daemon.notices import TellOperator
+from shunter.errors import ConfigError, first_error
+from shunter.events.log import WithoutLost
+from shunter.events.values import JobId
 
 Ready = Callable[[Site, Sequence[Listening]], None]
 """Told once the daemon takes commands."""

@@ -8,61 +8,46 @@ steps work begins with `AttemptStarted`. `observe_log` reads all of it; `Attempt
 turns of one attempt alone.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import noted_us_of
-from shunter.ask.log_reading import rules_of_log
-from shunter.core.cluster import Gpu
-from shunter.core.cluster import gpus_of
+from typing import Any, NamedTuple
+
+from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_log
+from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.speeds.speed_model import contract_speed
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import NO_RESULT
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import Outcome
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import SuspendEscalated
-from shunter.events.facts import TrainingStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.facts import end_us_of
+from shunter.core.state import LAUNCHING, NO_RESULT, SUSPENDING, Job, State
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobCancelled,
+    JobContinued,
+    JobFailed,
+    JobFinished,
+    JobStopped,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    Outcome,
+    ProfileSampled,
+    SchedulerStarted,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+    end_us_of,
+)
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import Allocation
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
+from shunter.events.values import Allocation, GpuType, JobId, JobSpec, NodeName, Share, Sharing
 from shunter.gc_control import collector_off
-from typing import Any
-from typing import NamedTuple
-
 
 # How fast attempts were by their jobs' own contracts, while others came to their servers and went.
 #

@@ -4,48 +4,31 @@ Where the versions are the same, what the policy saw at that point and how it ra
 question are the first hints, and whether the code is what it was.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import fields
-from dataclasses import is_dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+
 from shunter import __version__
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import config_of
-from shunter.ask.scores import measures_of
-from shunter.ask.scores import score_in_words
-from shunter.ask.scores import score_of
+from shunter.ask.recorded_terms import Term, config_of
+from shunter.ask.scores import measures_of, score_in_words, score_of
 from shunter.ask.waits import promise_basis
-from shunter.ask.words import clock
-from shunter.ask.words import fact_in_words
-from shunter.ask.words import first_of
-from shunter.ask.words import stamp
+from shunter.ask.words import clock, fact_in_words, first_of, stamp
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.ranking import Measure
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.ranking.ranking import Entry
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import drift
-from shunter.core.ranking.ranking import rank_of
-from shunter.core.state import Job
-from shunter.core.state import State
+from shunter.core.ranking import Measure, RankedPolicy, Ranking
+from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
+from shunter.core.state import Job, State
 from shunter.core.view import Guards
-from shunter.counting import counted
-from shunter.counting import jobs_waiting
+from shunter.counting import counted, jobs_waiting
 from shunter.errors import ReplayDivergenceError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+)
 from shunter.events.values import JobId
 from shunter.run.code_digests import sources_of
-import json
-
 
 # Two answers to one question side by side: what a decision was, and what it is when made again.
 #

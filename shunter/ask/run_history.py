@@ -2,44 +2,29 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import Listener
-from shunter.ask.log_reading import fold_telling
+from typing import Any, TypedDict
+
+from shunter.ask.log_reading import Advance, Listener, fold_telling
 from shunter.ask.recorded_terms import config_of
 from shunter.ask.words import clock
 from shunter.core.interfaces import Observers
-from shunter.core.metrics import JobLedger
-from shunter.core.metrics import JobResult
-from shunter.core.state import FoldResult
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import View
-from shunter.events.facts import ConfigChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import KINDS
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import TurnStarted
+from shunter.core.metrics import JobLedger, JobResult
+from shunter.core.state import FoldResult, Job, State
+from shunter.core.view import Guards, View
+from shunter.events.facts import (
+    KINDS,
+    ConfigChanged,
+    Event,
+    JobSubmitted,
+    SchedulerStarted,
+    TurnStarted,
+)
 from shunter.events.log import LogReader
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.run.summary import JobNumbers
-from shunter.run.summary import job_numbers
-from shunter.run.summary import stories
-from typing import Any
-from typing import TypedDict
-
+from shunter.events.values import Allocation, JobId, NodeName, QueueName, Share, Sharing
+from shunter.run.summary import JobNumbers, job_numbers, stories
 
 # What a run did to its jobs, gathered from its log as `shunter simulate` gathers it live.
 #

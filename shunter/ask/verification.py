@@ -5,84 +5,59 @@ whenever a round was due (`RoundWatch`), and expects what must follow from the f
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.ask.divergence import Answers
-from shunter.ask.divergence import Divergence
-from shunter.ask.divergence import Seen
-from shunter.ask.divergence import seen_at
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import cut
-from shunter.ask.log_reading import is_part
-from shunter.ask.log_reading import rules_of_log
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import after_change
-from shunter.ask.recorded_terms import config_of
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from shunter.ask.divergence import Answers, Divergence, Seen, seen_at
+from shunter.ask.log_reading import Advance, cut, is_part, rules_of_log
+from shunter.ask.recorded_terms import Rebuild, Term, after_change, config_of
 from shunter.ask.scores import used_by_jobs
 from shunter.ask.words import clock
 from shunter.config.resolved import REACTOR
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.reactor import Before
-from shunter.core.reactor import Reactor
-from shunter.core.reactor import WATCHED
-from shunter.core.reactor import holds
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.core.reactor import WATCHED, Before, Reactor, holds
 from shunter.core.scheduler import leaves_work
-from shunter.core.state import FoldResult
-from shunter.core.state import NO_RESULT
-from shunter.core.state import State
-from shunter.core.state import state_digest
+from shunter.core.state import NO_RESULT, FoldResult, State, state_digest
 from shunter.core.timers import only_counts
-from shunter.errors import IllegalEventError
-from shunter.errors import LogDamagedError
-from shunter.errors import UsageError
+from shunter.errors import IllegalEventError, LogDamagedError, UsageError
 from shunter.events.codec import encode_record
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import ClockStepped
-from shunter.events.facts import ConfigChanged
-from shunter.events.facts import Event
-from shunter.events.facts import EventsLost
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReleased
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import PolicySetAside
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SOLVED
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import SchedulerStopped
-from shunter.events.facts import SegmentSealed
-from shunter.events.facts import SizesSet
-from shunter.events.facts import SolvedFact
-from shunter.events.facts import Target
-from shunter.events.facts import TargetsSet
-from shunter.events.facts import TimeLimitReached
-from shunter.events.facts import Trigger
-from shunter.events.log import Frame
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
+from shunter.events.fact_classes import FactClass, class_of
+from shunter.events.facts import (
+    SOLVED,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointDiscarded,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobRejected,
+    JobReleased,
+    NodeAdded,
+    NodeRemoved,
+    PolicySetAside,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+    SizesSet,
+    SolvedFact,
+    Target,
+    TargetsSet,
+    TimeLimitReached,
+    Trigger,
+)
+from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import DEPENDENCY
-from shunter.events.values import HELD
-from shunter.events.values import NOTHING
-from shunter.events.values import TIMEOUT
+from shunter.events.values import DEPENDENCY, HELD, NOTHING, TIMEOUT
 from shunter.gc_control import collector_off
-from shunter.run.snapshots import check_outcomes
-from shunter.run.snapshots import check_state
-
+from shunter.run.snapshots import check_outcomes, check_state
 
 # Decide again on the recorded inputs, and compare every decision with the recorded one.
 #

@@ -1,41 +1,28 @@
 """Where a job is in its life and why it waits; whose promise keeps it; and a whole state so."""
 
 from collections import Counter
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.ask.words import SECOND_US
-from shunter.ask.words import clock
-from shunter.ask.words import down_in_words
-from shunter.ask.words import span
-from shunter.ask.words import stamp
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.fold.attempts import checkpoint_wait
-from shunter.core.fold.attempts import release_wait
-from shunter.core.fold.attempts import waits_for_checkpoint
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking.ranking import Misfit
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.core.state import proposal_wait_of
-from shunter.core.state import state_digest
-from shunter.core.timers import has_no_turn
-from shunter.core.timers import turn_of
-from shunter.events.facts import Outcome
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Reason
-from shunter.events.values import SuspendMode
-from shunter.events.values import Wait
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
+from shunter.core.cluster import Cluster, Health, Server
+from shunter.core.fold.attempts import checkpoint_wait, release_wait, waits_for_checkpoint
+from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking.ranking import Misfit
+from shunter.core.state import (
+    GRANTED,
+    RUNNING,
+    WAITING,
+    Job,
+    JobPhase,
+    State,
+    proposal_wait_of,
+    state_digest,
+)
+from shunter.core.timers import has_no_turn, turn_of
+from shunter.events.facts import Outcome
+from shunter.events.values import Demand, JobId, JobSpec, Reason, SuspendMode, Wait
 
 # Where a job is in its life and why it waits, by what is true: for queues, metrics and replays.
 

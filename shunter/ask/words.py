@@ -1,63 +1,57 @@
 """Instants, facts and rejections in words: the one place where what a log says becomes text."""
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Sequence
-from datetime import datetime
-from datetime import timedelta
-from shunter.core.admission import Admission
-from shunter.core.admission import EVEN_WHEN_EMPTY
-from shunter.core.admission import Refusal
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.planning.draft import MAKE_ROOM
-from shunter.core.planning.draft import ROOM_MADE
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.state import Queue
-from shunter.core.state import State
-from shunter.counting import counted
-from shunter.errors import RefusedError
-from shunter.errors import UsageError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import PolicySetAside
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SensitivityCorrected
-from shunter.events.facts import SizesSet
-from shunter.events.facts import TargetsSet
-from shunter.events.facts import ToleranceLearnt
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import ClassWait
-from shunter.events.values import DISPLACED
-from shunter.events.values import Demand
-from shunter.events.values import GROWS
-from shunter.events.values import JobSpec
-from shunter.events.values import LOST
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Resources
-from shunter.events.values import SHRINKS
-from shunter.events.values import STARTS_SMALLER
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from typing import Any
 import re
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
+from shunter.core.admission import EVEN_WHEN_EMPTY, Admission, Refusal
+from shunter.core.cluster import Cluster, Health, Server
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
+from shunter.core.speeds.measured import has_learnt_floor
+from shunter.core.state import Queue, State
+from shunter.counting import counted
+from shunter.errors import RefusedError, UsageError
+from shunter.events.facts import (
+    AllocationChanged,
+    CheckpointDiscarded,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobCancelled,
+    JobRejected,
+    JobReshaped,
+    PlanRejected,
+    PolicySetAside,
+    ReservationSet,
+    RoundPlanned,
+    SensitivityCorrected,
+    SizesSet,
+    TargetsSet,
+    ToleranceLearnt,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    WaitReasonChanged,
+)
+from shunter.events.values import (
+    DISPLACED,
+    GROWS,
+    LOST,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    ClassWait,
+    Demand,
+    JobSpec,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+)
 
 # Instants and durations as people read them; simulated time is never mistaken for a date.
 

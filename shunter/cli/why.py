@@ -1,18 +1,14 @@
 """`shunter why`: why a job waits, runs, was preempted or ended, now or at a past moment."""
 
 from dataclasses import dataclass
-from shunter.cli import output
-from shunter.cli.live.connecting import Url
-from shunter.cli.live.connecting import check_source
-from shunter.cli.live.connecting import connect
-from shunter.cli.live.connecting import job_ids
-from shunter.cli.options import Json
-from shunter.cli.options import reading
-from shunter.errors import UnreachableError
-from shunter.errors import UsageError
-from typing import Annotated
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from shunter.cli import output
+from shunter.cli.live.connecting import Url, check_source, connect, job_ids
+from shunter.cli.options import Json, reading
+from shunter.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from shunter.ask.why.explanation import Explanation

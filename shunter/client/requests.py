@@ -3,32 +3,30 @@
 An answer is the JSON document itself, under the names that docs/reference/http-api.md gives.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
 from math import isfinite
 from pathlib import Path
-from shunter import __version__
-from shunter.errors import ConflictError
-from shunter.errors import NotFoundError
-from shunter.errors import RateLimitedError
-from shunter.errors import RefusedError
-from shunter.errors import ShunterError
-from shunter.errors import UnavailableError
-from shunter.errors import UnreachableError
-from shunter.errors import UsageError
-from typing import Any
-from typing import TypedDict
+from typing import Any, TypedDict
 from urllib.parse import quote
-import orjson
-import os
-import re
 
+import orjson
+
+from shunter import __version__
+from shunter.errors import (
+    ConflictError,
+    NotFoundError,
+    RateLimitedError,
+    RefusedError,
+    ShunterError,
+    UnavailableError,
+    UnreachableError,
+    UsageError,
+)
 
 Answer = dict[str, Any]
 """A JSON document."""

@@ -1,20 +1,20 @@
 """What a log says of its cluster, when it is now in that log, and steps of the wall clock."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import uuid4
+
+import anyio
+
 from shunter import clock
 from shunter.ask.log_reading import state_at
-from shunter.backends.inbox import Stamped
+from shunter.backends.live.inbox import Stamped
 from shunter.core.state import State
-from shunter.errors import LogDamagedError
-from shunter.errors import UsageError
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts.run import ClockStepped
+from shunter.errors import LogDamagedError, UsageError
+from shunter.events.facts import ClockStepped, SchedulerStarted
 from shunter.events.log import LogReader
-from uuid import uuid4
-import anyio
-import json
 
 
 @dataclass(frozen=True, slots=True)

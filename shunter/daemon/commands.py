@@ -3,71 +3,47 @@
 Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from shunter.ask.words import refuse_impossible
-from shunter.ask.words import rejection_in_words
-from shunter.backends.supervised.environment import put_privately
+
+from shunter.ask.words import refuse_impossible, rejection_in_words
+from shunter.backends.live.orders import put_privately
 from shunter.config.model import Config
 from shunter.config.resolved import learns_tolerance
-from shunter.core.admission import AcceptedTypes
-from shunter.core.admission import Admission
+from shunter.core.admission import AcceptedTypes, Admission
 from shunter.core.cluster import Health
-from shunter.core.fold.attempts import awaited
-from shunter.core.fold.attempts import given_up
-from shunter.core.fold.attempts import waits_for_checkpoint
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DiscardCheckpoint
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import ProposeGang
-from shunter.core.interfaces import QuarantineGpu
-from shunter.core.interfaces import ReleaseGpu
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import SetAttemptAside
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
+from shunter.core.fold.attempts import awaited, given_up, waits_for_checkpoint
+from shunter.core.interfaces import (
+    CancelJob,
+    ChangePriority,
+    Command,
+    DiscardCheckpoint,
+    DrainNode,
+    ProposeGang,
+    QuarantineGpu,
+    ReleaseGpu,
+    ReleaseJob,
+    ResizeJob,
+    RestoreNode,
+    SetAttemptAside,
+    SubmitJob,
+    SuspendJob,
+)
 from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import State
+from shunter.core.state import ENDING, Job, State
 from shunter.core.timers import has_no_turn
 from shunter.daemon.past_jobs import LivePastJobs
-from shunter.daemon.requests import Caller
-from shunter.daemon.requests import Receipt
-from shunter.daemon.requests import Submission
-from shunter.daemon.requests import no_such_job
-from shunter.daemon.requests import server_for
-from shunter.daemon.slurm import as_first_asked
-from shunter.daemon.slurm import asked_of_slurm
-from shunter.errors import BackendError
-from shunter.errors import ConflictError
-from shunter.errors import NotFoundError
-from shunter.errors import RefusedError
-from shunter.errors import UsageError
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Outcome
-from shunter.events.past_jobs import key_of
-from shunter.events.past_jobs import number_of
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import SuspendMode
-from shunter.events.values import UserName
-import os
-import secrets
-
+from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job, server_for
+from shunter.daemon.slurm import as_first_asked, asked_of_slurm
+from shunter.errors import BackendError, ConflictError, NotFoundError, RefusedError, UsageError
+from shunter.events.facts import JobRejected, JobSubmitted, Outcome
+from shunter.events.past_jobs import key_of, number_of
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, SuspendMode, UserName
 
 # What the log may know of the variables a job was given: names, and keyed digests of values. Equal
 # digests under a name are equal values, so that one can see whether two jobs were given the same.

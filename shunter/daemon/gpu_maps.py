@@ -13,18 +13,16 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.settings import Socket
-from shunter.backends.agents.wiring import GpuWiring, Wiring, wiring_in
+from shunter.backends.live.backend import ask_wirings, set_sockets
+from shunter.backends.live.messages import GpuWiring, Wiring, wiring_in
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.settings import Socket
 from shunter.backends.node.messages.shapes import WrongMessageError
-from shunter.backends.supervised.wiring import ask_wirings, set_sockets
 from shunter.config.accelerators import CpuGroups, GpuGroups, Parts, joined_level, levels_of
 from shunter.config.cluster_section import ClusterSection, NodeGroup
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, LevelGroups, NodeName, gpu_numbers
 
 # What a server tells, under the keys by which a config gives a map. It may be incomplete or make no
 # sense. Then its GPUs have no map (they are all equally near), and `cause` says why: a map that is

@@ -1,8 +1,11 @@
 """What is kept of a log that lives for years, and of what its jobs have left."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+
+import anyio
+import anyio.lowlevel
+
 from shunter.backends.node.failpoints import failpoint
 from shunter.config.model import LogSection
 from shunter.core.scheduler import Scheduler
@@ -10,18 +13,11 @@ from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed
 from shunter.daemon.policy import PolicyProxy
-from shunter.errors import BackendError
-from shunter.errors import UnreachableError
-from shunter.events.facts import SegmentSealed
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.log import LogWriter
-from shunter.events.log import Segment
-from shunter.events.log import Snapshot
+from shunter.errors import BackendError, UnreachableError
+from shunter.events.facts import JOB_ENDS, SegmentSealed
+from shunter.events.log import LogWriter, Segment, Snapshot
 from shunter.events.past_jobs import PastJobs
 from shunter.run.snapshots import snapshot_of
-import anyio
-import anyio.lowlevel
-
 
 # The log: snapshots on the way, what is old compressed, restarts quick. A start reads the newest
 # snapshot and what follows it, so snapshots come every few thousand events. Events that are old

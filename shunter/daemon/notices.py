@@ -5,10 +5,11 @@ mends it. A job that must leave after its turn, and takes longer than that to st
 its time preparing than training.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+import anyio
+
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import RankedPolicy
@@ -16,17 +17,15 @@ from shunter.core.scheduler import Scheduler
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.policy import PolicyProxy
-from shunter.events.facts import NO_SUCH_JOB
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import PolicySetAside
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import TrainingStarted
+from shunter.events.facts import (
+    NO_SUCH_JOB,
+    PlanRejected,
+    PolicySetAside,
+    RoundPlanned,
+    TrainingStarted,
+)
 from shunter.events.log import LogWriter
 from shunter.events.values import NodeName
-from typing import Protocol
-from typing import runtime_checkable
-import anyio
-
 
 TellOperator = Callable[[str], None]
 """Told what has happened, in one or more lines."""

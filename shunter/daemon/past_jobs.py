@@ -7,26 +7,17 @@ the scheduler knows, and after a crash never ahead of the log.
 """
 
 from collections import deque
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from shunter.errors import NotFoundError
-from shunter.errors import UnavailableError
-from shunter.events.facts import Event
-from shunter.events.facts import Outcome
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.log import LogReader
-from shunter.events.log import LogWriter
-from shunter.events.log import StoredPastJobs
-from shunter.events.log import open_past_jobs
-from shunter.events.past_jobs import EndedJob
-from shunter.events.past_jobs import PastRows
-from shunter.events.past_jobs import number_of
-from shunter.events.values import JobId
 from typing import Any
+
 import anyio
+
+from shunter.errors import NotFoundError, UnavailableError
+from shunter.events.facts import Event, JobSubmitted, Outcome
+from shunter.events.log import LogReader, LogWriter, StoredPastJobs, open_past_jobs
+from shunter.events.past_jobs import EndedJob, PastRows, number_of
+from shunter.events.values import JobId
 
 
 @contextmanager

@@ -8,62 +8,51 @@ A policy that answers too late, or whose process ends, is set aside until the sc
 anew: a fact says so, jobs run on, and none is started.
 """
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Sequence
-from contextlib import closing
-from contextlib import suppress
-from pathlib import Path
-from shunter import clock
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Plan
-from shunter.core.planning.fault_barrier import NoMemory
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.errors import PlanError
-from shunter.events.codec import encode_payload
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import PolicySetAside
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import SolvedFact
-from shunter.events.values import JobId
-from shunter.policy_process.child import Child
-from shunter.policy_process.child import taken
-from shunter.policy_process.messages import Begin
-from shunter.policy_process.messages import Decide
-from shunter.policy_process.messages import Decided
-from shunter.policy_process.messages import DryRan
-from shunter.policy_process.messages import DryRun
-from shunter.policy_process.messages import Failed
-from shunter.policy_process.messages import HEADER
-from shunter.policy_process.messages import Order
-from shunter.policy_process.messages import Ordered
-from shunter.policy_process.messages import PolicyStatus
-from shunter.policy_process.messages import REPLY
-from shunter.policy_process.messages import Remember
-from shunter.policy_process.messages import Remembered
-from shunter.policy_process.messages import Reply
-from shunter.policy_process.messages import Request
-from shunter.policy_process.messages import Tell
-from shunter.policy_process.messages import plan_of
-from shunter.policy_process.messages import targets_of
-from typing import TypeVar
-import anyio
-import msgspec
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TypeVar
 
+import anyio
+import msgspec
+
+from shunter import clock
+from shunter.core.interfaces import AnyPolicy, Effect, Input, Observers, Rng
+from shunter.core.plan import EMPTY_PLAN, Plan
+from shunter.core.planning.fault_barrier import NoMemory, OnFault
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import State
+from shunter.core.view import View
+from shunter.errors import PlanError
+from shunter.events.codec import encode_payload
+from shunter.events.facts import Event, JobSubmitted, PolicySetAside, SchedulerStarted, SolvedFact
+from shunter.events.values import JobId
+from shunter.policy_process.child import Child, taken
+from shunter.policy_process.messages import (
+    HEADER,
+    REPLY,
+    Begin,
+    Decide,
+    Decided,
+    DryRan,
+    DryRun,
+    Failed,
+    Order,
+    Ordered,
+    PolicyStatus,
+    Remember,
+    Remembered,
+    Reply,
+    Request,
+    Tell,
+    plan_of,
+    targets_of,
+)
 
 # The daemon's end of the policy's process: started, asked with a deadline, and ended. A question
 # that is not answered in time ends the process, as does anything it says that is no answer. The

@@ -18,41 +18,30 @@ What runs and belongs to no attempt that holds GPUs is ended, each by itself: a 
 attempts are that the log has yet to give would bar these. Those that it never gave are told of.
 """
 
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from shunter.core.input_handlers import stays_in_place
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import SetAside
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.interfaces import Weigh
-from shunter.core.scheduler import launch_of
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.daemon.backends import LiveBackend
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.past_jobs import PastJobs
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Sharing
-from shunter.events.values.allocation import Share
-from typing import Any
-from typing import Protocol
-from typing import runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from shunter.core.input_handlers import stays_in_place
+from shunter.core.interfaces import (
+    Continue,
+    Effect,
+    Fence,
+    Migrate,
+    SetAside,
+    ShareTurns,
+    Stop,
+    Suspend,
+    Terminate,
+    Weigh,
+)
+from shunter.core.scheduler import launch_of
+from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
+from shunter.daemon.backends import LiveBackend
+from shunter.events.facts import GpusTaken
+from shunter.events.past_jobs import PastJobs
+from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
 
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")

@@ -15,13 +15,13 @@ from typing import Final, Protocol, runtime_checkable
 import anyio
 
 from shunter import clock
-from shunter.backends.agents.wiring import Wiring, wiring_in
+from shunter.backends.live.messages import Wiring, wiring_in
 from shunter.backends.node.batch.claims import WITHDRAWN, claimed_by
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.backends.node.records import get, put
 from shunter.backends.node.remote.wiring.sources import NOTED
-from shunter.backends.slurm import Slurm, Switch
-from shunter.backends.slurm.pilots.allocations import GpuRequest
+from shunter.backends.slurm import NetworkSwitch, Slurm
+from shunter.backends.slurm.pilot_allocations import GpuRequest
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.config.cluster_section import ClusterSection
 from shunter.config.live import BackendSection
@@ -35,11 +35,9 @@ from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import Place
 from shunter.errors import ConfigError, SlurmUnknownError, UnreachableError, extra_hint
-from shunter.events.facts.cluster import NodeDrained, NodeRemoved, NodeRestored
+from shunter.events.facts import NodeDrained, NodeRemoved, NodeRestored
 from shunter.events.log import LogWriter, read_log
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName
 
 # From `[cluster]` and `[backend.slurm]` to the backend that `shunter serve` runs.
 
@@ -380,7 +378,7 @@ ASK_S = 5.0
 """How long a start waits for that; a controller that is away lets its commands wait for longer."""
 
 
-def places_in(switches: Sequence[Switch]) -> dict[NodeName, Place]:
+def places_in(switches: Sequence[NetworkSwitch]) -> dict[NodeName, Place]:
     """Return where nodes are, without those on two of the lowest switches."""
     leaves = [switch for switch in switches if not switch.level]
     above = [switch for switch in switches if switch.level == 1]

@@ -36,10 +36,7 @@ from shunter.core.ranking.ranking import Ranking
 from shunter.core.state import State
 from shunter.errors import ShunterError
 from shunter.events.codec import decode_payload, decode_record, encode_record
-from shunter.events.facts.decisions import Trigger
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobSubmitted, SchedulerStarted, Trigger
 from shunter.policy_process.messages import (
     Begin,
     Decide,

@@ -4,29 +4,18 @@ Each request has one reply. Events travel as they stand in the log, and all else
 with the types below, so that whatever comes back is what it claims to be.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from shunter.core.plan import Change
-from shunter.core.plan import Judge
-from shunter.core.plan import Plan
-from shunter.core.plan import Proposal
-from shunter.core.plan import Reservation
-from shunter.core.plan import Try
-from shunter.errors import PlanError
-from shunter.events.codec import decode_payload
-from shunter.events.codec import encode_payload
-from shunter.events.facts import SOLVED
-from shunter.events.facts import SolvedFact
-from shunter.events.values import ClassWait
-from shunter.events.values import JobId
-from shunter.events.values import Wait
-from typing import Any
-from typing import get_args
-import msgspec
 import socket
 import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_args
 
+import msgspec
+
+from shunter.core.plan import Change, Judge, Plan, Proposal, Reservation, Try
+from shunter.errors import PlanError
+from shunter.events.codec import decode_payload, encode_payload
+from shunter.events.facts import SOLVED, SolvedFact
+from shunter.events.values import ClassWait, JobId, Wait
 
 HEADER = struct.Struct("!I")
 _CHANGES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Change)}

@@ -4,10 +4,6 @@ Importing it costs a second and a half of a core, and a seed starts a dozen of t
 is a process with one thread and nothing else to do, so that nobody's lock is held in a child.
 """
 
-from contextlib import suppress
-from importlib import import_module
-from pathlib import Path
-from typing import Any
 import json
 import os
 import signal
@@ -15,7 +11,10 @@ import socket
 import sys
 import time
 import traceback
-
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 __all__ = ["Commands", "preload"]
 

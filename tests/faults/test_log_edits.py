@@ -1,43 +1,29 @@
 """Any value of any table, changed: `log verify` finds it, and no command fails but in one line."""
 
-from collections.abc import Awaitable
-from collections.abc import Callable
+import asyncio
+import io
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import fold_log
-from shunter.ask.log_reading import state_at
+from string import Template
+
+import pytest
+
+from shunter.ask.log_reading import fold_events, fold_log, state_at
 from shunter.ask.run_history import log_statistics
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
-from shunter.core.state import State
-from shunter.core.state import state_digest
-from shunter.errors import LogDamagedError
-from shunter.errors import LogError
-from shunter.errors import ShunterError
+from shunter.core.state import State, state_digest
+from shunter.errors import LogDamagedError, LogError, ShunterError
 from shunter.events.facts import JobSubmitted
-from shunter.events.log import LogReader
-from shunter.events.log import export_jsonl
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from shunter.events.log import seal
+from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal
 from shunter.run.snapshots import snapshot_of_state
-from string import Template
 from tests.contracts.event_logs import query
-from tests.factories import World
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import scheduler_started
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import World, policy, run, scheduler_started, servers, trace_job
 from tests.replay.recording import rebuilt
-import asyncio
-import io
-import pytest
-import shutil
-import sqlite3
-
 
 pytestmark = pytest.mark.asyncio
 

@@ -4,23 +4,22 @@ python -m tests.frozen            print the digests, and what the kept questions
 python -m tests.frozen --write    choose the questions; keep answers and digests
 """
 
+import lzma
+import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
 from shunter.api.job_rows import queue_document
 from shunter.ask.log_reading import fold_events
 from shunter.ask.words import clock
 from shunter.core.state import State
 from shunter.events import Event
 from shunter.events.facts import AllocationChanged
-from tempfile import TemporaryDirectory
 from tests.frozen import questions as frozen
 from tests.replay.truth.brute_force import decision_around
-import lzma
-import sys
-
 
 SOLVED = ("finish_time_fairness", "hierarchical", "makespan", "max_min_fairness")
 SIMULATED = (

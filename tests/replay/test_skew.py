@@ -1,43 +1,29 @@
 """Logs of runs under placement skew: decided again, asked why, and summed up."""
 
+import asyncio
 from dataclasses import replace
+from typing import Any
+
 from hypothesis import given
+
 from shunter.ask.log_reading import fold_log
 from shunter.ask.recorded_terms import classes_at
-from shunter.ask.verification import Verdict
-from shunter.ask.verification import verify_log
-from shunter.ask.waits import state_document
-from shunter.ask.waits import wait_of
+from shunter.ask.verification import Verdict, verify_log
+from shunter.ask.waits import state_document, wait_of
 from shunter.ask.why.reasons import needs
 from shunter.ask.why.sentences import details
 from shunter.core.fold import apply
 from shunter.core.planning.placement import Skew
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
-from shunter.events import AllocationChanged
-from shunter.events import Event
-from shunter.events import RoundPlanned
-from shunter.events import SchedulerStarted
+from shunter.events import AllocationChanged, Event, RoundPlanned, SchedulerStarted
 from shunter.events.values import JobId
 from shunter.policies.fifo import SubmissionOrder
-from tests.factories import World
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.property.test_skew_placement import Measured
-from tests.property.test_skew_placement import PAIRS
-from tests.property.test_skew_placement import measured
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import reading
-from tests.replay.recording import rebuilt
-from tests.sampled import Sampled
-from tests.sampled import Seen
+from tests.factories import World, run, servers, trace_job
+from tests.property.test_skew_placement import PAIRS, Measured, measured
+from tests.replay.recording import Recorded, asked, reading, rebuilt
+from tests.sampled import Sampled, Seen
 from tests.slices import searched
-from typing import Any
-import asyncio
-
 
 DISTRUSTFUL = Skew({"resnet50": 0.112}, distrusts=True)
 BACKFILL = RankedPolicy(SubmissionOrder("fifo_backfill", Misfit.skipped), DISTRUSTFUL)

@@ -5,53 +5,43 @@ fold of the same events and the literal ranks of `tests/stepping`, which share n
 ranking that `why` asks.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.ask.log_reading import fold_events
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock
 from shunter.core.cluster import CPU_POOL
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import HELD
-from shunter.events.values import JobId
-from shunter.events.values import NODE_LOST
+from shunter.core.state import Job, State
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    Event,
+    JobReshaped,
+    JobSubmitted,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    WaitReasonChanged,
+)
+from shunter.events.values import HELD, NODE_LOST, JobId
 from tests.commanded import Commanded
 from tests.factories import run
-from tests.property.test_engine_equals_stepping import BOUNDS_GPU_US
-from tests.property.test_engine_equals_stepping import PAIRS
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import reading
-from tests.replay.recording import rebuilt
+from tests.property.test_engine_equals_stepping import BOUNDS_GPU_US, PAIRS
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import reading, rebuilt
 from tests.slices import searched
 from tests.stepping.feedback import Feedback
-from tests.stepping.policy import Stepping
-from tests.stepping.policy import band
-from tests.stepping.policy import may_go_on
-from tests.stepping.policy import pool_of
-from typing import Any
-import asyncio
-import pytest
-
+from tests.stepping.policy import Stepping, band, may_go_on, pool_of
 
 NAMES = ["fifo", "fifo_backfill", "fifo_easy", "las", "srtf", "smallest", "tiresias-promotes"]
 SERVED = ("fifo", "fifo_backfill", "fifo_easy")

@@ -6,52 +6,37 @@ that goes on for two plans, and only what gives the job GPUs there is told. The 
 the orders and facts that they would be, so this is the same for every policy.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import MakeWorld
-from shunter.ask.forks.fork import NOBODY_CALLS
-from shunter.ask.forks.fork import callers_propose
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import standing_at
+from typing import Any
+
+from shunter.ask.forks.fork import (
+    NOBODY_CALLS,
+    ForkChange,
+    ForkPoint,
+    MakeWorld,
+    callers_propose,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    standing_at,
+)
 from shunter.ask.forks.remaining import WorkEstimates
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.words import clock
 from shunter.backends.simulated.failures import RecordedFailures
-from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.resuming import TotalWork
+from shunter.backends.simulated.resuming import Resumed, TotalWork
 from shunter.core.cluster import Server
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import ResizeJob
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.core.state import WAITING
+from shunter.core.interfaces import Backend, CancelJob, ChangePriority, Input, ResizeJob
+from shunter.core.state import RUNNING, WAITING, Job, JobPhase, State
 from shunter.counting import counted
 from shunter.events.facts import QuotaChanged
 from shunter.events.log import LogReader
-from shunter.events.values import DependsWhen
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.run.simulated_world import WorldParts
-from shunter.run.simulated_world import recorded_parts
-from shunter.run.simulated_world import simulated_world
+from shunter.events.values import DependsWhen, JobId, JobSpec, NodeName
+from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world
 from shunter.workloads.trace import TraceJob
-from typing import Any
-
 
 # The changes that are tried where a job waits: ends of others, its own size, quotas, servers.
 #

@@ -5,44 +5,28 @@ a past moment does not change any more: who asks again hands it in, and more mom
 """
 
 from bisect import bisect_right
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from datetime import datetime
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from math import ceil
+from typing import Any
+
 from shunter.ask.costs import Launch
-from shunter.ask.forks.forecast_process import Answer
-from shunter.ask.forks.forecast_process import Held
-from shunter.ask.forks.forecast_process import Kept
-from shunter.ask.forks.forecast_process import MOMENTS
-from shunter.ask.forks.forecast_process import Question
-from shunter.ask.forks.forecast_process import SAMPLES
-from shunter.ask.forks.fork import Fork
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import NOBODY_CALLS
-from shunter.ask.forks.fork import WorkOf
-from shunter.ask.forks.fork import callers_propose
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import standing_at
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.future import measure
-from shunter.ask.forks.future import measured_parts
-from shunter.ask.forks.remaining import ENOUGH
-from shunter.ask.forks.remaining import History
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.remaining import read_history
-from shunter.ask.forks.remaining import resampled
+from shunter.ask.forks.forecast_process import MOMENTS, SAMPLES, Answer, Held, Kept, Question
+from shunter.ask.forks.fork import (
+    NOBODY_CALLS,
+    Fork,
+    ForkChange,
+    ForkPoint,
+    WorkOf,
+    callers_propose,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    standing_at,
+)
+from shunter.ask.forks.future import Future, measure, measured_parts
+from shunter.ask.forks.remaining import ENOUGH, History, WorkEstimates, read_history, resampled
 from shunter.ask.forks.scenario import recorded_world
 from shunter.ask.log_reading import first_start
 from shunter.ask.recorded_terms import origin_of
@@ -53,28 +37,16 @@ from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import LAUNCHES
 from shunter.core.rng import RandomStream
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.state import WAITING
+from shunter.core.state import WAITING, Job, State
 from shunter.core.view import View
 from shunter.counting import counted
-from shunter.errors import PlanError
-from shunter.errors import UsageError
+from shunter.errors import PlanError, UsageError
 from shunter.events.codec import decode_payload
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Outcome
-from shunter.events.facts import end_us_of
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
+from shunter.events.facts import JOB_ENDS, Event, JobSubmitted, Outcome, end_us_of
+from shunter.events.log import LogReader, read_log
+from shunter.events.values import JobId, JobSpec
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import WorldParts
-from shunter.run.simulated_world import recorded_parts
-from typing import Any
-
+from shunter.run.simulated_world import WorldParts, recorded_parts
 
 # When jobs start and end, as P50 and P90: a moment is forked again and again, and run on.
 #

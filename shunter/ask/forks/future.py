@@ -8,78 +8,68 @@ rest.
 While it is read the log is folded, so that the jobs' stories are there for comparison.
 """
 
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.attempts import Observed
-from shunter.ask.attempts import observe_log
-from shunter.ask.costs import Fitted
-from shunter.ask.costs import Launch
-from shunter.ask.costs import Slowed
-from shunter.ask.costs import fit_costs
-from shunter.ask.costs import slowed_in
-from shunter.ask.costs import slowed_us
-from shunter.ask.costs import work_us
+from dataclasses import dataclass, field, replace
+
+from shunter.ask.attempts import Observed, observe_log
+from shunter.ask.costs import Fitted, Launch, Slowed, fit_costs, slowed_in, slowed_us, work_us
 from shunter.ask.forks.remaining import Worked
 from shunter.backends.simulated.failures import NodeChange
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.backends.simulated.work import EXIT_CODES
 from shunter.config.simulation import CostsSection
 from shunter.core.fold import RULES
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import DiscardCheckpoint
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import SuspendJob
+from shunter.core.interfaces import (
+    CancelJob,
+    ChangePriority,
+    DiscardCheckpoint,
+    DrainNode,
+    HoldJob,
+    Input,
+    ReleaseJob,
+    ResizeJob,
+    RestoreNode,
+    SuspendJob,
+)
 from shunter.core.metrics import JobLedger
 from shunter.core.scheduler import merged
-from shunter.core.state import Job
-from shunter.core.state import NO_RESULT
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptSetAside
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import ConfigChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import GpuRestored
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobPriorityChanged
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import NodeRestored
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import Outcome
-from shunter.events.facts import QuotaChanged
+from shunter.core.state import NO_RESULT, Job, State
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.fact_classes import FactClass, class_of
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptSetAside,
+    CheckpointDiscarded,
+    ConfigChanged,
+    Event,
+    GpuQuarantined,
+    GpuRestored,
+    GpusTaken,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobHeld,
+    JobPriorityChanged,
+    JobRejected,
+    JobReleased,
+    JobResized,
+    JobStopped,
+    JobSubmitted,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    Outcome,
+    QuotaChanged,
+)
 from shunter.events.log import LogReader
-from shunter.events.values import HELD
-from shunter.events.values import JobId
+from shunter.events.values import HELD, JobId
 from shunter.gc_control import collector_off
 from shunter.run.simulated_world import WorldParts
-
 
 _NOT_REPLAYED = (
     *(NodeAdded, NodeRemoved, QuotaChanged, ConfigChanged),

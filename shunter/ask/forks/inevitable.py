@@ -4,80 +4,54 @@ The answer says what it is: the last decision *found*. It names the decisions th
 neighbours of the one found, and the later ones that were looked at once more.
 """
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
+
 from shunter.ask.costs import NOT_SLOWED
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import Wishes
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.future import Measured
-from shunter.ask.forks.future import measure
-from shunter.ask.forks.inevitable_outcomes import Harm
-from shunter.ask.forks.inevitable_outcomes import Normal
-from shunter.ask.forks.inevitable_outcomes import RecordedHarm
-from shunter.ask.forks.inevitable_outcomes import Watch
-from shunter.ask.forks.inevitable_outcomes import happened_to
-from shunter.ask.forks.inevitable_outcomes import normal_wait
+from shunter.ask.forks.fork import ForkChange, ForkPoint, Wishes, fork_at, fork_point
+from shunter.ask.forks.future import Future, Measured, measure
+from shunter.ask.forks.inevitable_outcomes import (
+    Harm,
+    Normal,
+    RecordedHarm,
+    Watch,
+    happened_to,
+    normal_wait,
+)
 from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.scenario import Staged
-from shunter.ask.forks.scenario import assumptions_of
-from shunter.ask.forks.scenario import future_of
-from shunter.ask.forks.scenario import needs_rerun
+from shunter.ask.forks.scenario import Staged, assumptions_of, future_of, needs_rerun
 from shunter.ask.log_reading import seq_at
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Round
-from shunter.ask.words import clock
-from shunter.ask.words import span
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
+from shunter.ask.words import clock, span
+from shunter.core.interfaces import Observers, Rng
 from shunter.core.metrics import JobLedger
-from shunter.core.plan import Change
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.draft import pools_without_gpus
-from shunter.core.planning.placement import FirstFit
-from shunter.core.planning.placement import Placement
+from shunter.core.plan import Change, Plan, Start, Suspend
+from shunter.core.planning.draft import Draft, pools_without_gpus
+from shunter.core.planning.placement import FirstFit, Placement
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Ranking
-from shunter.core.ranking.ranking import Entry
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import PRIORITY_MOST
-from shunter.core.ranking.ranking import band_of
-from shunter.core.ranking.ranking import ordinal_of
-from shunter.core.ranking.ranking import pack
-from shunter.core.ranking.ranking import rank_of
+from shunter.core.ranking.ranking import (
+    NO_POOL,
+    PRIORITY_MOST,
+    Entry,
+    band_of,
+    ordinal_of,
+    pack,
+    rank_of,
+)
 from shunter.core.scheduler import Asked
 from shunter.core.state import Job
-from shunter.core.view import Band
-from shunter.core.view import View
+from shunter.core.view import Band, View
 from shunter.counting import counted
-from shunter.errors import ConfigError
-from shunter.errors import UsageError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import SolvedFact
-from shunter.events.facts import Target
+from shunter.errors import ConfigError, UsageError
+from shunter.events.facts import AllocationChanged, JobSubmitted, SolvedFact, Target
 from shunter.events.log import LogReader
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.run.simulated_world import WorldParts
-from shunter.run.simulated_world import recorded_parts
-from typing import Any
-
+from shunter.events.values import Allocation, Because, JobId, Reason
+from shunter.run.simulated_world import WorldParts, recorded_parts
 
 # One job first, at one decision: the policy is asked as ever, and after that decision as before.
 #

@@ -2,39 +2,31 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from math import exp
-from math import fsum
-from math import isqrt
-from math import log
-from shunter.ask.costs import NOT_SLOWED
-from shunter.ask.costs import Slowed
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import restored
-from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.rng import RandomStream
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import remaining_us
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Outcome as JobOutcome
-from shunter.events.facts import end_us_of
-from shunter.events.log import LogReader
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import UserName
-from shunter.gc_control import collector_off
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import exp, fsum, isqrt, log
 from typing import NamedTuple
 
+from shunter.ask.costs import NOT_SLOWED, Slowed
+from shunter.ask.log_reading import fold_events, restored
+from shunter.backends.simulated.resuming import TotalWork
+from shunter.core.rng import RandomStream
+from shunter.core.state import Job, State
+from shunter.core.view import remaining_us
+from shunter.events.facts import (
+    JOB_ENDS,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    JobSubmitted,
+    end_us_of,
+)
+from shunter.events.facts import Outcome as JobOutcome
+from shunter.events.log import LogReader
+from shunter.events.values import JobId, JobSpec, UserName
+from shunter.gc_control import collector_off
 
 # How much work a job has of which the future does not tell: drawn from what others worked.
 #

@@ -3,90 +3,67 @@
 An explanation holds numbers and ids only; `document` gives them names, `sentences` words.
 """
 
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.log_reading import end_of_decision
-from shunter.ask.log_reading import noted_us_of
-from shunter.ask.log_reading import state_at
-from shunter.ask.log_reading import unknown_job
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from shunter.ask.log_reading import end_of_decision, noted_us_of, state_at, unknown_job
 from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.scores import Measures
-from shunter.ask.scores import measures_at
-from shunter.ask.scores import measures_of_terms
+from shunter.ask.scores import Measures, measures_at, measures_of_terms
 from shunter.ask.waits import holding_back
-from shunter.ask.why.job_events import END_KINDS
-from shunter.ask.why.job_events import JobEvents
-from shunter.ask.why.job_events import Own
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.job_events import gives_gpus
-from shunter.ask.why.job_events import read_story
-from shunter.ask.why.present import NAMED
-from shunter.ask.why.present import Present
-from shunter.ask.why.replan import Planned
-from shunter.ask.why.replan import PointAsked
-from shunter.ask.why.replan import fold_story
-from shunter.ask.why.replan import rules_of
-from shunter.ask.why.timeline import RunSpan
-from shunter.ask.why.timeline import Segment
-from shunter.ask.why.timeline import Waiting
-from shunter.ask.why.timeline import ended_as
-from shunter.ask.why.timeline import is_displacement
-from shunter.ask.why.timeline import last_grant
-from shunter.ask.why.timeline import launches_of
-from shunter.ask.why.timeline import losses_before
-from shunter.ask.why.timeline import runs_and_waits
-from shunter.ask.why.timeline import segments_of
-from shunter.ask.why.timeline import segments_told_apart
-from shunter.ask.why.timeline import unheld_by_log
-from shunter.ask.words import clock
-from shunter.ask.words import is_short_when_empty
+from shunter.ask.why.job_events import END_KINDS, JobEvents, Own, Round, gives_gpus, read_story
+from shunter.ask.why.present import NAMED, Present
+from shunter.ask.why.replan import Planned, PointAsked, fold_story, rules_of
+from shunter.ask.why.timeline import (
+    RunSpan,
+    Segment,
+    Waiting,
+    ended_as,
+    is_displacement,
+    last_grant,
+    launches_of,
+    losses_before,
+    runs_and_waits,
+    segments_of,
+    segments_told_apart,
+    unheld_by_log,
+)
+from shunter.ask.words import clock, is_short_when_empty
 from shunter.core.cluster import Cluster
 from shunter.core.fold.attempts import release_wait
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Measure
 from shunter.core.sizing import Sizing
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import PROPOSING
-from shunter.core.state import State
+from shunter.core.state import PROPOSING, Job, JobPhase, State
 from shunter.core.timers import under_way
 from shunter.errors import NotFoundError
 from shunter.events.codec import decode_event
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import Outcome
-from shunter.events.facts import TimeLimitReached
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.facts import end_us_of
-from shunter.events.facts import outcome_of
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobCancelled,
+    JobCancelRequested,
+    JobContinued,
+    JobRejected,
+    JobResized,
+    JobStopped,
+    JobSubmitted,
+    JobSuspended,
+    Outcome,
+    TimeLimitReached,
+    TurnEnded,
+    TurnStarted,
+    end_us_of,
+    outcome_of,
+)
 from shunter.events.log import LogReader
-from shunter.events.values import DEPENDENCY
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Sharing
-from shunter.events.values import Wait
-import orjson
-
+from shunter.events.values import DEPENDENCY, JobId, NodeName, Reason, Sharing, Wait
 
 # What became of a waiting job after the point that was asked for, if the log goes on.
 #

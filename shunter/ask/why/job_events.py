@@ -4,70 +4,44 @@ Beside the job's own events these are the rounds that said why its class of equa
 ends of the jobs it depends on, and the jobs that were preempted for it.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import TERMS
-from shunter.ask.recorded_terms import classing_of
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import names_partners
-from shunter.core.fold.attempts import demand_with
-from shunter.core.fold.attempts import split_of
-from shunter.core.fold.jobs import note_messages
-from shunter.core.planning.placement import Classing
-from shunter.core.speeds.measured import MeasuredPlacement
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.speeds.measured import with_placement
-from shunter.core.state import Rejection
-from shunter.core.state import State
-from shunter.core.state import admitted_wait
-from shunter.core.state import rejected_wait
-from shunter.counting import counted
-from shunter.events.codec import decode_event
-from shunter.events.codec import row_fields
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import Event
-from shunter.events.facts import GangRejected
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import TRIALS
-from shunter.events.facts import ToleranceLearnt
-from shunter.events.facts import TrialStarted
-from shunter.events.log import Frame
-from shunter.events.log import LogReader
-from shunter.events.records import decoder_of
-from shunter.events.records import row_encoder
-from shunter.events.records import stored_fields
-from shunter.events.values import Allocation
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NOTHING
-from shunter.events.values import Share
-from shunter.events.values import Wait
-from shunter.run.snapshots import state_of
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
 import orjson
 
+from shunter.ask.recorded_terms import TERMS, Began, Rebuild, classing_of, last_start, terms_up_to
+from shunter.ask.words import allocation_in_words, clock, names_partners
+from shunter.core.fold.attempts import demand_with, split_of
+from shunter.core.fold.jobs import note_messages
+from shunter.core.planning.placement import Classing
+from shunter.core.speeds.measured import MeasuredPlacement, has_learnt_floor, with_placement
+from shunter.core.state import Rejection, State, admitted_wait, rejected_wait
+from shunter.counting import counted
+from shunter.events.codec import decode_event, row_fields
+from shunter.events.fact_classes import FactClass, class_of
+from shunter.events.facts import (
+    JOB_ENDS,
+    TRIALS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptStarted,
+    CheckpointDiscarded,
+    Event,
+    GangRejected,
+    JobResized,
+    JobSubmitted,
+    ProfileSampled,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    ToleranceLearnt,
+    TrialStarted,
+)
+from shunter.events.log import Frame, LogReader
+from shunter.events.records import decoder_of, row_encoder, stored_fields
+from shunter.events.values import NOTHING, Allocation, Demand, JobId, JobSpec, Share, Wait
+from shunter.run.snapshots import state_of
 
 # Where to begin to read a job's story: at the newest snapshot before it came.
 #

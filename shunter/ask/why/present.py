@@ -4,53 +4,23 @@ Everything here is taken from the state at that very point, with the policy's ow
 it is not what the last plan saw. Nothing is emitted, so nothing changes.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.recorded_terms import Term
-from shunter.ask.waits import most_free
-from shunter.ask.waits import outlasts
-from shunter.ask.waits import promise_basis
-from shunter.ask.waits import told_apart
-from shunter.ask.why.job_events import JobEvents
-from shunter.ask.words import first_of
-from shunter.ask.words import gpus_in_words
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Pool
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.ranking.ranking import Entry
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import drift
-from shunter.core.ranking.ranking import rank_of
-from shunter.core.sizing import Sizing
-from shunter.core.sizing.mechanism import Whole
-from shunter.core.sizing.mechanism import counts_as_it_is
-from shunter.core.sizing.mechanism import whole_of
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.core.view import is_by_limit
-from shunter.counting import counted
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import Trigger
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import Demand
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Resources
-from shunter.events.values import Wait
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from shunter.ask.recorded_terms import Term
+from shunter.ask.waits import most_free, outlasts, promise_basis, told_apart
+from shunter.ask.why.job_events import JobEvents
+from shunter.ask.words import first_of, gpus_in_words
+from shunter.core.cluster import Cluster, Pool
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
+from shunter.core.sizing import Sizing
+from shunter.core.sizing.mechanism import Whole, counts_as_it_is, whole_of
+from shunter.core.state import WAITING, Job, State
+from shunter.core.view import NO_GUARDS, View, is_by_limit
+from shunter.counting import counted
+from shunter.events.facts import AllocationChanged, Event, RoundPlanned, Trigger, WaitReasonChanged
+from shunter.events.values import Demand, GpuType, JobId, NodeName, Reason, Resources, Wait
 
 # Whom the next plan gives the GPUs that are free now, if nothing else happens.
 

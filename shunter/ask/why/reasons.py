@@ -1,42 +1,36 @@
 """Why a job waits, in words: one table of reasons, with what each needs and what to do about it."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import proposal_rejection_in_words
-from shunter.ask.why.present import NAMED
-from shunter.ask.why.present import Present
+from shunter.ask.why.present import NAMED, Present
 from shunter.ask.why.timeline import is_displacement
-from shunter.ask.words import because_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import down_in_words
-from shunter.ask.words import first_of
-from shunter.ask.words import gpus_in_words
-from shunter.ask.words import held_by_others
-from shunter.ask.words import share_in_words
-from shunter.ask.words import split_in_words
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.fold.attempts import awaited
-from shunter.core.fold.attempts import home_of
-from shunter.core.fold.attempts import out_of_reach
+from shunter.ask.words import (
+    because_in_words,
+    clock,
+    down_in_words,
+    first_of,
+    gpus_in_words,
+    held_by_others,
+    share_in_words,
+    split_in_words,
+)
+from shunter.core.cluster import Cluster, Health, Server
+from shunter.core.fold.attempts import awaited, home_of, out_of_reach
 from shunter.core.state import JobPhase
 from shunter.counting import counted
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobRetried
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.values import HEIGHT_MOST
-from shunter.events.values import JobId
-from shunter.events.values import Reason
-from shunter.events.values import Wait
-
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    JobHeld,
+    JobRetried,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.values import HEIGHT_MOST, JobId, Reason, Wait
 
 # For what GPUs are that are free and enough for a job that waits all the same.
 #

@@ -1,62 +1,60 @@
 """What a job has that holds GPUs: its gang's contract, shares, trials and turns."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isclose
-from shunter.ask.attempts import AttemptTurns
-from shunter.ask.attempts import happened_us
+
+from shunter.ask.attempts import AttemptTurns, happened_us
 from shunter.ask.waits import stands_still
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own
 from shunter.ask.why.timeline import RunSpan
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import first_of
-from shunter.ask.words import resources_in_words
-from shunter.ask.words import span
-from shunter.ask.words import split_in_words
-from shunter.ask.words import stamp
+from shunter.ask.words import (
+    allocation_in_words,
+    clock,
+    first_of,
+    resources_in_words,
+    span,
+    split_in_words,
+    stamp,
+)
 from shunter.core.admission import Admission
 from shunter.core.sizing import SHRUNK
 from shunter.core.sizing.mechanism import whole_of
-from shunter.core.speeds.measured import LearntPoint
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.speeds.measured import learnt_points
-from shunter.core.speeds.speed_model import level_of
-from shunter.core.speeds.speed_model import tolerated_speed
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import State
+from shunter.core.speeds.measured import LearntPoint, has_learnt_floor, learnt_points
+from shunter.core.speeds.speed_model import level_of, tolerated_speed
+from shunter.core.state import Job, JobPhase, State
 from shunter.counting import counted
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import ReshapeRefused
-from shunter.events.facts import SensitivityCorrected
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import TRIALS
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Batch
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import Reason
-from shunter.events.values import Resources
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-
+from shunter.events.facts import (
+    TRIALS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    JobContinued,
+    JobReshaped,
+    ProfileSampled,
+    ReshapeRefused,
+    SensitivityCorrected,
+    SpeedChanged,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
+from shunter.events.values import (
+    Allocation,
+    Batch,
+    Demand,
+    JobId,
+    JobSpec,
+    Level,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    TrialKind,
+    TrialReason,
+)
 
 # A gang's contract: what distance costs it, as said or learnt, and what its floor refuses.
 

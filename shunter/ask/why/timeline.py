@@ -2,65 +2,69 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import config_of
+
+from shunter.ask.recorded_terms import Began, config_of
 from shunter.ask.waits import told_apart
-from shunter.ask.why.job_events import JobEvents
-from shunter.ask.why.job_events import Own
-from shunter.ask.why.job_events import RecordedWait
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.job_events import gives_gpus
-from shunter.ask.why.job_events import proposal_wait
+from shunter.ask.why.job_events import (
+    JobEvents,
+    Own,
+    RecordedWait,
+    Round,
+    gives_gpus,
+    proposal_wait,
+)
 from shunter.ask.words import clock
 from shunter.core.cluster import Health
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.core.timers import turn_of
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import GpuRestored
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobRetried
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import NodeRestored
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import Outcome
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.facts import is_preemption
-from shunter.events.facts import outcome_of
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    Event,
+    GpuQuarantined,
+    GpuRestored,
+    GpusReleased,
+    GpusTaken,
+    JobHeld,
+    JobReleased,
+    JobRetried,
+    JobSuspended,
+    LaunchFailed,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    Outcome,
+    WaitReasonChanged,
+    is_preemption,
+    outcome_of,
+)
 from shunter.events.log import LogReader
-from shunter.events.values import ARRAY
-from shunter.events.values import Allocation
-from shunter.events.values import BACKING_OFF
-from shunter.events.values import CHECKPOINT
-from shunter.events.values import DISPLACED
-from shunter.events.values import GpuType
-from shunter.events.values import HELD
-from shunter.events.values import JobId
-from shunter.events.values import NOTHING
-from shunter.events.values import NodeName
-from shunter.events.values import RESIZED
-from shunter.events.values import Reason
-from shunter.events.values import STAYS
-from shunter.events.values import Wait
-
+from shunter.events.values import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    DISPLACED,
+    HELD,
+    NOTHING,
+    RESIZED,
+    STAYS,
+    Allocation,
+    GpuType,
+    JobId,
+    NodeName,
+    Reason,
+    Wait,
+)
 
 # Which of a job's own events gave it GPUs, and when its attempts began.
 

@@ -1,22 +1,22 @@
 """`shunter serve`: run a live cluster until it is told to stop."""
 
-from io import TextIOWrapper
-from shunter import clock
-from shunter.cli import output
-from shunter.cli.options import ConfigFile
-from shunter.cli.options import Settings
-from shunter.cli.options import load
-from shunter.counting import counted
-from typing import Annotated
-from typing import TYPE_CHECKING
 import fcntl
 import os
 import stat
 import sys
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from shunter import clock
+from shunter.cli import output
+from shunter.cli.options import ConfigFile, Settings, load
+from shunter.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
     from shunter.api.sockets import Listening
     from shunter.config import LoadedConfig
     from shunter.daemon import Site

@@ -1,18 +1,5 @@
 """Checks of this machine: Python, SQLite, GPUs, memory limits, whom it serves, disks, clock."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from shunter.api.access import user_name
-from shunter.backends.live.gpus import EXPLANATIONS
-from shunter.backends.live.gpus import GpuFault
-from shunter.backends.live.gpus import use_told
-from shunter.backends.live.gpus import why_unseen
-from shunter.backends.live.local import memory_control
-from shunter.backends.node.remote.gpus import read_gpus
-from shunter.backends.node.shares.enforcement import means_of
-from shunter.counting import counted
-from shunter.ops.doctor.findings import Finding
-from shunter.ops.doctor.findings import Looked
 import os
 import shutil
 import sqlite3
@@ -20,7 +7,16 @@ import stat
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
+from shunter.api.access import user_name
+from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told, why_unseen
+from shunter.backends.live.local import memory_control
+from shunter.backends.node.remote.gpus import read_gpus
+from shunter.backends.node.shares.enforcement import means_of
+from shunter.counting import counted
+from shunter.ops.doctor.findings import Finding, Looked
 
 PYTHON = (3, 11)
 SQLITE = (3, 38, 0)

@@ -3,34 +3,31 @@
 No GPU is granted twice, gangs are granted whole, everybody comes through, and the log verifies.
 """
 
+import getpass
+import pwd
+import random
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from shunter.api.answer_models import ProposalDocument
-from shunter.api.answer_models import ViewDocument
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from shunter.api.answer_models import ProposalDocument, ViewDocument
 from shunter.api.problems import ProblemDocument
 from shunter.api.routes import V1
 from shunter.ask.forks.fork import NOBODY_CALLS
 from shunter.client import Client
 from shunter.core.fold import apply
 from shunter.core.state import State
-from shunter.errors import RateLimitedError
-from shunter.errors import RefusedError
+from shunter.errors import RateLimitedError, RefusedError
 from shunter.events.facts import Event
 from shunter.events.schema import from_object
-from tests.live.api.serving import PATIENCE_S
-from tests.live.api.serving import Served
-from tests.live.api.serving import awaited
+from tests.live.api.serving import PATIENCE_S, Served, awaited
 from tests.property.invariants import check_bitmaps
-from typing import Any
-import getpass
-import httpx
-import orjson
-import pwd
-import pytest
-import random
-import time
-
 
 pytestmark = pytest.mark.live
 

@@ -5,55 +5,50 @@ their GPUs, and so does whatever they fork; after each fault a gang of all GPUs 
 free and run to its end.
 """
 
-from anyio import lowlevel
-from anyio import to_thread
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import asynccontextmanager
-from contextlib import suppress
-from pathlib import Path
-from shunter.backends.node import attempts
-from shunter.backends.node.records import get
-from shunter.backends.node.records import put
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.daemon.cluster_identity import watch_clock
-from shunter.errors import LogError
-from shunter.errors import UnreachableError
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import ClockStepped
-from shunter.events.facts import Event
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SuspendEscalated
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from tests.live.site.daemons import Daemon
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import config
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import outcome
-from tests.live.site.sites import verified
-from tests.live.site.sites import wait_for
-from tests.live.site.witnesses import marks
-from tests.live.site.witnesses import witness
-from tests.live.site.witnesses import wrongs
-from typing import Any
-import anyio
 import os
-import pytest
 import signal
 import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+import anyio
+import pytest
+from anyio import lowlevel, to_thread
+
+from shunter.backends.node import attempts
+from shunter.backends.node.records import get, put
+from shunter.daemon import Site, Submission
+from shunter.daemon.cluster_identity import watch_clock
+from shunter.errors import LogError, UnreachableError
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    ClockStepped,
+    Event,
+    JobFailed,
+    JobFinished,
+    JobSubmitted,
+    JobSuspended,
+    RoundPlanned,
+    SuspendEscalated,
+)
+from shunter.events.log import read_log
+from shunter.events.values import JobId, JobSpec
+from tests.live.site.daemons import Daemon
+from tests.live.site.sites import (
+    NOBODY,
+    at_work,
+    config,
+    events_until,
+    machine,
+    of,
+    outcome,
+    verified,
+    wait_for,
+)
+from tests.live.site.witnesses import marks, witness, wrongs
 
 pytestmark = pytest.mark.live
 

@@ -1,39 +1,38 @@
 """Jobs that say what no scheduler should take: it goes on, says so, and its log stays sound."""
 
+import json
 from pathlib import Path
+
+import pytest
+
 from shunter.api.job_history import history_of
-from shunter.daemon import Caller
-from shunter.daemon import Site
-from shunter.errors import NotFoundError
-from shunter.errors import RefusedError
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptSetAside
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import JobHeld
-from shunter.events.facts import MessagesDropped
+from shunter.daemon import Caller, Site
+from shunter.errors import NotFoundError, RefusedError
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptSetAside,
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    JobHeld,
+    MessagesDropped,
+)
 from shunter.events.log import read_log
 from shunter.events.values import JobId
 from tests.contracts.local_backends import empty
-from tests.live.poison import GOOD
-from tests.live.poison import WRONG
-from tests.live.poison import saying
-from tests.live.poison import saying_all
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import config
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import outcome
-from tests.live.site.sites import program
-from tests.live.site.sites import verified
-from tests.live.site.test_commands import SLEEPS
-from tests.live.site.test_commands import runs
-import json
-import pytest
-
+from tests.live.poison import GOOD, WRONG, saying, saying_all
+from tests.live.site.sites import (
+    NOBODY,
+    at_work,
+    config,
+    events_until,
+    machine,
+    of,
+    outcome,
+    program,
+    verified,
+)
+from tests.live.site.test_commands import SLEEPS, runs
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

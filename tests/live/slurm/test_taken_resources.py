@@ -5,29 +5,22 @@ The stranger is another user's job as far as anybody can tell: it has no name of
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
 from shunter.api.cluster_state import nodes_of
 from shunter.api.job_rows import queue_document
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import Outcome
+from shunter.events.facts import AllocationChanged, AttemptStarted, GpusTaken, Outcome
 from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
+from shunter.events.values import JobId, NodeName
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.jobs import JobBench
-from tests.live.slurm.site import assert_all_well
-from tests.live.slurm.site import job_of
-from tests.live.slurm.site import served
-from tests.live.slurm.site import until
-from tests.live.slurm.site import worker
-from typing import Any
-import anyio
-import pytest
-
+from tests.live.slurm.site import assert_all_well, job_of, served, until, worker
 
 pytestmark = [
     pytest.mark.asyncio,

@@ -1,42 +1,33 @@
 """What happens on hosts: helpers killed, disks full, other users, two schedulers."""
 
+import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from shunter.api.output import in_time_order
-from shunter.api.output import unsure_line
-from shunter.backends.node import attempts
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Fence
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.errors import BackendError
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import UserName
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import kinds
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-from tests.live.ssh.farm import descendants
+
 import anyio
 import anyio.to_thread
-import os
 import pytest
-import signal
 
+from shunter.api.output import in_time_order, unsure_line
+from shunter.backends.node import attempts
+from shunter.core.interfaces import AttemptExited, Fence, Launch, Suspend, Terminate
+from shunter.errors import BackendError
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    LaunchFailed,
+    NodeReachable,
+    NodeUnreachable,
+)
+from shunter.events.values import JobSpec, NodeName, UserName
+from tests.factories import allocation, job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
+from tests.live.ssh.farm import descendants
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -1,46 +1,39 @@
 """A whole cluster over SSH: scheduler, log, and hosts that are cut and powered off."""
 
-from anyio import to_thread
+import importlib.util
+import os
+import sys
+import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from shunter.api.cluster_state import Metrics
-from shunter.api.cluster_state import NODE_STATES
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import Outcome
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from shunter.api.cluster_state import NODE_STATES, Metrics
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Site, Submission
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    Outcome,
+)
 from shunter.events.log import read_log
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import remove_ended
-from tests.live.site.sites import verified
+from shunter.events.values import GpuType, JobId, JobSpec
+from tests.live.site.sites import NOBODY, at_work, events_until, remove_ended, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces
-from tests.live.ssh.site import cluster
-from tests.live.ssh.site import worker
-import anyio
-import importlib.util
-import os
-import pytest
-import sys
-import tomllib
-
+from tests.live.ssh.site import cluster, worker
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -3,29 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
+
 from shunter.ask.verification import Verifier
 from shunter.config.loading import make_config
 from shunter.core.state import state_digest
 from shunter.errors import ShunterError
-from shunter.events import SchedulerStarted
-from shunter.events import encode_record
+from shunter.events import SchedulerStarted, encode_record
 from shunter.events.facts import AllocationChanged
-from shunter.run.simulation import RunResult
-from shunter.run.simulation import simulate
+from shunter.run.simulation import RunResult, simulate
 from tests.factories import run
-from tests.peers.synergy.literal import PeerJob
-from tests.peers.synergy.literal import peer_run
-from tests.peers.synergy.played import RoundsWorld
-from tests.peers.synergy.played import ends_s
-from tests.peers.synergy.played import peer
-from tests.peers.synergy.played import peer_servers
-from tests.peers.synergy.played import play
-from tests.peers.synergy.played import trace_jobs
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
-from typing import Any
-import pytest
-
+from tests.peers.synergy.literal import PeerJob, peer_run
+from tests.peers.synergy.played import RoundsWorld, ends_s, peer, peer_servers, play, trace_jobs
+from tests.replay.recording import Recorded, rebuilt
 
 ROWS = [PeerJob(f"j{n}", "res18", 8.0 + 40 * n, 3000, 1 + n % 4) for n in range(12)]
 SERVERS: list[Mapping[str, object]] = [{"name": "n[1-2]", "gpus": 8, "cpus": 24, "memory_gb": 500}]

@@ -4,27 +4,21 @@ Whatever they propose and however old their views are: no GPU is granted twice, 
 everybody comes through if it goes on, and the log verifies.
 """
 
-from dataclasses import dataclass
-from dataclasses import field
+import random
+from dataclasses import dataclass, field
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.ask.verification import Verifier
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
+from shunter.core.interfaces import AttemptExited, Input
 from shunter.core.state import JobPhase
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
+from shunter.events.values import Allocation, JobId, NodeName, Share
 from tests.factories import job_id
 from tests.property.invariants import check_state
 from tests.replay.eventful_run import S
-from tests.replay.proposing.proposed_run import ProposedScript
-from tests.replay.proposing.proposed_run import propose
-from tests.replay.proposing.proposed_run import submit
+from tests.replay.proposing.proposed_run import ProposedScript, propose, submit
 from tests.slices import searched
-import random
-
 
 PROPOSERS = 64
 GPUS = 8

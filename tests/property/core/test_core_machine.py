@@ -6,68 +6,59 @@ facts follow from those that were seen and commanded.
 """
 
 from dataclasses import replace
+from typing import Any
+
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine
-from hypothesis.stateful import initialize
-from hypothesis.stateful import precondition
-from hypothesis.stateful import rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
 from shunter.ask.verification import Verifier
 from shunter.core.fold import apply
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import SuspendJob
-from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    DrainNode,
+    Effect,
+    HoldJob,
+    Input,
+    Launch,
+    Migrate,
+    ReleaseJob,
+    RestoreNode,
+    Resume,
+    SubmitJob,
+    Suspend,
+    SuspendJob,
+    Terminate,
+)
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.view import Guards
 from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from tests.factories import POLICY_NAMES
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import las_policy
-from tests.factories import node_added
-from tests.factories import policy
-from tests.factories import quota
-from tests.property.invariants import check_state
-from tests.property.invariants import down_nodes
-from tests.property.puppet import Puppet
-from tests.property.puppet import wishes
-from tests.property.worlds import guards
-from tests.property.worlds import specs
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    PlanRejected,
+    RoundPlanned,
+    SchedulerStarted,
+)
+from shunter.events.values import JobId, JobSpec, NodeName
+from tests.factories import POLICY_NAMES, World, job_id, las_policy, node_added, policy, quota
+from tests.property.invariants import check_state, down_nodes
+from tests.property.puppet import Puppet, wishes
+from tests.property.worlds import guards, specs
 from tests.replay.eventful_run import RECORD
 from tests.replay.recording import rebuilt
 from tests.slices import searched
-from typing import Any
-
 
 Attempt = tuple[JobId, int]
 NODES = tuple(

@@ -1,43 +1,29 @@
 """Every counterfactual that is stated is true: the run is made again with the change in it."""
 
+import asyncio
 from dataclasses import replace
 from functools import partial
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.ask.forks.counterfactuals import Counterfactual
-from shunter.ask.forks.counterfactuals import Counterfactuals
-from shunter.ask.forks.counterfactuals import counterfactuals
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import MakeWorld
-from shunter.ask.forks.fork import fork_point
+
+from shunter.ask.forks.counterfactuals import Counterfactual, Counterfactuals, counterfactuals
+from shunter.ask.forks.fork import ForkChange, ForkPoint, MakeWorld, fork_point
 from shunter.ask.log_reading import fold_events
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import NO_FAILURES
 from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import ResizeJob
+from shunter.core.interfaces import CancelJob, ChangePriority, Command, ResizeJob
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import JobPhase
-from shunter.core.state import State
+from shunter.core.state import JobPhase, State
 from shunter.events import JobId
 from tests.factories import World
-from tests.property.forking.test_forks import MOMENTS
-from tests.property.forking.test_forks import last_of_instants
-from tests.property.forking.test_forks import played_by
-from tests.property.forking.test_forks import world_of
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import reading
-from tests.replay.test_any_run import POLICIES
-from tests.replay.test_any_run import played
+from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by, world_of
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, reading
+from tests.replay.test_any_run import POLICIES, played
 from tests.slices import searched
-import asyncio
-import pytest
-
 
 CHECKED_MOST = 2
 

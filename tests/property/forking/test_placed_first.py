@@ -1,32 +1,23 @@
 """A job placed first is treated once as one of the highest priority, and nothing stays of it."""
 
+import asyncio
 from dataclasses import replace
-from hypothesis import given
-from hypothesis import reject
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import fork_point
+
+import pytest
+from hypothesis import given, reject
+
+from shunter.ask.forks.fork import ForkPoint, fork_point
 from shunter.ask.forks.inevitable import PlacedFirst
 from shunter.ask.log_reading import fold_events
 from shunter.ask.recorded_terms import Term
 from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.view import NO_GUARDS
-from shunter.events import JobId
-from shunter.events import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JobPriorityChanged
-from shunter.events.facts import Trigger
-from tests.property.forking.test_forks import MOMENTS
-from tests.property.forking.test_forks import last_of_instants
-from tests.property.forking.test_forks import played_by
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import reading
+from shunter.events import JobId, encode_record
+from shunter.events.facts import AllocationChanged, Event, JobPriorityChanged, Trigger
+from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, reading
 from tests.slices import searched
-import asyncio
-import pytest
-
 
 RANKED = ("fifo", "fifo_backfill", "fifo_easy", "las", "las, continuous", "sjf", "srtf")
 

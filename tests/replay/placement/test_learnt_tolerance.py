@@ -1,45 +1,41 @@
 """Logs of runs in which curves of tolerance are learnt: decided again, asked why, placed by."""
 
-from dataclasses import replace
-from shunter.ask.verification import Verifier
-from shunter.ask.why.document import document
-from shunter.ask.words import fact_in_words
-from shunter.ask.words import rejection_in_words
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.planning.planner import RoundRules
-from shunter.core.reactor import Reactor
-from shunter.core.state import State
-from shunter.core.state import state_digest
-from shunter.errors import IllegalEventError
-from shunter.events import AllocationChanged
-from shunter.events import JobRejected
-from shunter.events import NodeRemoved
-from shunter.events import ToleranceLearnt
-from shunter.events import encode_record
-from shunter.events.records import row_decoder
-from shunter.events.values import GpuType
-from shunter.events.values import Level
-from shunter.events.values import NodeName
-from tests.factories import Outcome
-from tests.factories import attempt_started
-from tests.factories import granted
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import revoked
-from tests.factories import scheduler_started
-from tests.replay.placement.learnt_run import MINUTE
-from tests.replay.placement.learnt_run import job
-from tests.replay.placement.learnt_run import learnt_world
-from tests.replay.placement.learnt_run import played
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from typing import Any
 import asyncio
 import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words, rejection_in_words
+from shunter.core.fold import apply, replay
+from shunter.core.planning.planner import RoundRules
+from shunter.core.reactor import Reactor
+from shunter.core.state import State, state_digest
+from shunter.errors import IllegalEventError
+from shunter.events import (
+    AllocationChanged,
+    JobRejected,
+    NodeRemoved,
+    ToleranceLearnt,
+    encode_record,
+)
+from shunter.events.records import row_decoder
+from shunter.events.values import GpuType, Level, NodeName
+from tests.factories import (
+    Outcome,
+    attempt_started,
+    granted,
+    job_id,
+    job_submitted,
+    node_added,
+    revoked,
+    scheduler_started,
+)
+from tests.replay.placement.learnt_run import MINUTE, job, learnt_world, played
+from tests.replay.recording import Recorded, asked
 
 OUTCOME, LOG = played(learnt_world())
 

@@ -1,39 +1,26 @@
 """Logs of runs under placement topology: decided again, and asked why."""
 
 from dataclasses import replace
+
+import pytest
 from hypothesis import given
+
 from shunter.ask.verification import Verifier
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.placement import Packing
-from shunter.core.planning.placement import Topology
+from shunter.core.planning.placement import Packing, Topology
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.speeds.speed_model import level_of
-from shunter.events import AllocationChanged
-from shunter.events import encode_record
-from shunter.events.values import JobId
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
+from shunter.events import AllocationChanged, encode_record
+from shunter.events.values import JobId, Level, LevelGroups
 from shunter.policies.gavel.policy import Gavel
 from shunter.policies.gavel.requests import GavelMemory
 from shunter.policies.tiresias import Tiresias
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import las_policy
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import scheme
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
-from tests.replay.test_skew import recorded
-from tests.replay.test_skew import why
+from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, rebuilt
+from tests.replay.test_skew import recorded, why
 from tests.slices import searched
-import pytest
-
 
 ADAPTIVE = Topology(pack_above=0.5, spread_below=0.3)
 SWITCHES = LevelGroups(Level.switch, (0b0011, 0b1100))

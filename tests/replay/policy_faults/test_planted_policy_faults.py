@@ -4,42 +4,36 @@ A real policy decides a run; the same policy with a fault in it, a subclass of t
 it again. Each case says by what in the text a reader finds the fault.
 """
 
+import asyncio
+import dataclasses
+import re
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
 from shunter.ask.divergence import Divergence
 from shunter.ask.verification import verify_log
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Plan
-from shunter.core.plan import Start
+from shunter.core.interfaces import Observers, Rng
+from shunter.core.plan import Plan, Start
 from shunter.core.planning.placement import Spread
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
+from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.state import Job
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events import SchedulerStarted
 from shunter.events.facts import JobFinished
 from shunter.events.log import read_log
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.las import AttainedService
 from shunter.run.setup import rebuild
-from tempfile import mkdtemp
-from tests.unit.app.forking.worlds import simulated
-from tests.unit.app.forking.worlds import tree
-from typing import Any
-import asyncio
-import dataclasses
-import pytest
-import re
-import zlib
-
+from tests.unit.app.forking.worlds import simulated, tree
 
 Plant = Callable[[RankedPolicy, RoundRules], tuple[RankedPolicy, RoundRules]]
 

@@ -1,37 +1,39 @@
 """A wrong table is corrected by what jobs measure; sizes then are as if it were right."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+
+import pytest
+
 from shunter.ask.verification import Verifier
 from shunter.ask.why.document import document
 from shunter.ask.words import fact_in_words
 from shunter.core.interfaces import SubmitJob
 from shunter.core.sizing import Mechanism
 from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.events import AllocationChanged
-from shunter.events import Event
-from shunter.events import JobReshaped
-from shunter.events import ProfileSampled
-from shunter.events import SensitivityCorrected
-from shunter.events import encode_record
+from shunter.events import (
+    AllocationChanged,
+    Event,
+    JobReshaped,
+    ProfileSampled,
+    SensitivityCorrected,
+    encode_record,
+)
 from shunter.events.values import JobId
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import needs_highs
+from tests.factories import Outcome, World, job_id, needs_highs
 from tests.replay.recording import asked
-from tests.replay.sizing.measured_run import JOBS
-from tests.replay.sizing.measured_run import S
-from tests.replay.sizing.measured_run import SAID
-from tests.replay.sizing.measured_run import TRUTH
-from tests.replay.sizing.measured_run import job
-from tests.replay.sizing.measured_run import measured
-from tests.replay.sizing.measured_run import policy
-from tests.replay.sizing.measured_run import table
-from tests.replay.sizing.measured_run import world
-import asyncio
-import pytest
-
+from tests.replay.sizing.measured_run import (
+    JOBS,
+    SAID,
+    TRUTH,
+    S,
+    job,
+    measured,
+    policy,
+    table,
+    world,
+)
 
 OUTCOME, RUN = measured()
 (CORRECTED,) = OUTCOME.of(SensitivityCorrected)

@@ -1,35 +1,25 @@
 """A run in which programs sized jobs, decided again: with its answers, with others, and without."""
 
+import math
 from dataclasses import replace
+
+import pytest
+
 from shunter.ask.verification import Verifier
 from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events import Event
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import Size
-from shunter.events.facts import SizesSet
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
+from shunter.events.facts import RoundPlanned, Size, SizesSet
+from shunter.events.values import JobSpec, Resources
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import run
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
-import math
-import pytest
-
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import World, job_id, run, servers
+from tests.replay.recording import Recorded, rebuilt
 
 pytest.importorskip("highspy", reason="needs HiGHS: the extra `solvers`")
 

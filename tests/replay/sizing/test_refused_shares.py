@@ -4,55 +4,40 @@ One live scheduler with `tune`, stepped by hand. j0 has a server of 2 GPUs, 6 CP
 itself; j1 comes, j0 is to give up 1 CPU and 15 MB for it, and its server refuses that.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from shunter.ask.verification import Verifier
 from shunter.ask.why.document import document
 from shunter.ask.words import because_in_words
 from shunter.core.fold import apply
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Reshape
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
+from shunter.core.interfaces import AttemptExited, Effect, Input, Reshape, SubmitJob, SuspendJob
 from shunter.core.planning.approver import refused_shape
 from shunter.core.planning.placement import Consolidated
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.scheduler import Scheduler
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import IllegalEventError
-from shunter.events import Event
-from shunter.events import SchedulerStarted
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import ReshapeRefused
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Resources
-from shunter.events.values import Share
+from shunter.events import Event, SchedulerStarted
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    AttemptStarted,
+    GpusReleased,
+    JobReshaped,
+    JobSuspended,
+    ReshapeRefused,
+)
+from shunter.events.values import JobId, JobSpec, NodeName, Resources, Share
 from shunter.policies.fifo import SubmissionOrder
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import servers
-from tests.replay.eventful_run import RECORD
-from tests.replay.eventful_run import S
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import rebuilt
-from typing import Any
-import asyncio
-import pytest
-
+from tests.factories import World, job_id, servers
+from tests.replay.eventful_run import RECORD, S
+from tests.replay.recording import Recorded, asked, rebuilt
 
 GROWS = Sensitivity((1000, 3000, 6000), (5, 10), ((0.5, 0.5), (1.0, 1.0), (2.0, 2.0)))
 MODEST = Sensitivity((1000, 3000), (5, 10), ((1.0, 1.0), (1.0, 1.0)))

@@ -6,46 +6,39 @@ gang over servers is one; who ranks before whom is the literal rank of the polic
 short.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from shunter.ask.log_reading import fold_events
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SOLVED
-from shunter.events.facts import TRIALS
-from shunter.events.facts import WaitReasonChanged
-from shunter.events.values import Allocation
-from shunter.events.values import HELD
-from shunter.events.values import JobId
-from shunter.events.values import Level
-from shunter.events.values import NODE_LOST
-from shunter.events.values import NodeName
-from shunter.events.values import SuspendMode
-from tests.replay.truth.mixed_runs import BOUNDS_GPU_S
-from tests.replay.truth.mixed_runs import MIN_RUNTIME_S
-from tests.replay.truth.mixed_runs import PREEMPTIONS_MOST
-from tests.replay.truth.mixed_runs import SKEWED
-from tests.replay.truth.mixed_runs import is_sized
-from tests.replay.truth.mixed_runs import policy_of
-from tests.stepping import ranks
 
+from shunter.ask.log_reading import fold_events
+from shunter.core.cluster import Health, Server
+from shunter.core.state import Job, JobPhase, State
+from shunter.core.view import NO_GUARDS, View
+from shunter.events.facts import (
+    SOLVED,
+    TRIALS,
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    WaitReasonChanged,
+)
+from shunter.events.values import HELD, NODE_LOST, Allocation, JobId, Level, NodeName, SuspendMode
+from tests.replay.truth.mixed_runs import (
+    BOUNDS_GPU_S,
+    MIN_RUNTIME_S,
+    PREEMPTIONS_MOST,
+    SKEWED,
+    is_sized,
+    policy_of,
+)
+from tests.stepping import ranks
 
 __all__ = ["HOUR_US", "RANKS", "SERVED", "Truth", "decision_around", "gpus_of"]
 

@@ -4,43 +4,34 @@ The change is made here from what was said, its words and the jobs it names, and
 tried to find it. With it the job starts at the instant that was told, and without it not by then.
 """
 
+import asyncio
+import re
 from collections.abc import Sequence
 from random import Random
-from shunter.ask.forks.counterfactuals import Counterfactual
-from shunter.ask.forks.counterfactuals import counterfactuals
-from shunter.ask.forks.counterfactuals import recorded_world_with
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import standing_at
+
+import pytest
+
+from shunter.ask.forks.counterfactuals import Counterfactual, counterfactuals, recorded_world_with
+from shunter.ask.forks.fork import (
+    ForkChange,
+    ForkPoint,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    standing_at,
+)
 from shunter.ask.forks.remaining import WorkEstimates
 from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import ResizeJob
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
+from shunter.core.interfaces import CancelJob, ChangePriority, Input, ResizeJob
+from shunter.core.state import Job, JobPhase
 from shunter.events.facts import QuotaChanged
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
+from shunter.events.log import LogReader, read_log
+from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts
 from tests.factories import needs_highs
-from tests.replay.truth.mixed_runs import RUNS
-from tests.replay.truth.mixed_runs import simulated_once
-from tests.slices import THOROUGH
-from tests.slices import slice_number
-import asyncio
-import pytest
-import re
-
+from tests.replay.truth.mixed_runs import RUNS, simulated_once
+from tests.slices import THOROUGH, slice_number
 
 PAIRS = 200 if THOROUGH else 1
 SERVERS = re.compile(r"(\d+) servers? more with (\d+) GPUs? of type (\w+) joined")

@@ -4,10 +4,16 @@ Method: random moments of a small log of each policy, with what lies between two
 gate looks at a tenth of twenty of each, THOROUGH at 500.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from prometheus_client.parser import text_string_to_metric_families
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
 from shunter.api.cluster_state import Metrics
 from shunter.api.job_rows import queue_document
 from shunter.ask.log_reading import fold_events
@@ -16,22 +22,13 @@ from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.daemon.site import Site
 from shunter.events.facts import Event
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
+from shunter.events.log import LogReader, read_log
 from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
-from tests.replay.truth.mixed_runs import RUNS
-from tests.replay.truth.mixed_runs import simulated_once
-from tests.slices import THOROUGH
-from tests.slices import share
-from types import SimpleNamespace
-from typing import Any
-from typing import cast
-import asyncio
-import pytest
-
+from tests.replay.truth.mixed_runs import RUNS, simulated_once
+from tests.slices import THOROUGH, share
 
 MOMENTS = 500 if THOROUGH else 20
 

@@ -1,41 +1,28 @@
 """Snapshots as large as the cluster is busy, and those of older versions, which were larger."""
 
+import asyncio
+import sqlite3
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import fold_log
-from shunter.ask.log_reading import state_at
-from shunter.ask.verification import verify_log
-from shunter.config.loading import make_config
-from shunter.core.state import State
-from shunter.core.state import state_digest
-from shunter.errors import IllegalEventError
-from shunter.errors import LogDamagedError
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import Outcome
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from shunter.events.log.sqlite_source import pack_bytes
-from shunter.events.values import Dependency
-from shunter.events.values import JobId
-from shunter.run.setup import rebuild
-from shunter.run.simulation import simulate
-from shunter.run.snapshots import past_of
-from shunter.run.snapshots import snapshot_of_state
-from shunter.run.snapshots import state_of
-from tests.contracts.event_logs import query
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-import asyncio
+
 import orjson
 import pytest
-import sqlite3
 
+from shunter.ask.log_reading import fold_events, fold_log, state_at
+from shunter.ask.verification import verify_log
+from shunter.config.loading import make_config
+from shunter.core.state import State, state_digest
+from shunter.errors import IllegalEventError, LogDamagedError
+from shunter.events.facts import JobSubmitted, Outcome
+from shunter.events.log import open_log, read_log
+from shunter.events.log.sqlite_source import pack_bytes
+from shunter.events.values import Dependency, JobId
+from shunter.run.setup import rebuild
+from shunter.run.simulation import simulate
+from shunter.run.snapshots import past_of, snapshot_of_state, state_of
+from tests.contracts.event_logs import query
+from tests.factories import World, job_id, policy, run, servers, trace_job
 
 JOBS = tuple(trace_job(number, 1 + number % 3, at=5 * number, lasts=12) for number in range(40))
 EVENTS = run(World(servers=servers(3, 2), jobs=JOBS, round_us=5), policy("fifo")).events

@@ -1,40 +1,30 @@
 """Turns in the state: who works, who waits for a turn, and what service that is."""
 
 from dataclasses import replace
-from shunter.api.job_rows import TurnShares
-from shunter.core.fold import apply
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.planning.approver import approve
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import NO_GUARDS
-from shunter.errors import IllegalEventError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import NOTHING
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from tests.factories import attempt_started
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
 from typing import Any
+
 import pytest
 
+from shunter.api.job_rows import TurnShares
+from shunter.core.fold import apply
+from shunter.core.plan import Plan, Rehome
+from shunter.core.planning.approver import approve
+from shunter.core.state import RUNNING, Job, State
+from shunter.core.view import NO_GUARDS, Guards
+from shunter.errors import IllegalEventError
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptLost,
+    Event,
+    GpusReleased,
+    JobReshaped,
+    JobResized,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import NOTHING, Allocation, Because, Reason, Share, Sharing
+from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 N0, J0, J1 = node_name(0), job_id(0), job_id(1)
 BECAUSE = Because("test")

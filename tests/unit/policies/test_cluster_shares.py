@@ -1,36 +1,31 @@
 """`drf` and `tetris`: what jobs are of the whole cluster, by hand."""
 
 from fractions import Fraction
+from typing import Any
+
+import pytest
+
 from shunter.ask.scores import score_in_words
 from shunter.core.planning.placement import Consolidated
-from shunter.core.ranking import Aged
-from shunter.core.ranking import Measure
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Aged, Measure, RankedPolicy
 from shunter.core.ranking.ranking import rank_of
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import WHOLE
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeRemoved
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.events.facts import AllocationChanged, Event, NodeDrained, NodeRemoved
 from shunter.events.values import Resources
 from shunter.policies.fairness import DominantShare
-from shunter.policies.shortest import RemainingTime
-from shunter.policies.shortest import RemainingVolume
-from shunter.policies.shortest import UNKNOWN_US
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from typing import Any
-import pytest
-
+from shunter.policies.shortest import UNKNOWN_US, RemainingTime, RemainingVolume
+from tests.factories import (
+    World,
+    job_id,
+    job_submitted,
+    node_added,
+    node_name,
+    run,
+    servers,
+    trace_job,
+)
 
 TABLE = SensitivityTable(
     {"hungry": {1: Sensitivity((1000, 3000, 6000), (5, 10), ((0.5, 0.5), (1, 1), (2, 2)))}},

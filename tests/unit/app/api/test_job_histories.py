@@ -1,39 +1,40 @@
 from dataclasses import replace
-from shunter.api.job_history import ENDED_MOST
-from shunter.api.job_history import JobHistories
-from shunter.api.job_history import JobHistory
-from shunter.api.job_history import history_of
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobRejected
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import Outcome
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import SuspendEscalated
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NOTHING
-from shunter.events.values import NodeName
-from shunter.events.values import Reason
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
 
+from shunter.api.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
+from shunter.events.facts import (
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    JobReshaped,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    Outcome,
+    SuspendAcknowledged,
+    SuspendEscalated,
+)
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    Because,
+    JobId,
+    JobSpec,
+    NodeName,
+    Reason,
+    Share,
+    Sharing,
+    SuspendMode,
+)
 
 JOB = JobId("j1")
 RULE = Because("las")

@@ -1,23 +1,16 @@
 """Gauges of the cluster that are counted from the state."""
 
 from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.api.cluster_state import gpus_by_queue
 from shunter.core.fold import replay
 from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import QueueName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from tests.factories import job_id
-from tests.factories import job_submitted
-from tests.factories import node_added
-from tests.factories import node_name
-
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, Because, QueueName, Share, Sharing
+from tests.factories import job_id, job_submitted, node_added, node_name
 
 A, B, C = QueueName("a"), QueueName("b"), QueueName("c")
 LABELS = {A: "a", B: "other", C: "other"}

@@ -1,14 +1,13 @@
+from typing import Any
+
+import pytest
 from pydantic import ValidationError
-from shunter.api.commands import SAME_FIELDS
-from shunter.api.commands import array_of
-from shunter.api.commands import submission_of
+
+from shunter.api.commands import SAME_FIELDS, array_of, submission_of
 from shunter.api.problems import usage_error
-from shunter.api.request_models import ArrayBody
-from shunter.api.request_models import SubmitBody
+from shunter.api.request_models import ArrayBody, SubmitBody
 from shunter.errors import UsageError
 from shunter.events.values import Level
-from typing import Any
-import pytest
 
 
 def body(**fields: Any) -> SubmitBody:

@@ -5,17 +5,18 @@ whole run is made again from its beginning instead, and a person gives the job t
 right before the decision and its own right after it: under rounds nothing is decided in between.
 """
 
+import asyncio
 from pathlib import Path
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
+from typing import Any
+
+import pytest
+
+from shunter.ask.forks.fork import ForkChange, fork_at, fork_point
 from shunter.ask.forks.future import read_future
 from shunter.ask.forks.inevitable import inevitable
-from shunter.ask.forks.inevitable_outcomes import Harm
-from shunter.ask.forks.inevitable_outcomes import normal_wait
+from shunter.ask.forks.inevitable_outcomes import Harm, normal_wait
 from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.scenario import Staged
-from shunter.ask.forks.scenario import rerun_to
+from shunter.ask.forks.scenario import Staged, rerun_to
 from shunter.ask.log_reading import seq_at
 from shunter.ask.why.explanation import explain
 from shunter.core.interfaces import ChangePriority
@@ -23,23 +24,12 @@ from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events import JobId
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobSubmitted
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
+from shunter.events.facts import JOB_ENDS, AllocationChanged, Event, JobSubmitted
+from shunter.events.log import LogReader, read_log
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts
-from tests.factories import Tape
-from tests.factories import granted
-from tests.factories import job_submitted
-from tests.unit.app.forking.worlds import simulated
-from tests.unit.app.forking.worlds import tree
-from typing import Any
-import asyncio
-import pytest
-
+from tests.factories import Tape, granted, job_submitted
+from tests.unit.app.forking.worlds import simulated, tree
 
 ROUND_US = 60_000_000
 JOBS = 120

@@ -1,26 +1,18 @@
 """What is taken for the work of a job that nobody knows: drawn, bounded, and the same again."""
 
 from collections.abc import Collection
+
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.ask.attempts import Attempt
-from shunter.ask.attempts import ObservedJob
-from shunter.ask.attempts import Pace
-from shunter.ask.costs import Fitted
-from shunter.ask.costs import Slowed
-from shunter.ask.forks.remaining import UNSEEN_US
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.remaining import Worked
-from shunter.ask.forks.remaining import resampled
+
+from shunter.ask.attempts import Attempt, ObservedJob, Pace
+from shunter.ask.costs import Fitted, Slowed
+from shunter.ask.forks.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
 from shunter.core.speeds.measured import MeasuredRate
 from shunter.core.state import Job
-from shunter.events import JobId
-from shunter.events import UserName
-from shunter.events.values import GpuType
-from shunter.events.values import NodeName
-from shunter.events.values import Share
+from shunter.events import JobId, UserName
+from shunter.events.values import GpuType, NodeName, Share
 from tests.factories import job_spec
-
 
 ANA, BO = UserName("ana"), UserName("bo")
 SPEC = job_spec(1, user="ana")

@@ -1,20 +1,16 @@
 """Followers of a log: every durable event once, in order, from memory or from the log."""
 
 from pathlib import Path
-from shunter.daemon import feed as feeds
-from shunter.daemon.feed import Feed
-from shunter.errors import LogError
-from shunter.errors import NotFoundError
-from shunter.errors import UnreachableError
-from shunter.errors import UsageError
-from shunter.errors import first_error
-from shunter.events.facts import Event
-from shunter.events.log import LogWriter
-from shunter.events.log import open_log
-from tests.factories import job_finished
+
 import anyio
 import pytest
 
+from shunter.daemon import feed as feeds
+from shunter.daemon.feed import Feed
+from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError, first_error
+from shunter.events.facts import Event
+from shunter.events.log import LogWriter, open_log
+from tests.factories import job_finished
 
 pytestmark = pytest.mark.asyncio
 

@@ -1,29 +1,18 @@
 """Every policy keeps a live gang in the split that its checkpoints are of."""
 
-from shunter.ask.waits import wait_of
-from shunter.config import POLICIES
-from shunter.config import make_config
-from shunter.config.resolved import policy_runtime
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.values import Reason
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_name
-from tests.factories import scheduler_started
-from tests.factories import servers
 from typing import Any
+
 import pytest
 
+from shunter.ask.waits import wait_of
+from shunter.config import POLICIES, make_config
+from shunter.config.resolved import policy_runtime
+from shunter.core.interfaces import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import JobPhase
+from shunter.events.facts import AttemptStarted, Event, GpusReleased, JobSuspended
+from shunter.events.values import Reason
+from tests.factories import job_id, job_spec, node_name, scheduler_started, servers
 
 J0, N0 = job_id(0), node_name(0)
 NEEDS_PRICES = ("min_cost", "min_cost_slo")

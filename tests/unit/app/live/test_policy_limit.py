@@ -1,17 +1,15 @@
 """The limits of a policy's process: of time, told by the key that sets it, and of what it says."""
 
-from shunter.daemon.policy import PolicyProxy
-from shunter.daemon.policy import REPLY_BYTES_MOST
-from shunter.daemon.policy import Replies
-from shunter.daemon.policy import START
-from shunter.daemon.policy import START_S
+import socket
+
+import anyio
+import pytest
+
+from shunter.daemon.policy import REPLY_BYTES_MOST, START, START_S, PolicyProxy, Replies
 from shunter.errors import PlanError
 from shunter.events.facts import SchedulerStarted
 from shunter.policy_process.messages import HEADER
 from tests.factories import policy
-import anyio
-import pytest
-import socket
 
 
 def test_what_a_start_may_take_more_is_told_apart_from_the_key(

@@ -1,35 +1,33 @@
 """What passes between a daemon and the process of its policy, also when one of them dies."""
 
-from shunter.core.plan import Change
-from shunter.core.plan import Judge
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.plan import Reshape
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.plan import Try
-from shunter.events.facts import Size
-from shunter.events.facts import SizesSet
-from shunter.events.values import Batch
-from shunter.events.values import Because
-from shunter.events.values import ChangeKey
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import TrialKind
-from shunter.events.values import TrialReason
-from shunter.policy_process.messages import HEADER
-from shunter.policy_process.messages import plan_of
-from shunter.policy_process.messages import receive
-from shunter.policy_process.messages import targets_bytes
-from shunter.policy_process.messages import targets_of
-from shunter.policy_process.messages import wire_plan
-from tests.factories import allocation
-from typing import get_args
 import socket
 import struct
+from typing import get_args
+
+from shunter.core.plan import (
+    Change,
+    Judge,
+    Move,
+    Pack,
+    Plan,
+    Rehome,
+    Reshape,
+    Resize,
+    Start,
+    Suspend,
+    Try,
+)
+from shunter.events.facts import Size, SizesSet
+from shunter.events.values import Batch, Because, ChangeKey, GpuType, JobId, TrialKind, TrialReason
+from shunter.policy_process.messages import (
+    HEADER,
+    plan_of,
+    receive,
+    targets_bytes,
+    targets_of,
+    wire_plan,
+)
+from tests.factories import allocation
 
 
 def test_plan_from_the_process_of_a_policy_is_to_be_approved_whatever_it_says() -> None:

@@ -1,6 +1,11 @@
 """What is removed of ended jobs, and when: not before their end is durable."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
 from shunter.core.state import State
 from shunter.daemon.log_maintenance import keep_for
 from shunter.errors import BackendError
@@ -8,10 +13,6 @@ from shunter.events.facts import Outcome
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values import JobId
 from tests.factories import job_id
-from typing import Any
-import anyio
-import pytest
-
 
 pytestmark = pytest.mark.asyncio
 

@@ -1,9 +1,11 @@
 """What the next plan would do with a job is what it does, whatever the policy."""
 
+import asyncio
 from pathlib import Path
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_point
+
+import pytest
+
+from shunter.ask.forks.fork import ForkPoint, end_of_instant, fork_point
 from shunter.ask.waits import wait_of
 from shunter.core.interfaces import SubmitJob
 from shunter.core.scheduler import Scheduler
@@ -15,12 +17,7 @@ from shunter.policy_process.child import PolicyWorker
 from shunter.policy_process.messages import DryRun
 from shunter.run.setup import rebuild
 from tests.factories import job_spec
-from tests.unit.app.forking.worlds import COSTS
-from tests.unit.app.forking.worlds import simulated
-from tests.unit.app.forking.worlds import tree
-import asyncio
-import pytest
-
+from tests.unit.app.forking.worlds import COSTS, simulated, tree
 
 JOB = JobId("dry-run")
 

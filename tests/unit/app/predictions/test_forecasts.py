@@ -1,42 +1,36 @@
 """Forecasts of small logs: from what was known alone, and exact where nothing is open."""
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from msgspec.structs import replace
+import asyncio
+import csv
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from msgspec.structs import replace
+
 from shunter.api.answer_models import ForecastDocument
-from shunter.ask.forks.forecast_process import Held
-from shunter.ask.forks.forecast_process import Kept
-from shunter.ask.forks.forecast_process import Question
-from shunter.ask.forks.forecasts import Forecasting
-from shunter.ask.forks.forecasts import Quantiles
-from shunter.ask.forks.forecasts import answer
-from shunter.ask.forks.forecasts import held_at
-from shunter.ask.forks.forecasts import kept_of
-from shunter.ask.forks.forecasts import past_moments
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.remaining import History
-from shunter.ask.forks.remaining import read_history
+from shunter.ask.forks.forecast_process import Held, Kept, Question
+from shunter.ask.forks.forecasts import (
+    Forecasting,
+    Quantiles,
+    answer,
+    held_at,
+    kept_of,
+    past_moments,
+)
+from shunter.ask.forks.fork import ForkPoint, end_of_instant, fork_point
+from shunter.ask.forks.remaining import History, read_history
 from shunter.ask.log_reading import fold_events
 from shunter.core.state import State
 from shunter.events.codec import encode_payload
 from shunter.events.facts import JobSubmitted
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
+from shunter.events.log import LogReader, read_log
 from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts
 from tests.factories import job_spec
-from tests.unit.app.forking.worlds import COSTS
-from tests.unit.app.forking.worlds import simulated
-from tests.unit.app.forking.worlds import tree
-from typing import TypeVar
-import asyncio
-import csv
-import pytest
-
+from tests.unit.app.forking.worlds import COSTS, simulated, tree
 
 T = TypeVar("T")
 MINUTE_US = 60_000_000

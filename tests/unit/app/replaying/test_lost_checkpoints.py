@@ -1,20 +1,22 @@
 """A start without two checkpoints, both of which were lost: each is discarded, in order."""
 
 from itertools import permutations
+
+import pytest
+
 from shunter.ask.verification import Verifier
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import SuspendJob
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointDiscarded
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeUnreachable
+from shunter.core.interfaces import DrainNode, ReleaseJob, SuspendJob
+from shunter.events.facts import (
+    AttemptStarted,
+    CheckpointDiscarded,
+    Event,
+    GpusReleased,
+    JobSuspended,
+    NodeLost,
+    NodeUnreachable,
+)
 from tests.replay.eventful_run import Script
 from tests.replay.recording import rebuilt
-import pytest
 
 
 @pytest.fixture(scope="module")

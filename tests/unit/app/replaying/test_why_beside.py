@@ -1,38 +1,24 @@
 """What `why` says of CPUs and memory that a waiting job lacks, counted again from the state."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from shunter.ask.why.document import document
 from shunter.core.fold import replay
 from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.sizing.mechanism import with_shares
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.events.values import Resources
-from shunter.events.values import Share
+from shunter.core.state import Job, State
+from shunter.events.values import Resources, Share
 from shunter.policies.fifo import SubmissionOrder
 from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import las_policy
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import rebuilt
-from typing import Any
-import asyncio
-
+from tests.factories import World, job_id, las_policy, node_name, run, servers, trace_job
+from tests.replay.recording import Recorded, asked, rebuilt
 
 FIFO = SubmissionOrder("fifo", Misfit.skipped)
 TABLE = SensitivityTable(

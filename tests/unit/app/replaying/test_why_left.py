@@ -1,39 +1,29 @@
 """What `why` and the history say of an attempt that somebody else than the scheduler ended."""
 
+import asyncio
 from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from shunter.api.job_history import history_of
 from shunter.ask.why.document import document
-from shunter.ask.why.sentences import details
-from shunter.ask.why.sentences import headline
-from shunter.ask.why.sentences import how_ended
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SubmitJob
+from shunter.ask.why.sentences import details, headline, how_ended
+from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor import DEPARTURES_MOST
 from shunter.events import Event
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobCancelRequested
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobSuspended
-from shunter.events.values import Because
-from shunter.events.values import HELD
-from shunter.events.values import NOTHING
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import job_submitted
-from tests.factories import policy
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import rebuilt
-from typing import Any
-import asyncio
-import pytest
-
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    GpusReleased,
+    JobCancelRequested,
+    JobHeld,
+    JobSuspended,
+)
+from shunter.events.values import HELD, NOTHING, Because
+from tests.factories import World, allocation, job_id, job_spec, job_submitted, policy, servers
+from tests.replay.recording import Recorded, asked, rebuilt
 
 J0 = job_id(0)
 CAUSE = "Slurm's time limit of 1 h ended it"

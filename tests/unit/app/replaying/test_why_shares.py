@@ -1,44 +1,26 @@
 """What `why` says of a running job whose CPUs and memory were changed, against the numbers."""
 
+import asyncio
 from dataclasses import replace
-from shunter.api.cluster import Found
-from shunter.api.cluster import decision_document
-from shunter.api.cluster import find_decision
+from typing import Any
+
+from shunter.api.cluster import Found, decision_document, find_decision
 from shunter.ask.log_reading import end_of_decision
 from shunter.ask.why.document import document
 from shunter.ask.words import fact_in_words
 from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SizesSet
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
+from shunter.events.facts import AllocationChanged, JobReshaped, ProfileSampled, SizesSet
+from shunter.events.values import JobSpec, Resources
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import las_policy
-from tests.factories import needs_highs
-from tests.factories import run
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import reading
-from tests.replay.recording import rebuilt
-from typing import Any
-import asyncio
-
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import World, job_id, las_policy, needs_highs, run, servers
+from tests.replay.recording import Recorded, asked, reading, rebuilt
 
 ROWS = ((0.5, 0.5), (1.0, 1.0), (2.0, 2.0))
 TABLE = SensitivityTable(

@@ -1,14 +1,13 @@
 """The CPUs and memory of jobs that name none, where each attempt is a job of Slurm."""
 
-from shunter.config.loading import make_config
-from shunter.config.model import Config
-from shunter.daemon.slurm import as_first_asked
-from shunter.daemon.slurm import asked_of_slurm
-from shunter.events.values import GpuType
-from shunter.events.values import JobSpec
 from typing import Any
+
 import pytest
 
+from shunter.config.loading import make_config
+from shunter.config.model import Config
+from shunter.daemon.slurm import as_first_asked, asked_of_slurm
+from shunter.events.values import GpuType, JobSpec
 
 NODES = (
     {"name": "n[1-2]", "gpus": 4, "type": "v100", "cpus": 18, "memory_gb": 64.0},

@@ -1,7 +1,14 @@
 """For how long Slurm has not answered, that people are told of it once, and cancelled commands."""
 
+import gc
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import CommandRunner
 from shunter.clock import clock_set
@@ -9,12 +16,6 @@ from shunter.daemon.slurm import tell_silence
 from shunter.errors import SlurmUnknownError
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
-import anyio
-import anyio.lowlevel
-import gc
-import pytest
-import warnings
-
 
 SECOND_NS = 10**9
 SINFO = """#!/bin/sh

@@ -3,27 +3,18 @@
 Each test: an attempt launched at once, told as started, failed or displaced later.
 """
 
+from typing import Any
+
+import pytest
+
 from shunter.ask.verification import Verifier
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SubmitJob
+from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import TimeLimitReached
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import servers
+from shunter.events.facts import AttemptStarted, Event, GpusTaken, LaunchFailed, TimeLimitReached
+from tests.factories import World, job_id, job_spec, node_name, policy, servers
 from tests.replay.recording import rebuilt
-from typing import Any
-import pytest
-
 
 J0, J1 = job_id(0), job_id(1)
 LIMIT_US = 100

@@ -1,37 +1,28 @@
 """What callers propose: granted on the state of the GPUs, in order, within quotas, and whole."""
 
-from shunter.ask.verification import Verifier
-from shunter.core.interfaces import HoldJob
-from shunter.core.planning.approver import KEPT
-from shunter.core.planning.approver import NOT_ADMITTED
-from shunter.core.state import JobPhase
-from shunter.events import Event
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import ReservationSet
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import Trigger
-from shunter.events.values import Allocation
-from shunter.events.values import CALLER
-from shunter.events.values import PROPOSED
-from shunter.events.values import REPEATED
-from shunter.events.values import Reason
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import packed
-from tests.replay.eventful_run import S
-from tests.replay.proposing.proposed_run import ProposedScript
-from tests.replay.proposing.proposed_run import propose
-from tests.replay.proposing.proposed_run import submit
-from tests.replay.proposing.proposed_run import under_gavel
 import pytest
 
+from shunter.ask.verification import Verifier
+from shunter.core.interfaces import HoldJob
+from shunter.core.planning.approver import KEPT, NOT_ADMITTED
+from shunter.core.state import JobPhase
+from shunter.events import Event
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    LaunchFailed,
+    NodeLost,
+    ReservationSet,
+    RoundPlanned,
+    Trigger,
+)
+from shunter.events.values import CALLER, PROPOSED, REPEATED, Allocation, Reason
+from tests.factories import allocation, job_id, node_name, packed
+from tests.replay.eventful_run import S
+from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)
 ALL_OF_N0, ALL_OF_N1 = allocation(n0=0b1111), allocation(n1=0b1111)

@@ -1,34 +1,25 @@
 """Two jobs on the same GPUs: where it pays, beside whom, and what follows when one leaves."""
 
 from dataclasses import replace
-from shunter.ask.words import because_in_words
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import SubmitJob
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import TargetsSet
-from shunter.events.values import GpuType
-from shunter.events.values import Level
-from shunter.events.values import Sharing
-from shunter.policies.gavel.policy import Gavel
-from shunter.policies.gavel.policy import GavelPolicy
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_added
-from tests.factories import run
-from tests.factories import trace_job
 from typing import Any
+
 import pytest
 
+from shunter.ask.words import because_in_words
+from shunter.core.interfaces import AttemptExited, SubmitJob
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.errors import ConfigError
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    ProfileSampled,
+    SpeedChanged,
+    TargetsSet,
+)
+from shunter.events.values import GpuType, Level, Sharing
+from shunter.policies.gavel.policy import Gavel, GavelPolicy
+from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 
 TURN_US = 60_000_000
 V100 = GpuType("v100")
