@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_log
-from shunter.core.cluster.tenants import Gpu, gpus_of
-from shunter.core.performance.speed_model import contract_speed
+from shunter.core.cluster import Gpu, gpus_of
+from shunter.core.speeds.speed_model import contract_speed
 from shunter.core.state import LAUNCHING, NO_RESULT, SUSPENDING, Job, State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (

@@ -25,7 +25,7 @@ from shunter.ask.attempts import (
     observe_log,
 )
 from shunter.ask.log_reading import Advance
-from shunter.core.performance.throughputs import JobKind
+from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import TraceError
 from shunter.events.facts.jobs import Outcome
 from shunter.events.log import LogReader

@@ -14,11 +14,10 @@ from shunter.ask.scores import measures_of, score_in_words, score_of
 from shunter.ask.waits import promise_basis
 from shunter.ask.words import clock, fact_in_words, first_of, stamp
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.guards import Guards
 from shunter.core.ranking import Measure, RankedPolicy, Ranking
-from shunter.core.ranking.index import drift, rank_of
-from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
 from shunter.core.state import Job, State
+from shunter.core.view import Guards
 from shunter.counting import counted, jobs_waiting
 from shunter.errors import ReplayDivergenceError
 from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from shunter.ask.log_reading import fold_events, restored
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import Classing
 from shunter.core.planning.fault_barrier import TARGET, Barrier
+from shunter.core.planning.placement import Classing
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.ranking import RankedPolicy, Remembering
 from shunter.core.scheduler import merged, policy_observers

@@ -12,9 +12,8 @@ from shunter.ask.recorded_terms import config_of
 from shunter.ask.words import clock
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult
-from shunter.core.planning.guards import Guards
 from shunter.core.state import FoldResult, Job, State
-from shunter.core.view import View
+from shunter.core.view import Guards, View
 from shunter.events.facts.execution import TurnStarted
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted

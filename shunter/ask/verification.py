@@ -14,12 +14,11 @@ from shunter.ask.recorded_terms import Rebuild, Term, after_change, config_of
 from shunter.ask.scores import used_by_jobs
 from shunter.ask.words import clock
 from shunter.config.resolved import REACTOR
-from shunter.core.digest import state_digest
-from shunter.core.proposals.repeats import only_counts
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.reactor import WATCHED, Before, Reactor, holds
 from shunter.core.scheduler import leaves_work
-from shunter.core.state import NO_RESULT, FoldResult, State
+from shunter.core.state import NO_RESULT, FoldResult, State, state_digest
+from shunter.core.timers import only_counts
 from shunter.errors import IllegalEventError, LogDamagedError, UsageError
 from shunter.events.codec import encode_record
 from shunter.events.fact_classes import FactClass, class_of

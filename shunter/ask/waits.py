@@ -7,14 +7,20 @@ from typing import Any
 
 from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.digest import state_digest
-from shunter.core.fold.checkpoints import checkpoint_wait, waits_for_checkpoint
-from shunter.core.fold.occupancy import release_wait
-from shunter.core.intake.arrays import has_no_turn, turn_of
-from shunter.core.proposals.waits import proposal_wait_of
+from shunter.core.fold.attempts import checkpoint_wait, release_wait, waits_for_checkpoint
 from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking.index import Misfit
-from shunter.core.state import GRANTED, RUNNING, WAITING, Job, JobPhase, State
+from shunter.core.ranking.ranking import Misfit
+from shunter.core.state import (
+    GRANTED,
+    RUNNING,
+    WAITING,
+    Job,
+    JobPhase,
+    State,
+    proposal_wait_of,
+    state_digest,
+)
+from shunter.core.timers import has_no_turn, turn_of
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec, SuspendMode

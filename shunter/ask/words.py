@@ -5,12 +5,11 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from shunter.core.admission import EVEN_WHEN_EMPTY, Admission, Refusal
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.intake.admission import EVEN_WHEN_EMPTY, Admission, Refusal
-from shunter.core.performance.learnt_tolerance import has_learnt_floor
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
-from shunter.core.queue import Queue
-from shunter.core.state import State
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
+from shunter.core.speeds.measured import has_learnt_floor
+from shunter.core.state import Queue, State
 from shunter.counting import counted
 from shunter.errors import RefusedError, UsageError
 from shunter.events.facts.decisions import (

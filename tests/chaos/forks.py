@@ -27,7 +27,7 @@ PRELOADED = (
     "shunter.daemon",
     "shunter.ask.verification",
     "shunter.run.setup",
-    "shunter.backends.ssh",
+    "shunter.backends.live.ssh",
     "shunter.events.schema",
     "uvicorn",
 )

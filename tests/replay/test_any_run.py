@@ -11,12 +11,11 @@ from shunter.ask.verification import Verifier
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.why.sentences import details
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.digest import state_digest
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.events import SchedulerStarted, encode_record
 from shunter.policies.gandiva import Gandiva
 from shunter.policies.las import AttainedService

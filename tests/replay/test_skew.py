@@ -13,7 +13,7 @@ from shunter.ask.waits import state_document, wait_of
 from shunter.ask.why.reasons import needs
 from shunter.ask.why.sentences import details
 from shunter.core.fold import apply
-from shunter.core.placement import Skew
+from shunter.core.planning.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
 from shunter.events import AllocationChanged, Event, RoundPlanned, SchedulerStarted

@@ -22,11 +22,19 @@ from shunter.config.policies import equipped, find_policy
 from shunter.config.policy import PolicySection
 from shunter.config.resolved import PolicyRuntime, recorded_runtime, refuse_callers, refuse_misfits
 from shunter.core.cluster import Health
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import CancelJob, DrainNode, Input, SubmitJob
-from shunter.core.interfaces import AnyPolicy, Backend, EventLog, Observers
+from shunter.core.interfaces import (
+    AnyPolicy,
+    Backend,
+    CancelJob,
+    DrainNode,
+    Effect,
+    EventLog,
+    Input,
+    Observers,
+    SubmitJob,
+)
 from shunter.core.planning.planner import RoundRules
-from shunter.core.proposals.scheme import CanPropose
+from shunter.core.planning.proposals import CanPropose
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler, leaves_work
 from shunter.core.state import Job, State

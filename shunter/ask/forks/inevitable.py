@@ -29,17 +29,23 @@ from shunter.ask.why.job_events import Round
 from shunter.ask.words import clock, span
 from shunter.core.interfaces import Observers, Rng
 from shunter.core.metrics import JobLedger
-from shunter.core.placement import FirstFit, Placement
+from shunter.core.plan import Change, Plan, Start, Suspend
 from shunter.core.planning.draft import Draft, pools_without_gpus
-from shunter.core.planning.guards import Band
-from shunter.core.planning.plan import Change, Plan, Start, Suspend
+from shunter.core.planning.placement import FirstFit, Placement
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Ranking
-from shunter.core.ranking.index import PRIORITY_MOST, band_of, ordinal_of, pack, rank_of
-from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.ranking.ranking import (
+    NO_POOL,
+    PRIORITY_MOST,
+    Entry,
+    band_of,
+    ordinal_of,
+    pack,
+    rank_of,
+)
 from shunter.core.scheduler import Asked
 from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core.view import Band, View
 from shunter.counting import counted
 from shunter.errors import ConfigError, UsageError
 from shunter.events.facts.decisions import AllocationChanged, SolvedFact, Target

@@ -12,17 +12,11 @@ import orjson
 
 from shunter.ask.recorded_terms import TERMS, Began, Rebuild, classing_of, last_start, terms_up_to
 from shunter.ask.words import allocation_in_words, clock, names_partners
-from shunter.core.fold.checkpoints import demand_with, split_of
-from shunter.core.fold.profiles import note_messages
-from shunter.core.performance.learnt_tolerance import (
-    MeasuredPlacement,
-    has_learnt_floor,
-    with_placement,
-)
-from shunter.core.placement import Classing
-from shunter.core.proposals.book import Rejection
-from shunter.core.proposals.waits import admitted_wait, rejected_wait
-from shunter.core.state import State
+from shunter.core.fold.attempts import demand_with, split_of
+from shunter.core.fold.jobs import note_messages
+from shunter.core.planning.placement import Classing
+from shunter.core.speeds.measured import MeasuredPlacement, has_learnt_floor, with_placement
+from shunter.core.state import Rejection, State, admitted_wait, rejected_wait
 from shunter.counting import counted
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.fact_classes import FactClass, class_of
@@ -30,11 +24,7 @@ from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.facts.decisions import TRIALS, AllocationChanged, RoundPlanned, TrialStarted
 from shunter.events.facts.execution import AllocationLearned, AttemptStarted, CheckpointDiscarded
 from shunter.events.facts.gangs import GangRejected
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
-    JobResized,
-    JobSubmitted,
-)
+from shunter.events.facts.jobs import JOB_ENDS, JobResized, JobSubmitted
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.facts.run import SchedulerStarted
 from shunter.events.facts.tolerance import ToleranceLearnt

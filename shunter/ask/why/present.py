@@ -12,16 +12,12 @@ from shunter.ask.waits import most_free, outlasts, promise_basis, told_apart
 from shunter.ask.why.job_events import JobEvents
 from shunter.ask.words import first_of, gpus_in_words
 from shunter.core.cluster import Cluster, Pool
-from shunter.core.estimates import is_by_limit
-from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.ranking.index import drift, rank_of
-from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
 from shunter.core.sizing import Sizing
-from shunter.core.sizing.guarantees import counts_as_it_is
-from shunter.core.sizing.mechanism import Whole, whole_of
+from shunter.core.sizing.mechanism import Whole, counts_as_it_is, whole_of
 from shunter.core.state import WAITING, Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View, is_by_limit
 from shunter.counting import counted
 from shunter.events.facts.decisions import (
     AllocationChanged,

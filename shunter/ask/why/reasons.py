@@ -18,7 +18,7 @@ from shunter.ask.words import (
     split_in_words,
 )
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.fold.checkpoints import awaited, home_of, out_of_reach
+from shunter.core.fold.attempts import awaited, home_of, out_of_reach
 from shunter.core.state import JobPhase
 from shunter.counting import counted
 from shunter.events.facts.decisions import AllocationChanged

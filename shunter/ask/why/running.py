@@ -18,11 +18,11 @@ from shunter.ask.words import (
     split_in_words,
     stamp,
 )
-from shunter.core.intake.admission import Admission
-from shunter.core.performance.learnt_tolerance import LearntPoint, has_learnt_floor, learnt_points
-from shunter.core.performance.speed_model import level_of, tolerated_speed
+from shunter.core.admission import Admission
 from shunter.core.sizing import SHRUNK
 from shunter.core.sizing.mechanism import whole_of
+from shunter.core.speeds.measured import LearntPoint, has_learnt_floor, learnt_points
+from shunter.core.speeds.speed_model import level_of, tolerated_speed
 from shunter.core.state import Job, JobPhase, State
 from shunter.counting import counted
 from shunter.events.facts.decisions import (

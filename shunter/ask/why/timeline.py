@@ -16,11 +16,10 @@ from shunter.ask.why.job_events import (
     proposal_wait,
 )
 from shunter.ask.words import clock
-from shunter.core.backoff import BACKING_OFF
 from shunter.core.cluster import Health
 from shunter.core.fold import apply
-from shunter.core.intake.arrays import ARRAY, turn_of
 from shunter.core.state import State
+from shunter.core.timers import turn_of
 from shunter.events.facts.cluster import (
     GpuQuarantined,
     GpuRestored,
@@ -53,7 +52,15 @@ from shunter.events.facts.jobs import (
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD, RESIZED, STAYS
+from shunter.events.values.causes import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    DISPLACED,
+    HELD,
+    RESIZED,
+    STAYS,
+)
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.reasons import Reason, Wait
 

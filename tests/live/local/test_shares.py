@@ -17,7 +17,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.shares.cgroups import (
     change_group,
@@ -26,15 +27,10 @@ from shunter.backends.node.shares.cgroups import (
     held_to,
     members,
 )
-from shunter.core.effects import Launch, Reshape
+from shunter.core.interfaces import Launch, Reshape
 from shunter.daemon import Site, Submission
 from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.execution import (
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    ReshapeRefused,
-)
+from shunter.events.facts.execution import AttemptEnded, AttemptLost, AttemptStarted, ReshapeRefused
 from shunter.events.facts.jobs import JobFailed, JobFinished
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share

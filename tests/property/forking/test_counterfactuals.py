@@ -8,18 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.forks.counterfactuals import (
-    Counterfactual,
-    Counterfactuals,
-    counterfactuals,
-)
+from shunter.ask.forks.counterfactuals import Counterfactual, Counterfactuals, counterfactuals
 from shunter.ask.forks.fork import ForkChange, ForkPoint, MakeWorld, fork_point
 from shunter.ask.log_reading import fold_events
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.samples import NO_SAMPLES
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Command, ResizeJob
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.backends.simulated.world import NO_SAMPLES
+from shunter.core.interfaces import CancelJob, ChangePriority, Command, ResizeJob
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import JobPhase, State
 from shunter.events import JobId
 from tests.factories import World

@@ -11,11 +11,7 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forks.counterfactuals import (
-    Counterfactual,
-    counterfactuals,
-    recorded_world_with,
-)
+from shunter.ask.forks.counterfactuals import Counterfactual, counterfactuals, recorded_world_with
 from shunter.ask.forks.fork import (
     ForkChange,
     ForkPoint,
@@ -26,7 +22,7 @@ from shunter.ask.forks.fork import (
 )
 from shunter.ask.forks.remaining import WorkEstimates
 from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Input, ResizeJob
+from shunter.core.interfaces import CancelJob, ChangePriority, Input, ResizeJob
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.log import LogReader, read_log

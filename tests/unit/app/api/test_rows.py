@@ -12,8 +12,7 @@ from shunter.ask.why.sentences import rank_lines
 from shunter.backends.simulated import Costs
 from shunter.cli.live.queue import explained
 from shunter.cli.live.reasons import clause
-from shunter.core.intake.arrays import ARRAY
-from shunter.core.intake.inputs import Command, DrainNode, QuarantineGpu
+from shunter.core.interfaces import Command, DrainNode, QuarantineGpu
 from shunter.core.state import State
 from shunter.events import (
     ClassWait,
@@ -27,6 +26,7 @@ from shunter.events import (
     RoundPlanned,
     Wait,
 )
+from shunter.events.values.causes import ARRAY
 from tests.factories import World, job_id, job_spec, job_submitted, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

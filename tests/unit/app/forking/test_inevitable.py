@@ -19,8 +19,8 @@ from shunter.ask.forks.remaining import WorkEstimates
 from shunter.ask.forks.scenario import Staged, rerun_to
 from shunter.ask.log_reading import seq_at
 from shunter.ask.why.explanation import explain
-from shunter.core.intake.inputs import ChangePriority
-from shunter.core.ranking.index import PRIORITY_MOST
+from shunter.core.interfaces import ChangePriority
+from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events import JobId

@@ -18,8 +18,7 @@ from shunter.ask.words import (
     instant_us,
     span,
 )
-from shunter.core.digest import state_digest
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError
 from shunter.events import (
     Because,

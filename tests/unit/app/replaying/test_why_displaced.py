@@ -14,7 +14,7 @@ from shunter.ask.why.sentences import details, headline
 from shunter.ask.words import down_in_words, fact_in_words
 from shunter.cli.live.reasons import clause
 from shunter.core.fold import replay
-from shunter.core.intake.inputs import Input, SubmitJob, SuspendJob
+from shunter.core.interfaces import Input, SubmitJob, SuspendJob
 from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AllocationLearned, AttemptStarted, GpusReleased

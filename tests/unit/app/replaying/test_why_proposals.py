@@ -8,7 +8,7 @@ from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.sentences import details, headline
 from shunter.ask.words import fact_in_words
 from shunter.cli.live.reasons import clause
-from shunter.core.intake.inputs import DrainNode
+from shunter.core.interfaces import DrainNode
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.gangs import GANGS
 from shunter.events.values.reasons import Reason

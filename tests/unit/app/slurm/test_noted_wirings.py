@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.agents.wiring import Wiring
+from shunter.backends.live.messages import Wiring
 from shunter.backends.node.messages.wire import GpuReadings
 from shunter.backends.node.remote.wiring import note_wiring, sources
 from shunter.config.live.slurm import SlurmSection
