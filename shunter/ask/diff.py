@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from shunter.ask.divergence import Seen, first_difference, seen_at
-from shunter.ask.log_reading import Advance, last_up_to, state_at
+from shunter.ask.log_reading import Advance, last_up_to, state_at, told_term
 from shunter.ask.recorded_terms import (
     Began,
     Rebuild,
@@ -24,7 +24,6 @@ from shunter.ask.recorded_terms import (
     last_start,
     takes_notes,
     terms_up_to,
-    told_term,
 )
 from shunter.ask.run_history import RunHistory, run_history
 from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs

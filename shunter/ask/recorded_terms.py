@@ -3,9 +3,8 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from shunter.ask.log_reading import fold_events, restored
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.fault_barrier import TARGET, Barrier
 from shunter.core.planning.placement import Classing
@@ -15,10 +14,11 @@ from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import FoldResult, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.codec import decode_record
-from shunter.events.facts import ConfigChanged, Event, RoundPlanned, SchedulerStarted
-from shunter.events.log import LogReader, Snapshot
+from shunter.events.facts import ConfigChanged, Event, SchedulerStarted
 from shunter.events.values import Demand, JobId
-from shunter.gc_control import collector_off
+
+if TYPE_CHECKING:
+    from shunter.events.log import LogReader
 
 # A term of a log, staged again: its policy with its memory, on the state as it is folded.
 
@@ -127,7 +127,7 @@ def refuse_other_version(started: SchedulerStarted, policy: AnyPolicy) -> None:
         )
 
 
-async def terms_up_to(reader: LogReader, seq: int) -> list[tuple[int, Began]]:
+async def terms_up_to(reader: "LogReader", seq: int) -> list[tuple[int, Began]]:
     """Return the events that said who decides, up to an event, with their numbers."""
     found = await reader.events_of(TERMS, seq)
     return [(number, event) for number, event in found if isinstance(event, Began)]
@@ -161,7 +161,7 @@ def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing 
     return policy.placement.classing if isinstance(policy, RankedPolicy) else None
 
 
-async def classes_at(reader: LogReader, state: State, rebuild: Rebuild) -> Mapping[JobId, Demand]:
+async def classes_at(reader: "LogReader", state: State, rebuild: Rebuild) -> Mapping[JobId, Demand]:
     """Return the tight classes of jobs of which the log does not say it.
 
     Empty if each tight class that waits has a job in it: then the log says it.
@@ -181,60 +181,3 @@ async def classes_at(reader: LogReader, state: State, rebuild: Rebuild) -> Mappi
         for job in state.jobs.values()
         if classing.is_tight(job.spec, state.messages)
     }
-
-
-# A policy that was told of all that a log says of its term, up to a moment.
-
-
-async def told_term(
-    reader: LogReader,
-    began_seq: int,
-    started: SchedulerStarted,
-    seq: int,
-    rebuild: Rebuild,
-    seen: Callable[[Event, Term], None] | None = None,
-) -> Term:
-    """Return a term whose policy was told of all that happened in it.
-
-    Args:
-        reader: the log.
-        began_seq: the number of the event that began the term.
-        started: that event, as `last_start` has it.
-        seq: the last event that it is told of, of the term.
-        rebuild: makes the policy.
-        seen: called with each event since a snapshot, once the term was told.
-    Raises:
-        ConfigError: the policy is not installed.
-        LogDamagedError: the bytes of the log are not what was written.
-    """
-    snapshot = await _snapshot_of_term(reader, seq, began_seq)
-    begins = snapshot or await reader.snapshot_at(began_seq - 1)
-    state, rules = await restored(reader, begins)
-    term: Term | None = None
-    if snapshot is not None:
-        term = Term(started, rebuild, state)
-        term.restore(snapshot.memory)
-    with collector_off():
-        async for frame in reader.frames(state.seq, seq):
-            for event in frame.events(state.seq, seq):
-                if term is None and state.seq == began_seq - 1:
-                    term = Term(started, rebuild, state)
-                elif term is not None and type(event) is RoundPlanned:
-                    term.stand_before(event.at_us)
-                result = fold_events(state, (event,), rules)
-                if term is not None:
-                    term.tell(event, result)
-                    if seen is not None:
-                        seen(event, term)
-    assert term is not None, "the term begins at or before the event"
-    return term
-
-
-async def _snapshot_of_term(reader: LogReader, seq: int, began_seq: int) -> Snapshot | None:
-    """Return the newest snapshot of a term with its policy's memory; None: none."""
-    snapshot = await reader.snapshot_at(seq)
-    while snapshot is not None and snapshot.seq >= began_seq:
-        if snapshot.memory:
-            return snapshot
-        snapshot = await reader.snapshot_at(snapshot.seq - 1)
-    return None

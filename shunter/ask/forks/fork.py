@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from shunter.ask.forks.future import Future
-from shunter.ask.recorded_terms import Rebuild, Term, last_start, terms_up_to, told_term
+from shunter.ask.log_reading import told_term
+from shunter.ask.recorded_terms import Rebuild, Term, last_start, terms_up_to
 from shunter.backends.simulated.resuming import Resumed, TotalWork
 from shunter.config.cluster_section import ClusterSection, NodeGroup, expanded_hostlist
 from shunter.config.faults import Fault, faults_of

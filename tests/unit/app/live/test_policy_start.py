@@ -9,7 +9,8 @@ NOT_NEEDED = (
     "sqlite3",
     "shunter.daemon",
     "shunter.run",
-    "shunter.backends.live",
+    "shunter.backends.live.backend",
+    "shunter.backends.live.ssh",
     "shunter.backends.slurm",
     "shunter.events.log",
 )
