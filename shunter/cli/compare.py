@@ -70,7 +70,7 @@ def demo(
 ) -> None:
     """Show in seconds what a scheduler changes, on 2,000 made-up jobs."""
     from shunter.output_files import made_folder
-    from shunter.run.demonstration import POLICIES, demonstrate, sentences
+    from shunter.run.comparison import POLICIES, demonstrate, sentences
 
     if folder is not None:
         made_folder(folder)
@@ -99,7 +99,7 @@ def _reported(folder: Path) -> list[tuple[str, str]]:
     from shunter.ask.reports.page import page_of
     from shunter.cli.analysis.report import document_of
     from shunter.output_files import write_text
-    from shunter.run.demonstration import logs_of, middle_s
+    from shunter.run.comparison import logs_of, middle_s
 
     logs = logs_of(folder)
     document = asyncio.run(document_of(list(logs.values())))

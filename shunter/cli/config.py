@@ -16,8 +16,7 @@ def validate(config: ConfigFile, settings: Settings = None) -> None:
     """Check a file, its overrides and its jobs, as a run would (wrong: exit 2)."""
     from shunter.config.resolved import policy_runtime
     from shunter.daemon.slurm.serving import served_notes
-    from shunter.run.setup import load_jobs, set_up
-    from shunter.run.table_range import servers_out_of_range
+    from shunter.run.setup import load_jobs, servers_out_of_range, set_up
 
     loaded = load(config, settings)
     told: list[str] = []
@@ -50,8 +49,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print every key with the value in effect, as --set takes it."""
-    from shunter.config.effective import effective
-    from shunter.config.effective import settings as settings_of
+    from shunter.config.loading import effective
+    from shunter.config.loading import settings as settings_of
 
     loaded = load(config, settings)
     if as_json and not origin:
@@ -72,6 +71,6 @@ def show(
 @commands.command()
 def schema() -> None:
     """Print the JSON schema of config files."""
-    from shunter.config.effective import json_schema
+    from shunter.config.loading import json_schema
 
     output.print_json(json_schema())

@@ -32,7 +32,7 @@ def simulate(
 ) -> None:
     """Run a config on a simulated cluster and sum up what happened."""
     from shunter.output_files import check_target
-    from shunter.run.jobs_file import write_jobs
+    from shunter.run.summary import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
     check_target(jobs_out, loaded.config.log.url, loaded.layers.inputs())

@@ -262,7 +262,7 @@ def _read(
         chosen[name] = value
     table = None
     if throughputs is not None:
-        from shunter.config.inputs.throughputs import read_throughputs
+        from shunter.config.inputs import read_throughputs
 
         table = read_throughputs(throughputs).table
     named: dict[str, str] = {}

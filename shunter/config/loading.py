@@ -10,10 +10,19 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+from pydantic.json_schema import JsonSchemaValue
 
-from shunter.config.faults import Fault, config_error, faults_of
-from shunter.config.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
-from shunter.config.keys import Origins
+from shunter.config.inputs import read_factors, read_sensitivity, read_true_sensitivity
+from shunter.config.keys import (
+    DEFAULT,
+    Fault,
+    Origins,
+    Path,
+    config_error,
+    faults_of,
+    path_text,
+    value_at,
+)
 from shunter.config.layers import (
     CLUSTER_FILE,
     NODES,
@@ -24,10 +33,10 @@ from shunter.config.layers import (
     read_layers,
 )
 from shunter.config.model import Config, unsized
-from shunter.config.policies import POLICIES, find_policy
-from shunter.config.policy_tables.placements import SkewSection
+from shunter.config.policy import SkewSection
+from shunter.config.policy_plugins import POLICIES, find_policy
+from shunter.config.simulation import WORLDS
 from shunter.config.workload import ONE_OF
-from shunter.config.worlds import WORLDS
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.speed_model import FactorTable
 from shunter.core.performance.throughputs import ThroughputTable
@@ -42,7 +51,6 @@ if TYPE_CHECKING:
     from shunter.workloads.factors import FactorFile
     from shunter.workloads.sensitivity import SensitivityFile
     from shunter.workloads.throughputs import ThroughputFile
-
 
 SkewTables = Mapping[str, Mapping[str, ModelSkew]]
 
@@ -297,7 +305,7 @@ def _throughputs(
     """Return the table of throughputs if one is named; check it with the cluster."""
     if config is None or config.workload.throughputs is None:
         return None
-    from shunter.config.inputs.throughputs import misfits, read_throughputs
+    from shunter.config.inputs import misfits, read_throughputs
 
     source, base_type = config.workload.throughputs, config.workload.base_type
     try:
@@ -359,3 +367,82 @@ def _unknown_world(config: Config | None) -> Iterator[Fault]:
 def _json(tree: object) -> str:
     """Return a tree as JSON: strict models take a list for a tuple from there only."""
     return json.dumps(tree, default=str)
+
+
+# A config as it is in effect: every key with its value, and where the value came from.
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key: `text` is its value as --set takes it."""
+
+    key: str
+    value: object
+    origin: str
+
+    @property
+    def text(self) -> str:
+        """The value in the notation of TOML."""
+        return json.dumps(self.value, ensure_ascii=False)
+
+
+def effective(loaded: LoadedConfig) -> dict[str, object]:
+    """Return the whole config with all defaults, as tables, lists and values."""
+    document = loaded.config.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document["policy"]["params"] = {
+        name: params.model_dump(mode="json", by_alias=True)
+        for name, params in loaded.params.items()
+    }
+    return document
+
+
+def settings(loaded: LoadedConfig) -> list[Setting]:
+    """Return every key of a config that has a value, in the order of the model."""
+    return [
+        Setting(path_text(path), value, _origin(loaded, path))
+        for path, value in _leaves(effective(loaded), ())
+    ]
+
+
+def json_schema() -> JsonSchemaValue:
+    """Return the JSON schema of config files, for editors."""
+    schema = Config.model_json_schema(by_alias=True)
+    _write_durations(schema)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _origin(loaded: LoadedConfig, path: Path) -> str:
+    if value_at(loaded.layers.tree, path, _MISSING) is _MISSING:
+        return DEFAULT
+    return loaded.layers.origins.of(path)
+
+
+def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
+    """Yield the values of tables, and of lists of tables; other lists are values."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, name))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for place, inner in enumerate(value):
+            yield from _leaves(inner, (*path, place))
+    else:
+        yield path, value
+
+
+def _write_durations(schema: object) -> None:
+    """Write the defaults of durations as people do; the model holds microseconds."""
+    from shunter.policies.params import duration_text
+
+    if isinstance(schema, list):
+        for item in schema:
+            _write_durations(item)
+    if not isinstance(schema, dict):
+        return
+    kinds = [schema, *schema.get("anyOf", [])] if isinstance(schema.get("anyOf", []), list) else []
+    is_duration = any(str(kind.get("title", "")).startswith("duration") for kind in kinds)
+    if is_duration and isinstance(schema.get("default"), int):
+        schema["default"] = duration_text(schema["default"])
+    for item in schema.values():
+        _write_durations(item)

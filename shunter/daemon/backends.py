@@ -16,10 +16,14 @@ from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.wire import Found
 from shunter.backends.node.records import get, hold, make_folder, put
-from shunter.config.cluster_section import ClusterSection
-from shunter.config.live import BackendSection, LocalSection, SshSection
-from shunter.config.live.limits import shared_limits
-from shunter.config.live.slurm import SlurmSection
+from shunter.config.cluster import ClusterSection
+from shunter.config.live import (
+    BackendSection,
+    LocalSection,
+    SlurmSection,
+    SshSection,
+    shared_limits,
+)
 from shunter.config.loading import LoadedConfig
 from shunter.core.intake.inputs import Input
 from shunter.core.interfaces import Backend

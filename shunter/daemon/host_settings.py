@@ -6,9 +6,8 @@ import secrets
 from shunter.backends.agents.settings import Socket
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
-from shunter.config.cluster_section import ClusterSection
-from shunter.config.live import SshHostSection, SshSection
-from shunter.config.live.limits import shared_limits
+from shunter.config.cluster import ClusterSection
+from shunter.config.live import SshHostSection, SshSection, shared_limits
 from shunter.counting import counted
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.ask.replaying.verification import Verifier
-from shunter.config.policies import completed
+from shunter.config.policy_plugins import completed
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import Policy
 from shunter.core.performance.throughputs import JobKind, ThroughputTable

@@ -12,7 +12,7 @@ from shunter.ask.cost_fitting.costs import Fitted, Kind, Launch, kind_of, told_s
 from shunter.core.performance.throughputs import JobKind
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
-from shunter.run.throughputs import named_kinds
+from shunter.run.setup import named_kinds
 
 SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")

@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from shunter.ask.forking.fork import Change
-from shunter.config.cluster_section import ClusterSection, NodeGroup, expanded_hostlist
-from shunter.config.faults import Fault, faults_of
-from shunter.config.keys import parse_path, path_text
+from shunter.config.cluster import ClusterSection, NodeGroup, expanded_hostlist
+from shunter.config.keys import Fault, faults_of, parse_path, path_text
 from shunter.config.layers import parse_value
 from shunter.config.loading import refused_at_events
 from shunter.config.model import Config, unsized
-from shunter.config.policies import equipped, find_policy
 from shunter.config.policy import PolicySection
+from shunter.config.policy_plugins import equipped, find_policy
 from shunter.config.resolved import (
     PolicyRuntime,
     recorded_runtime,

@@ -34,7 +34,7 @@ from shunter.ask.replaying.recorded_terms import Rebuild, origin_of, refuse_othe
 from shunter.backends.simulated.failures import RecordedFailures
 from shunter.backends.simulated.lease import RoundEnds
 from shunter.backends.simulated.resuming import Resumed
-from shunter.config.worlds import world_around
+from shunter.config.simulation import world_around
 from shunter.core.digest import state_digest
 from shunter.core.interfaces import Backend, Observers
 from shunter.core.metrics import JobLedger, JobResult

@@ -19,8 +19,8 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check this machine; exit 1 if something keeps a cluster from running."""
-    from shunter.ops.doctor.checks import examined
-    from shunter.ops.doctor.findings import Looked
+    from shunter.ops.doctor import examined
+    from shunter.ops.machine_checks import Looked
 
     found = examined(Looked(None if config is None else load(config, settings), output.note))
     if as_json:

@@ -87,7 +87,7 @@ def _written(options: InitOptions) -> tuple[str, list[str]]:
         return _over_ssh(hosts, options.python, options.known_hosts, keys, options.gpus)
     if options.slurm:
         from shunter.backends.slurm import Slurm
-        from shunter.ops.slurm.writing import slurm_config
+        from shunter.ops.slurm import slurm_config
 
         return slurm_config(Slurm(), options.slurm, root=options.root, account=options.account)
     from shunter.ops.first_config import local_config
@@ -105,7 +105,7 @@ def _over_ssh(
             "init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --key agent:SOCKET"
         )
     from shunter.backends.ssh.settings import SshAccess
-    from shunter.ops.hosts.writing import parsed_host, ssh_config
+    from shunter.ops.ssh_hosts import parsed_host, ssh_config
 
     agents = [key.removeprefix("agent:") for key in keys if key.startswith("agent:")]
     files = tuple(key for key in keys if not key.startswith("agent:"))

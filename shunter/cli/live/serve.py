@@ -123,7 +123,7 @@ def _check(loaded: "LoadedConfig") -> None:
         check_served(loaded.config.backend)
         warnings += served_notes(loaded)
     if loaded.sensitivity is not None:
-        from shunter.run.table_range import servers_out_of_range
+        from shunter.run.setup import servers_out_of_range
 
         warnings += servers_out_of_range(loaded)
     if said := oracle_note(loaded):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.wiring import Wiring
 from shunter.backends.supervised.wiring import ask_wirings, set_sockets
-from shunter.config.cluster_section import ClusterSection
+from shunter.config.cluster import ClusterSection
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
 from shunter.daemon.gpu_maps.found_map import FoundMap, found_map

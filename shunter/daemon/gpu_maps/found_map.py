@@ -10,7 +10,7 @@ from typing import Any
 
 from shunter.backends.agents.wiring import GpuWiring, Wiring, wiring_in
 from shunter.backends.node.messages.shapes import WrongMessageError
-from shunter.config.accelerators import CpuGroups, GpuGroups, Parts, levels_of
+from shunter.config.cluster import CpuGroups, GpuGroups, Parts, levels_of
 from shunter.events.values.configuration_set import LevelGroups
 
 BELOW_SWITCH = ("PIX", "PXB")

@@ -6,7 +6,7 @@ What the config gives counts: one of `rack` and `domain` for both, since a rack 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shunter.config.cluster_section import ClusterSection, NodeGroup
+from shunter.config.cluster import ClusterSection, NodeGroup
 from shunter.events.values.ids import NodeName
 
 PLACE_KEYS = frozenset({"rack", "domain"})

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from shunter.backends.agents.settings import Socket
-from shunter.config.accelerators import GpuGroups, joined_level
-from shunter.config.cluster_section import NodeGroup
+from shunter.config.cluster import GpuGroups, NodeGroup, joined_level
 from shunter.daemon.gpu_maps.found_map import FoundMap
 from shunter.daemon.gpu_maps.network_places import Place, gives_place
 from shunter.events.values.allocation import gpu_numbers

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from shunter.backends.slurm import Slurm, Switch
-from shunter.config.live.slurm import SlurmSection
+from shunter.config.live import SlurmSection
 from shunter.daemon.gpu_maps.network_places import Place
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName

@@ -11,10 +11,8 @@ from pathlib import Path
 from shunter.backends.node.batch.claims import WITHDRAWN, claimed_by
 from shunter.backends.node.records import get, put
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.config.cluster_section import ClusterSection
-from shunter.config.live import BackendSection
-from shunter.config.live.limits import shared_limits
-from shunter.config.live.slurm import SlurmSection
+from shunter.config.cluster import ClusterSection
+from shunter.config.live import BackendSection, SlurmSection, shared_limits
 from shunter.config.loading import LoadedConfig
 from shunter.errors import ConfigError, extra_hint
 from shunter.events.values.configuration_set import ConfigurationSet

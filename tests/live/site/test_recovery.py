@@ -25,8 +25,8 @@ from shunter.events.facts.run import ClockStepped, SchedulerStarted, SegmentSeal
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.ids import JobId
-from shunter.ops.doctor.checks import kept_log
-from shunter.ops.doctor.findings import Looked
+from shunter.ops.doctor import kept_log
+from shunter.ops.machine_checks import Looked
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import (

@@ -34,7 +34,7 @@ from shunter.events.schema import to_object
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import Level
-from shunter.ops.doctor.pilot_ends import KINDS, moved_by_pilots
+from shunter.ops.doctor import PILOT_KINDS, moved_by_pilots
 from shunter.run.setup import rebuild
 from tests.live.site.sites import NOBODY, verified
 from tests.live.slurm.bench import SlurmBench
@@ -192,7 +192,7 @@ async def test_who_is_preempted_for_the_job_of_a_cancelled_pilot_is_told_which_p
     lost = f"{first_id} had lost its own GPUs at "
     assert [lost in said["short"]["waits_for"], pilot in said["short"]["waits_for"]] == [True] * 2
     assert any(line.startswith(lost) and pilot in line for line in said["details"])
-    read = [each for each in events if type(each).__name__ in KINDS.split(",")]
+    read = [each for each in events if type(each).__name__ in PILOT_KINDS.split(",")]
     told = moved_by_pilots({"at": each.at_us, **to_object(each)} for each in read)
     ((cause, by_pilot),) = told.items()
     assert cause.startswith(pilot)

@@ -19,7 +19,7 @@ from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.cluster import NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.values.ids import NodeName
-from shunter.ops.hosts.checks import halves
+from shunter.ops.ssh_hosts import halves
 from tests.live.ssh.bench import Bench, kinds, order, seen_until
 from tests.live.ssh.farm import LACKING, Farm, FarmHost
 

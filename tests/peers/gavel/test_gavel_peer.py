@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.config.policies import informed
+from shunter.config.policy_plugins import informed
 from shunter.core.performance.speed_model import SpeedModel
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS

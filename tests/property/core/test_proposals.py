@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shunter.ask.replaying.verification import Verifier
 from shunter.backends.simulated import Costs
-from shunter.config.policies import completed
+from shunter.config.policy_plugins import completed
 from shunter.core.digest import state_digest
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.ask.replaying.verification import Verifier
-from shunter.config.policies import POLICIES
+from shunter.config.policy_plugins import POLICIES
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.plugins import BROUGHT

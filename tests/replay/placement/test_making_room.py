@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shunter.ask.replaying.why.sentences import details
 from shunter.backends.simulated import Costs
-from shunter.config.policies import completed
+from shunter.config.policy_plugins import completed
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.placement import Mode, Topology
 from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE, CanMakeRoom

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.config.cluster_section import ClusterSection, NodeGroup
+from shunter.config.cluster import ClusterSection, NodeGroup
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
 from shunter.daemon.gpu_maps import FoundMap, ServerMap, server_map

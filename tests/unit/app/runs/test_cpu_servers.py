@@ -19,9 +19,8 @@ from shunter.events.facts.jobs import JobRejected
 from shunter.events.kinds import Event
 from shunter.events.log import read_log
 from shunter.events.values.reasons import Reason
-from shunter.run.setup import load_jobs, rebuild
+from shunter.run.setup import fit_to_table, load_jobs, rebuild
 from shunter.run.simulation import simulate
-from shunter.run.throughputs import fit_to_table
 
 KEEN = {"v100": 10.0, "cpu": 1.0}
 CALM = {"v100": 4.0, "cpu": 3.9}

@@ -8,7 +8,7 @@ import pytest
 from shunter.backends.agents.wiring import Wiring
 from shunter.backends.node.messages.wire import GpuReadings
 from shunter.backends.node.remote.wiring import note_wiring, sources
-from shunter.config.live.slurm import SlurmSection
+from shunter.config.live import SlurmSection
 from shunter.daemon.slurm.noted_wirings import noted_wirings
 from shunter.events.values.ids import NodeName
 from tests.factories import configuration

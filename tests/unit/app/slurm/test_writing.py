@@ -21,10 +21,9 @@ from shunter.daemon.slurm.places import places_in
 from shunter.daemon.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
 from shunter.events.values.ids import JobId
-from shunter.ops.doctor.findings import Looked
-from shunter.ops.slurm import writing
-from shunter.ops.slurm.checks import ending, scheduling, slurm
-from shunter.ops.slurm.discovery import SlurmInventory, discovered
+from shunter.ops import slurm as writing
+from shunter.ops.machine_checks import Looked
+from shunter.ops.slurm import SlurmInventory, discovered, ending, scheduling, slurm
 from tests.unit.backends.slurm.recorded import recorded
 
 SWITCHES = (

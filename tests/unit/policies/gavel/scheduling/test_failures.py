@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shunter.config.policies import informed
+from shunter.config.policy_plugins import informed
 from shunter.core.intake.inputs import SubmitJob
 from shunter.core.performance.throughputs import JobKind, ThroughputTable
 from shunter.core.placement import PLACEMENTS

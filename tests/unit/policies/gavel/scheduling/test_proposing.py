@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.config.policies import completed
+from shunter.config.policy_plugins import completed
 from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.guards import Guards
 from shunter.core.proposals.scheme import CanPropose, Decentralised

@@ -1,23 +1,186 @@
-"""`shunter doctor` of a Slurm cluster: what keeps this user from running jobs there."""
+"""A partition of Slurm before a daemon runs: what it has, what `doctor` checks, `init`'s config."""
 
+import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
+    RESOLVER_NOGROUP,
+    NodeSet,
+)
+
 from shunter import clock
+from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, Switch
+from shunter.config.cluster import GPUS_MAX
 from shunter.core.intake.accepted_types import is_mig
 from shunter.counting import counted
+from shunter.daemon.gpu_maps.network_places import Place
+from shunter.daemon.slurm.places import places_in
 from shunter.daemon.slurm.serving import check_served
-from shunter.errors import ConfigError, SlurmRefusedError, SlurmUnknownError
-from shunter.ops.doctor.findings import Check, Finding, Looked
+from shunter.errors import (
+    ConfigError,
+    SlurmRefusedError,
+    SlurmUnknownError,
+    UnreachableError,
+    UsageError,
+)
+from shunter.events.values.ids import NodeName
+from shunter.ops.first_config import LOG, POLICY
+from shunter.ops.machine_checks import Finding, Looked
 
 if TYPE_CHECKING:
     from shunter.backends.slurm import Partition, SlurmNode
-    from shunter.config.cluster_section import ClusterSection
+    from shunter.config.cluster import ClusterSection
     from shunter.config.live import SlurmSection
-    from shunter.ops.slurm.discovery import SlurmInventory
+
+# From what Slurm tells of a partition to groups of equal servers, as `[cluster]` holds them.
+#
+# Racks and domains are those of topology.conf (daemon/slurm/places.py). What a config cannot hold
+# is left out, and said: servers without GPUs, and those with two GPU types.
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmInventory:
+    """What a cluster tells of itself."""
+
+    version: str
+    settings: Mapping[str, str]
+    partitions: tuple[Partition, ...]
+    nodes: tuple[SlurmNode, ...]
+    switches: tuple[Switch, ...]
+    reservations: tuple[Reservation, ...]
+
+    def partition(self, name: str) -> Partition:
+        """Return a partition.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        for one in self.partitions:
+            if one.name == name:
+                return one
+        names = ", ".join(one.name for one in self.partitions) or "none"
+        raise UsageError(f"Slurm has no partition {name!r}: expected one of {names}")
+
+    def nodes_of(self, partition: Partition) -> tuple[SlurmNode, ...]:
+        """Return the nodes of a partition, in its order."""
+        known = {node.name: node for node in self.nodes}
+        return tuple(known[name] for name in partition.nodes if name in known)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKind:
+    """What equal servers have in common."""
+
+    gpu_type: str
+    gpus: int
+    cpus: int
+    memory_gb: int
+    sockets: int
+    rack: str
+    domain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """The servers of a partition by kind, and what is to be said of them."""
+
+    kinds: Mapping[ServerKind, Sequence[str]]
+    features: Mapping[ServerKind, Sequence[str]]
+    notes: Sequence[str]
+
+
+async def inventory(slurm: Slurm) -> SlurmInventory:
+    """Ask a cluster what it has.
+
+    Raises:
+        SlurmUnknownError: it does not answer.
+    """
+    return SlurmInventory(
+        version=await slurm.version(),
+        settings=await slurm.settings(),
+        partitions=await slurm.partitions(),
+        nodes=await slurm.nodes(),
+        switches=await slurm.switches(),
+        reservations=await slurm.reservations(),
+    )
+
+
+def discovered(found: SlurmInventory, partition: Partition) -> Discovered:
+    """Return the servers of a partition.
+
+    Raises:
+        UsageError: not one of them can stand in a config.
+    """
+    places = places_in(found.switches)
+    kinds: dict[ServerKind, list[str]] = {}
+    features: dict[ServerKind, tuple[str, ...]] = {}
+    left_out: dict[str, list[str]] = {}
+    for node in found.nodes_of(partition):
+        if why := _unfit(node):
+            left_out.setdefault(why, []).append(node.name)
+            continue
+        kind = _kind(node, places.get(NodeName(node.name), Place()))
+        kinds.setdefault(kind, []).append(node.name)
+        features.setdefault(kind, node.features)
+        if features[kind] != node.features:
+            features[kind] = tuple(one for one in features[kind] if one in node.features)
+    notes = [f"left out: {', '.join(names)}: {why}" for why, names in left_out.items()]
+    if not kinds:
+        raise UsageError(
+            f"partition {partition.name!r} has no server that a config could hold"
+            + "".join(f"; {note}" for note in notes)
+        )
+    placed = [name for names in kinds.values() for name in names]
+    notes += [
+        f"{node.name} takes no jobs now ({_trouble(node)}); it is in the config all the same"
+        for node in found.nodes_of(partition)
+        if node.name in placed and not node.is_in_service
+    ]
+    notes += [
+        f"{', '.join(names)}: {kind.gpu_type} are MIG instances, on which jobs of one GPU run alone"
+        for kind, names in kinds.items()
+        if is_mig(kind.gpu_type)
+    ]
+    return Discovered(kinds, features, notes)
+
+
+def _unfit(node: SlurmNode) -> str:
+    """Return why a node cannot stand in a config; nothing if it can."""
+    if not node.gpus:
+        return "without GPUs that Slurm knows (GRES)"
+    if len(node.gpus) > 1:
+        return f"GPUs of several types ({', '.join(sorted(node.gpus))}), and [cluster] holds one"
+    if sum(node.gpus.values()) > GPUS_MAX:
+        return f"more than {GPUS_MAX} GPUs"
+    return ""
+
+
+def _trouble(node: SlurmNode) -> str:
+    state = "+".join([node.state, *sorted(node.flags)]).lower()
+    return f"{state}: {node.reason}" if node.reason else state
+
+
+def _kind(node: SlurmNode, place: Place) -> ServerKind:
+    ((gpu_type, gpus),) = node.gpus.items()
+    is_divided = node.sockets > 1 and gpus % node.sockets == 0
+    return ServerKind(
+        gpu_type=gpu_type,
+        gpus=gpus,
+        cpus=node.cpus,
+        memory_gb=node.memory_mb // 1000,
+        sockets=node.sockets if is_divided else 1,
+        rack=place.rack,
+        domain=place.domain,
+    )
+
+
+# `shunter doctor` of a Slurm cluster: what keeps this user from running jobs there.
 
 COMMANDS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue")
 SLOW_S = 2.0
@@ -50,14 +213,10 @@ def slurm(looked: Looked) -> Iterator[Finding]:
     yield from _root(Path(section.root).absolute())
 
 
-CHECKS: tuple[Check, ...] = (slurm,)
-
-
 def _cluster(section: "SlurmSection", cluster: "ClusterSection") -> Iterator[Finding]:
     import anyio
 
     from shunter.backends.slurm import Slurm
-    from shunter.ops.slurm.discovery import inventory
 
     # Nobody waits for a minute to learn that nothing answers.
     port = Slurm(deadline_s=min(section.call / 1e6, CALL_MOST_S))
@@ -293,3 +452,108 @@ def _file_system(path: Path) -> str:
         if resolved.is_relative_to(place) and len(place.parts) >= best:
             best, kind = len(place.parts), name
     return kind
+
+
+DAY_S = 86_400
+HEAD = """\
+# Partition {partition} of cluster {cluster} (Slurm {version}), as it was found.
+# `shunter doctor FILE` looks at it again, docs/reference/config.md lists every key.
+
+"""
+TAIL = f"""
+{POLICY}
+[backend]
+kind = "slurm"
+[backend.slurm]
+partition = {{partition}}
+mode = "pilot"                    # hold nodes, and run jobs inside; "per-job": one sbatch each
+root = {{root}}  # all nodes and this machine share it, under the same path
+time_limit = "{{time_limit}}"               # how long Slurm is asked for a node; {{longest}}
+idle_release = "10m"              # a node that runs nothing is given back after that
+# pilots_max = 8                  # no more nodes than that at once
+{{account}}
+# qos = "normal"                  # the quality of service
+# options = ["--constraint=nvlink"]  # further options of sbatch
+keep = "90d"                      # output of jobs that ended longer ago goes; checkpoints stay
+
+{LOG}"""
+
+
+def slurm_config(
+    slurm: Slurm, partition: str, *, root: str, account: str = ""
+) -> tuple[str, list[str]]:
+    """Return a config for a partition, and what is to be said about it.
+
+    Args:
+        slurm: the cluster to ask.
+        partition: its name.
+        root: a folder that all nodes and this machine share.
+        account: whom the jobs are charged to; the user's usual one if empty.
+    Raises:
+        UnreachableError: Slurm does not answer.
+        UsageError: there is no such partition, or nothing in it that a config could hold.
+    """
+    try:
+        found = anyio.run(inventory, slurm)
+    except SlurmUnknownError as error:
+        raise UnreachableError(f"init --slurm: {error}") from error
+    chosen = found.partition(partition)
+    servers = discovered(found, chosen)
+    cluster = found.settings["ClusterName"]
+    head = HEAD.format(partition=partition, cluster=cluster, version=found.version)
+    groups = [_group(kind, names, servers.features[kind]) for kind, names in servers.kinds.items()]
+    return head + "\n".join(groups) + _tail(chosen, root, account), _notes(chosen, servers)
+
+
+def _notes(partition: Partition, servers: Discovered) -> list[str]:
+    notes = list(servers.notes)
+    if partition.state != "UP":
+        notes.append(f"partition {partition.name} is {partition.state}: nothing starts there now")
+    if any(kind.sockets > 1 for kind in servers.kinds):
+        notes.append(
+            "GPUs are taken to be divided evenly among the sockets, in order; Slurm does not tell"
+        )
+    return notes
+
+
+def _group(kind: ServerKind, names: Sequence[str], features: Sequence[str]) -> str:
+    folded = str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
+    lines = [
+        "[[cluster.nodes]]",
+        f"name = {json.dumps(folded)}" + (f"  # {','.join(features)}" if features else ""),
+        f"gpus = {kind.gpus}",
+        f"type = {json.dumps(kind.gpu_type)}",
+        f"cpus = {kind.cpus}",
+        f"memory_gb = {kind.memory_gb}",
+    ]
+    if kind.rack:
+        lines.append(f"rack = {json.dumps(kind.rack)}")
+    if kind.domain:
+        lines.append(f"domain = {json.dumps(kind.domain)}")
+    if kind.sockets > 1:
+        lines.append(f"sockets = {kind.sockets}")
+    return "\n".join(lines) + "\n"
+
+
+def _tail(partition: Partition, root: str, account: str) -> str:
+    longest_s = partition.time_limit_s
+    longest = "the partition has no limit" if longest_s is None else f"at most {_span(longest_s)}"
+    return TAIL.format(
+        partition=json.dumps(partition.name),
+        root=json.dumps(root),
+        time_limit=_span(DAY_S if longest_s is None else min(longest_s, DAY_S)),
+        longest=longest,
+        account=(
+            f"account = {json.dumps(account)}"
+            if account
+            else '# account = "lab"                 # whom the jobs are charged to'
+        ),
+    )
+
+
+def _span(seconds: int) -> str:
+    """Return a duration as configs write it, such as 1d or 90m."""
+    for unit, size in (("d", DAY_S), ("h", 3_600), ("m", 60)):
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

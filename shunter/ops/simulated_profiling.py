@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from shunter.config import make_config
-from shunter.config.inputs.text import read_text
+from shunter.config.inputs import read_text
 from shunter.core.performance.sensitivity import Sensitivity
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
-from shunter.ops.profiling.job_file import JobFile
-from shunter.ops.profiling.profiling import Point
+from shunter.ops.profiling import JobFile, Point
 from shunter.plugins import did_you_mean
 from shunter.run.simulation import simulate
 from shunter.workloads import QualityReport, Trace

@@ -4,10 +4,11 @@ A backend with checks of its own adds them.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shunter.addresses import (
     TcpAddress,
@@ -27,11 +28,49 @@ from shunter.errors import (
     ShunterError,
     UnavailableError,
 )
-from shunter.ops.doctor import machine
-from shunter.ops.doctor.findings import Check, Finding, Looked
-from shunter.ops.doctor.pilot_ends import KINDS, moved_by_pilots
-from shunter.ops.hosts import checks as hosts
-from shunter.ops.slurm import checks as slurm
+from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST, RESIZED
+from shunter.ops import machine_checks as machine
+from shunter.ops.machine_checks import Check, Finding, Looked
+from shunter.ops.slurm import slurm
+from shunter.ops.ssh_hosts import hosts
+
+if TYPE_CHECKING:
+    from shunter.client.requests import Answer
+
+# Pilots of Slurm that ended with jobs in them, and who was preempted for these, by a log.
+
+PILOT_KINDS = "JobSuspended,AttemptLost,AllocationChanged"
+PILOT = "the pilot on node "
+_NO_PREEMPTION = [each.rule for each in (HELD, NODE_LOST, DISPLACED, RESIZED)]
+
+
+def moved_by_pilots(events: "Iterable[Answer]") -> dict[str, tuple[list[str], list[str]]]:
+    """Return who left with each pilot that ended, and who was preempted for these.
+
+    Args:
+        events: those of the kinds `PILOT_KINDS`, in order.
+    """
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    ends: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for event in events:
+        job, kind, at = event["job_id"], event["kind"], event["at"]
+        if kind != "AllocationChanged":
+            ends.pop(job, None)
+            given.pop(job, None)
+            cause = event.get("cause", "")
+            if cause.startswith(PILOT):
+                ends[job] = cause
+                found.setdefault(cause, ([], []))[0].append(job)
+        elif event["allocation"].get("shares"):
+            given[job] = at
+        elif event["because"]["rule"] not in _NO_PREEMPTION:
+            for gainer in event["because"].get("beneficiaries", ()):
+                # In one plan those that leave and those that gain may come in either order.
+                if gainer in ends and given.get(gainer, at) == at:
+                    found[ends[gainer]][1].append(job)
+    return found
+
 
 EVENTS_LOOKED_AT = 10_000
 """So many of the last events of a running cluster: hours to days of it."""
@@ -154,7 +193,7 @@ def _socket(address: UnixAddress, looked: Looked) -> Iterator[Finding]:
             client.on_slow = partial(looked.note, f"the daemon on {address} has not answered yet")
             found = client.daemon()
             after = max(0, found["seq"] - EVENTS_LOOKED_AT)
-            read = client.events(after=after, kind=KINDS, limit=EVENTS_LOOKED_AT)["events"]
+            read = client.events(after=after, kind=PILOT_KINDS, limit=EVENTS_LOOKED_AT)["events"]
     except UnavailableError:
         yield Finding("socket", "good", stale)
         return
@@ -221,8 +260,8 @@ CHECKS: tuple[Check, ...] = (
     sockets,
     tokens,
     kept_log,
-    *hosts.CHECKS,
-    *slurm.CHECKS,
+    hosts,
+    slurm,
 )
 
 

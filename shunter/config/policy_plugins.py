@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from shunter.config.cluster_section import ClusterSection
+from shunter.config.cluster import ClusterSection
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.performance.throughputs import ThroughputTable

@@ -1,4 +1,7 @@
-"""Checks of this machine: Python, SQLite, GPUs, memory limits, whom it serves, disks, clock."""
+"""Checks of this machine: Python, SQLite, GPUs, memory limits, whom it serves, disks, clock.
+
+A check is a function from what is looked at to findings.
+"""
 
 import os
 import shutil
@@ -7,8 +10,10 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from shunter.api.access.callers import user_name
 from shunter.backends.local.memory import memory_control
@@ -16,7 +21,35 @@ from shunter.backends.node.remote.gpus import read_gpus
 from shunter.backends.node.shares.enforcement import means_of
 from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told, why_unseen
 from shunter.counting import counted
-from shunter.ops.doctor.findings import Finding, Looked
+
+if TYPE_CHECKING:
+    from shunter.config import LoadedConfig
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fact about a machine.
+
+    `bad` keeps a cluster from running, `poor` makes it worse than it could be; `mend` says what to
+    do.
+    """
+
+    subject: str
+    state: Literal["good", "poor", "bad"]
+    what: str
+    mend: str = ""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is looked at: this machine, with the config it is to run, if there is one."""
+
+    loaded: "LoadedConfig | None" = None
+    note: Callable[[str], None] = lambda text: None
+
+
+Check = Callable[[Looked], Iterator[Finding]]
+
 
 PYTHON = (3, 11)
 SQLITE = (3, 38, 0)

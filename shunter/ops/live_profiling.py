@@ -7,35 +7,112 @@ for some time, and then it is ended, and its records are removed.
 """
 
 import asyncio
+import fcntl
 import os
 import secrets
+import shutil
+import tempfile
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
 from shunter import clock
+from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.messages.attempt_records import started_in
+from shunter.backends.node.processes.marks import alive_below
 from shunter.backends.node.records import folder_of
 from shunter.backends.node.shares.cgroups import held_to
 from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.config.loading import LoadedConfig
 from shunter.core.effects import Launch, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.counting import counted
 from shunter.daemon.task_groups import first_error
-from shunter.errors import BackendError, UsageError
+from shunter.errors import BackendError, ConfigError, UsageError, extra_hint
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, LaunchFailed
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.allocation import Allocation, Share
+from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
-from shunter.ops.profiling.job_file import JobFile
-from shunter.ops.profiling.measuring_folders import measuring_folder
-from shunter.ops.profiling.profiling import Point
+from shunter.ops.profiling import JobFile, Point
 from shunter.workloads.sensitivity import Profile
+
+if TYPE_CHECKING:
+    from shunter.backends.ssh import SshSettings
+
+# The folders of measurements: each is held by a lock as long as it is used.
+#
+# One that nobody holds was left by a `shunter profile` that was killed.
+
+_PREFIX = "shunter-profile-"
+
+
+@contextmanager
+def measuring_folder() -> Iterator[str]:
+    """Make a folder for one measurement; it is removed after the block."""
+    while True:
+        path = tempfile.mkdtemp(prefix=_PREFIX)
+        lock = _locked(path)
+        if lock is not None:  # else it was taken for one that was left
+            break
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def remove_abandoned() -> list[str]:
+    """Remove the folders of measurements that were killed.
+
+    A folder of which processes still run is left as it is. Returns what is to be known, in words.
+    """
+    notes = []
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+        lock = _locked(str(path))
+        if lock is None:
+            continue
+        try:
+            running = sorted(
+                pid for each in alive_below(str(path)).values() for pids in each for pid in pids
+            )
+            if running:
+                named = ", ".join(map(str, running))
+                notes.append(
+                    f"a `shunter profile` that was killed has left processes that run: {named}; "
+                    f"end them, its files are in {path}"
+                )
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+                notes.append(f"removed {path}, which a `shunter profile` that was killed has left")
+        finally:
+            os.close(lock)
+    return notes
+
+
+def _locked(path: str) -> int | None:
+    """Lock a folder; None: another process holds it, or it is not ours."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(folder)
+        if found.st_uid == os.geteuid() and os.path.samestat(found, Path(path).stat()):
+            return folder
+    except OSError:
+        pass
+    os.close(folder)
+    return None
+
 
 # The seconds of a mini-batch, from samples of an attempt that come about once a second.
 #
@@ -380,3 +457,131 @@ def _ending(seen: AttemptExited | AttemptLost) -> str:
         return f"it was lost: {seen.cause}"
     code = seen.exit_code
     return "nobody saw its exit code" if code is None else f"exit code {code}"
+
+
+_GRACE_S, _SAMPLE_S, _LOOK_S = 2.0, 0.25, 0.25
+_CLUSTER, _FOLDER = "profile", "-profile"
+_HERE = NodeName("here")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True)
+class ThisServer:
+    """This machine, with GPUs by their names and all CPUs that we have."""
+
+    gpus: tuple[str, ...]
+    cpus: tuple[int, ...]
+    name: NodeName = _HERE
+    is_here: bool = True
+
+    def backend(self, root: str) -> SupervisedBackend:
+        """Return the local backend."""
+        settings = LocalSettings(
+            root,
+            (LocalNode(self.name, self.gpus, self.cpus),),
+            1,
+            environment=dict(os.environ),
+            grace_s=_GRACE_S,
+            sample_s=_SAMPLE_S,
+            patrol_s=_LOOK_S,
+            is_sized=True,
+            downsamples=False,
+            is_bound=True,  # or it would run on after a kill -9
+        )
+        return LocalBackend(settings)
+
+
+@dataclass(frozen=True)
+class SshServer:
+    """A server of a cluster, over SSH; `settings` are those of it alone."""
+
+    name: NodeName
+    settings: "SshSettings"
+    is_here: bool = False
+
+    def backend(self, root: str) -> SupervisedBackend:
+        """Return the SSH backend."""
+        from shunter.backends.ssh import SshBackend
+
+        return SshBackend(replace(self.settings, root=root))
+
+
+def this_server(file: JobFile) -> ThisServer:
+    """Return this machine, with the first of the GPUs that are ours.
+
+    In Slurm those are the allocation's.
+
+    Raises:
+        ConfigError: the server of the file has more CPUs, or the job more GPUs, than are ours.
+    """
+    cpus = tuple(sorted(os.sched_getaffinity(0)))
+    if file.job.server.cpus > len(cpus):
+        what = f"expected at most the {len(cpus)} that this machine has for us, "
+        what += f"not {file.job.server.cpus}; run it on such a server"
+        raise file.wrong("server", "cpus", what=what)
+    visible = [gpu for gpu in os.environ.get(_VISIBLE, "").split(",") if gpu]
+    ours = visible or [str(gpu) for gpu in range(file.job.gpus)]
+    if file.job.gpus > len(ours):
+        what = f"expected at most the {len(ours)} of {_VISIBLE}, not {file.job.gpus}"
+        raise file.wrong("gpus", what=what)
+    return ThisServer(tuple(ours[: file.job.gpus]), cpus)
+
+
+def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServer:
+    """Return a server of a cluster that is reached over SSH.
+
+    Args:
+        file: the job, whose server is held to it.
+        loaded: the config of the cluster.
+        name: the server; the first one with GPUs, if it is left out.
+    Raises:
+        ConfigError: the cluster is not reached over SSH, has no such server, or the server has
+            less than the file says.
+    """
+    section = loaded.config.backend.ssh
+    if loaded.config.backend.kind != "ssh" or section is None:
+        raise ConfigError(
+            f"{loaded.source}: backend.kind = {loaded.config.backend.kind!r}: expected 'ssh' to "
+            "measure a job on one of its servers; on any other run `shunter profile` there, in "
+            "Slurm as `srun shunter profile`"
+        )
+    if find_spec("asyncssh") is None:
+        raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
+    from shunter.daemon.host_settings import ssh_settings
+
+    servers = dict(loaded.config.cluster.servers())
+    with_gpus = [node for node, where in servers.items() if where.gpus]
+    node = NodeName(name) if name is not None else (with_gpus or list(servers))[0]
+    if node not in servers:
+        known = ", ".join(list(servers)[:5])
+        raise ConfigError(f"{loaded.source}: [cluster] has no server {node!r}; it has {known}")
+    _check(file, node, servers[node])
+    # Of two that measure on one server the later one takes it over, as a later term of a daemon.
+    settings = ssh_settings(section, loaded.config.cluster, _CLUSTER, int(clock.wall_s()))
+    (host,) = [each for each in settings.hosts if each.name == node]
+    alone = replace(
+        settings,
+        hosts=(replace(host, base=f"{host.base}{_FOLDER}"),),
+        grace_s=_GRACE_S,
+        sample_s=_SAMPLE_S,
+        patrol_s=_LOOK_S,
+        is_sized=True,
+        downsamples=False,
+        is_bound=True,  # or it would run on after a kill -9
+    )
+    return SshServer(node, alone)
+
+
+def _check(file: JobFile, node: NodeName, where: ConfigurationSet) -> None:
+    """Refuse a job that a server cannot run as its file says.
+
+    Raises:
+        ConfigError: the server has fewer GPUs or CPUs.
+    """
+    server, cpus = file.job.server, where.cpus_milli // 1000
+    if file.job.gpus > where.gpus:
+        what = f"expected at most the {where.gpus} of {node}, not {file.job.gpus}"
+        raise file.wrong("gpus", what=what)
+    if cpus and server.cpus > cpus:
+        what = f"expected at most the {cpus} of {node}, not {server.cpus}"
+        raise file.wrong("server", "cpus", what=what)
