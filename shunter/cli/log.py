@@ -40,10 +40,10 @@ class LogCommands(TyperGroup):
             raise
 
 
-commands = typer.Typer(cls=LogCommands, no_args_is_help=True, help="Look into event logs.")
+log_commands = typer.Typer(cls=LogCommands, no_args_is_help=True, help="Look into event logs.")
 
 
-@commands.command()
+@log_commands.command()
 def stats(log: LogAddress, as_json: Json = False) -> None:
     """Count events by kind, with terms, frames, bytes, snapshots and segments."""
     import asyncio
@@ -62,7 +62,7 @@ def stats(log: LogAddress, as_json: Json = False) -> None:
         _print_stats(document)
 
 
-@commands.command()
+@log_commands.command()
 def export(
     log: LogAddress,
     target: Annotated[
@@ -119,7 +119,7 @@ def export(
     asyncio.run(written())
 
 
-@commands.command()
+@log_commands.command()
 def verify(
     log: LogAddress,
     schema: Annotated[
@@ -153,7 +153,7 @@ def verify(
             output.print_line(f"anchor at sequence number {number(report.anchor_seq)}")
 
 
-@commands.command()
+@log_commands.command()
 def reindex(log: LogAddress) -> None:
     """Make what is derived from the events of a log anew; no event is changed."""
     import asyncio
@@ -164,7 +164,7 @@ def reindex(log: LogAddress) -> None:
     output.note(f"made the tables of past jobs and the index of {log} anew")
 
 
-@commands.command()
+@log_commands.command()
 def schema(
     log: Annotated[
         str | None, typer.Argument(metavar="[LOG]", help="Refuse if this log is of another one.")

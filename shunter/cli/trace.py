@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES_MOST = 1 << 16
 
-commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
+trace_commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")]
 Format = Annotated[
@@ -61,7 +61,7 @@ Gpus = Annotated[
 ]
 
 
-@commands.command()
+@trace_commands.command()
 def describe(
     trace: TraceFile,
     format_name: Format = None,
@@ -78,7 +78,7 @@ def describe(
     _describe(loaded, gpus, as_json)
 
 
-@commands.command()
+@trace_commands.command()
 def generate(
     kind: Annotated[
         str, typer.Option(help="philly-like, tiresias-like, gavel-like or synergy-like.")
@@ -106,7 +106,7 @@ def generate(
     _write(made, to, out, gpus)
 
 
-@commands.command()
+@trace_commands.command()
 def convert(
     trace: TraceFile,
     format_name: Format = None,
@@ -124,7 +124,7 @@ def convert(
     _write(loaded, to, out, None)
 
 
-@commands.command("import")
+@trace_commands.command("import")
 def import_history(
     sacct: Annotated[
         Path, typer.Option("--slurm-sacct", metavar="FILE", help="What `sacct -P` has printed.")
@@ -158,7 +158,7 @@ def import_history(
     _write(loaded, to, out, None)
 
 
-@commands.command()
+@trace_commands.command()
 def fit(
     log: Annotated[
         str, typer.Argument(metavar="LOG", help="The log of a live cluster: its path or address.")

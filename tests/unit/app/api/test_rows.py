@@ -11,8 +11,8 @@ from shunter.ask.replaying.waits import told_apart, wait_to_count
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.ranking import standing as standing_of
 from shunter.backends.simulated import Costs
-from shunter.cli.live.queue import explained
-from shunter.cli.live.reasons import clause
+from shunter.cli.answers import clause
+from shunter.cli.jobs import explained
 from shunter.core.intake.arrays import ARRAY
 from shunter.core.intake.inputs import Command, DrainNode, QuarantineGpu
 from shunter.core.state import State

@@ -12,7 +12,7 @@ from shunter.ask.replaying.waits import told_apart
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.sentences import details, headline
-from shunter.cli.live.reasons import clause
+from shunter.cli.answers import clause
 from shunter.core.fold import replay
 from shunter.core.intake.inputs import Input, SubmitJob, SuspendJob
 from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost

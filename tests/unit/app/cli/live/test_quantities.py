@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.cli.live.submitting.quantities import (
+from shunter.cli.units import (
     array_of,
     dependency_of,
     memory_mb,
