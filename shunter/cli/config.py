@@ -1,4 +1,4 @@
-"""`shunter config`: check a config file, show what is in effect; `shunter policy`: what there are."""
+"""`shunter config`: check a config file and show what is in effect, and `shunter policy`."""
 
 import inspect
 import json

@@ -37,41 +37,6 @@ from shunter.ops.ssh_hosts import hosts
 if TYPE_CHECKING:
     from shunter.client.requests import Answer
 
-# Pilots of Slurm that ended with jobs in them, and who was preempted for these, by a log.
-
-PILOT_KINDS = "JobSuspended,AttemptLost,AllocationChanged"
-PILOT = "the pilot on node "
-_NO_PREEMPTION = [each.rule for each in (HELD, NODE_LOST, DISPLACED, RESIZED)]
-
-
-def moved_by_pilots(events: "Iterable[Answer]") -> dict[str, tuple[list[str], list[str]]]:
-    """Return who left with each pilot that ended, and who was preempted for these.
-
-    Args:
-        events: those of the kinds `PILOT_KINDS`, in order.
-    """
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    ends: dict[str, str] = {}
-    given: dict[str, str] = {}
-    for event in events:
-        job, kind, at = event["job_id"], event["kind"], event["at"]
-        if kind != "AllocationChanged":
-            ends.pop(job, None)
-            given.pop(job, None)
-            cause = event.get("cause", "")
-            if cause.startswith(PILOT):
-                ends[job] = cause
-                found.setdefault(cause, ([], []))[0].append(job)
-        elif event["allocation"].get("shares"):
-            given[job] = at
-        elif event["because"]["rule"] not in _NO_PREEMPTION:
-            for gainer in event["because"].get("beneficiaries", ()):
-                # In one plan those that leave and those that gain may come in either order.
-                if gainer in ends and given.get(gainer, at) == at:
-                    found[ends[gainer]][1].append(job)
-    return found
-
-
 EVENTS_LOOKED_AT = 10_000
 """So many of the last events of a running cluster: hours to days of it."""
 
@@ -268,3 +233,38 @@ CHECKS: tuple[Check, ...] = (
 def examined(looked: Looked) -> list[Finding]:
     """Return what all checks find."""
     return [finding for check in CHECKS for finding in check(looked)]
+
+
+# Pilots of Slurm that ended with jobs in them, and who was preempted for these, by a log.
+
+PILOT_KINDS = "JobSuspended,AttemptLost,AllocationChanged"
+PILOT = "the pilot on node "
+_NO_PREEMPTION = [each.rule for each in (HELD, NODE_LOST, DISPLACED, RESIZED)]
+
+
+def moved_by_pilots(events: "Iterable[Answer]") -> dict[str, tuple[list[str], list[str]]]:
+    """Return who left with each pilot that ended, and who was preempted for these.
+
+    Args:
+        events: those of the kinds `PILOT_KINDS`, in order.
+    """
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    ends: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for event in events:
+        job, kind, at = event["job_id"], event["kind"], event["at"]
+        if kind != "AllocationChanged":
+            ends.pop(job, None)
+            given.pop(job, None)
+            cause = event.get("cause", "")
+            if cause.startswith(PILOT):
+                ends[job] = cause
+                found.setdefault(cause, ([], []))[0].append(job)
+        elif event["allocation"].get("shares"):
+            given[job] = at
+        elif event["because"]["rule"] not in _NO_PREEMPTION:
+            for gainer in event["because"].get("beneficiaries", ()):
+                # In one plan those that leave and those that gain may come in either order.
+                if gainer in ends and given.get(gainer, at) == at:
+                    found[ends[gainer]][1].append(job)
+    return found

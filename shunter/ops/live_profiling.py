@@ -47,73 +47,6 @@ from shunter.workloads.sensitivity import Profile
 if TYPE_CHECKING:
     from shunter.backends.ssh import SshSettings
 
-# The folders of measurements: each is held by a lock as long as it is used.
-#
-# One that nobody holds was left by a `shunter profile` that was killed.
-
-_PREFIX = "shunter-profile-"
-
-
-@contextmanager
-def measuring_folder() -> Iterator[str]:
-    """Make a folder for one measurement; it is removed after the block."""
-    while True:
-        path = tempfile.mkdtemp(prefix=_PREFIX)
-        lock = _locked(path)
-        if lock is not None:  # else it was taken for one that was left
-            break
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(lock)
-
-
-def remove_abandoned() -> list[str]:
-    """Remove the folders of measurements that were killed.
-
-    A folder of which processes still run is left as it is. Returns what is to be known, in words.
-    """
-    notes = []
-    for path in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
-        lock = _locked(str(path))
-        if lock is None:
-            continue
-        try:
-            running = sorted(
-                pid for each in alive_below(str(path)).values() for pids in each for pid in pids
-            )
-            if running:
-                named = ", ".join(map(str, running))
-                notes.append(
-                    f"a `shunter profile` that was killed has left processes that run: {named}; "
-                    f"end them, its files are in {path}"
-                )
-            else:
-                shutil.rmtree(path, ignore_errors=True)
-                notes.append(f"removed {path}, which a `shunter profile` that was killed has left")
-        finally:
-            os.close(lock)
-    return notes
-
-
-def _locked(path: str) -> int | None:
-    """Lock a folder; None: another process holds it, or it is not ours."""
-    try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = os.fstat(folder)
-        if found.st_uid == os.geteuid() and os.path.samestat(found, Path(path).stat()):
-            return folder
-    except OSError:
-        pass
-    os.close(folder)
-    return None
-
-
 # The seconds of a mini-batch, from samples of an attempt that come about once a second.
 #
 # A sample holds the step and the mean seconds of the mini-batches that the job told last. What lies
@@ -459,6 +392,12 @@ def _ending(seen: AttemptExited | AttemptLost) -> str:
     return "nobody saw its exit code" if code is None else f"exit code {code}"
 
 
+# The servers on which a job can be measured: this machine, or one of a cluster over SSH.
+#
+# A server of a cluster is reached by the transport of its config, with a folder of its own there
+# and in the name of nobody's cluster: a daemon that schedules it has its own agent, and is not
+# asked.
+
 _GRACE_S, _SAMPLE_S, _LOOK_S = 2.0, 0.25, 0.25
 _CLUSTER, _FOLDER = "profile", "-profile"
 _HERE = NodeName("here")
@@ -585,3 +524,70 @@ def _check(file: JobFile, node: NodeName, where: ConfigurationSet) -> None:
     if cpus and server.cpus > cpus:
         what = f"expected at most the {cpus} of {node}, not {server.cpus}"
         raise file.wrong("server", "cpus", what=what)
+
+
+# The folders of measurements: each is held by a lock as long as it is used.
+#
+# One that nobody holds was left by a `shunter profile` that was killed.
+
+_PREFIX = "shunter-profile-"
+
+
+@contextmanager
+def measuring_folder() -> Iterator[str]:
+    """Make a folder for one measurement; it is removed after the block."""
+    while True:
+        path = tempfile.mkdtemp(prefix=_PREFIX)
+        lock = _locked(path)
+        if lock is not None:  # else it was taken for one that was left
+            break
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def remove_abandoned() -> list[str]:
+    """Remove the folders of measurements that were killed.
+
+    A folder of which processes still run is left as it is. Returns what is to be known, in words.
+    """
+    notes = []
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+        lock = _locked(str(path))
+        if lock is None:
+            continue
+        try:
+            running = sorted(
+                pid for each in alive_below(str(path)).values() for pids in each for pid in pids
+            )
+            if running:
+                named = ", ".join(map(str, running))
+                notes.append(
+                    f"a `shunter profile` that was killed has left processes that run: {named}; "
+                    f"end them, its files are in {path}"
+                )
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+                notes.append(f"removed {path}, which a `shunter profile` that was killed has left")
+        finally:
+            os.close(lock)
+    return notes
+
+
+def _locked(path: str) -> int | None:
+    """Lock a folder; None: another process holds it, or it is not ours."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(folder)
+        if found.st_uid == os.geteuid() and os.path.samestat(found, Path(path).stat()):
+            return folder
+    except OSError:
+        pass
+    os.close(folder)
+    return None

@@ -6,20 +6,17 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
-from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
-    RESOLVER_NOGROUP,
-    NodeSet,
-)
 
 from shunter import clock
 from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, Switch
-from shunter.config.cluster import GPUS_MAX
+from shunter.backends.slurm.node_service import node_reservation, reservation_in
+from shunter.config.cluster import GPUS_MAX, ClusterSection
+from shunter.config.live import SlurmSection
 from shunter.core.intake.accepted_types import is_mig
 from shunter.counting import counted
-from shunter.daemon.gpu_maps.network_places import Place
+from shunter.daemon.gpu_maps.network_places import Place, rack_notes
 from shunter.daemon.slurm.places import places_in
 from shunter.daemon.slurm.serving import check_served
 from shunter.errors import (
@@ -32,11 +29,6 @@ from shunter.errors import (
 from shunter.events.values.ids import NodeName
 from shunter.ops.first_config import LOG, POLICY
 from shunter.ops.machine_checks import Finding, Looked
-
-if TYPE_CHECKING:
-    from shunter.backends.slurm import Partition, SlurmNode
-    from shunter.config.cluster import ClusterSection
-    from shunter.config.live import SlurmSection
 
 # From what Slurm tells of a partition to groups of equal servers, as `[cluster]` holds them.
 #
@@ -180,7 +172,7 @@ def _kind(node: SlurmNode, place: Place) -> ServerKind:
     )
 
 
-# `shunter doctor` of a Slurm cluster: what keeps this user from running jobs there.
+# `shunter doctor`: what keeps this user from running jobs there.
 
 COMMANDS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue")
 SLOW_S = 2.0
@@ -213,11 +205,7 @@ def slurm(looked: Looked) -> Iterator[Finding]:
     yield from _root(Path(section.root).absolute())
 
 
-def _cluster(section: "SlurmSection", cluster: "ClusterSection") -> Iterator[Finding]:
-    import anyio
-
-    from shunter.backends.slurm import Slurm
-
+def _cluster(section: SlurmSection, cluster: ClusterSection) -> Iterator[Finding]:
     # Nobody waits for a minute to learn that nothing answers.
     port = Slurm(deadline_s=min(section.call / 1e6, CALL_MOST_S))
     try:
@@ -254,7 +242,7 @@ def _cluster(section: "SlurmSection", cluster: "ClusterSection") -> Iterator[Fin
     yield from _submission(section, port)
 
 
-def _versions(found: "SlurmInventory") -> Iterator[Finding]:
+def _versions(found: SlurmInventory) -> Iterator[Finding]:
     ours = found.version.split(".")[:2]
     others = sorted({node.version for node in found.nodes if node.version})
     strange = [one for one in others if one.split(".")[:2] != ours]
@@ -263,7 +251,7 @@ def _versions(found: "SlurmInventory") -> Iterator[Finding]:
         yield Finding("slurm", "poor", what, "jobs run all the same; let them be updated together")
 
 
-def _accounting(found: "SlurmInventory") -> Iterator[Finding]:
+def _accounting(found: SlurmInventory) -> Iterator[Finding]:
     kind = found.settings.get("AccountingStorageType", "").rpartition("/")[2]
     if kind in {"", "none", "(null)"}:
         yield Finding(
@@ -280,7 +268,7 @@ def _accounting(found: "SlurmInventory") -> Iterator[Finding]:
         )
 
 
-def ending(found: "SlurmInventory") -> Iterator[Finding]:
+def ending(found: SlurmInventory) -> Iterator[Finding]:
     """Tell where Slurm's SIGTERM ends programs before they are asked to save."""
     kind = found.settings.get("ProctrackType", "").rpartition("/")[2]
     is_sent_to_all = found.settings.get("SignalChildrenProcesses", "").lower() == "yes"
@@ -293,7 +281,7 @@ def ending(found: "SlurmInventory") -> Iterator[Finding]:
         )
 
 
-def scheduling(found: "SlurmInventory") -> Iterator[Finding]:
+def scheduling(found: SlurmInventory) -> Iterator[Finding]:
     """Check that Slurm starts jobs of several parts: only backfill does."""
     kind = found.settings.get("SchedulerType", "").rpartition("/")[2]
     if kind != "backfill":
@@ -304,7 +292,7 @@ def scheduling(found: "SlurmInventory") -> Iterator[Finding]:
         )
 
 
-def _partition(section: "SlurmSection", partition: "Partition") -> Iterator[Finding]:
+def _partition(section: SlurmSection, partition: Partition) -> Iterator[Finding]:
     name = f"partition {partition.name}"
     if partition.state != "UP":
         mend = "jobs wait until its administrator opens it"
@@ -328,7 +316,7 @@ def _partition(section: "SlurmSection", partition: "Partition") -> Iterator[Find
 
 
 def _servers(
-    found: "SlurmInventory", partition: "Partition", cluster: "ClusterSection"
+    found: SlurmInventory, partition: Partition, cluster: ClusterSection
 ) -> Iterator[Finding]:
     known = {node.name: node for node in found.nodes_of(partition)}
     out: dict[str, list[str]] = {}
@@ -361,7 +349,7 @@ def _servers(
 
 
 def reserved(
-    found: "SlurmInventory", cluster: "ClusterSection", options: Sequence[str], now_s: float
+    found: SlurmInventory, cluster: ClusterSection, options: Sequence[str], now_s: float
 ) -> Iterator[Finding]:
     """Tell which nodes Slurm keeps from this user, now or later.
 
@@ -371,7 +359,6 @@ def reserved(
         options: of sbatch; a reservation that they name is ours.
         now_s: seconds since 1970.
     """
-    from shunter.backends.slurm.node_service import node_reservation, reservation_in
 
     names = [str(name) for name, _ in cluster.servers()]
     for each in sorted(found.reservations, key=lambda each: (each.start_s or 0, each.name)):
@@ -386,30 +373,23 @@ def reserved(
         yield Finding("slurm", "poor", kept.in_words(", ".join(nodes)), f"{starts}; {use}")
 
 
-def _racks(found: "SlurmInventory", cluster: "ClusterSection") -> Iterator[Finding]:
+def _racks(found: SlurmInventory, cluster: ClusterSection) -> Iterator[Finding]:
     """Tell which racks of the config hold other nodes than those of topology.conf."""
-    from shunter.daemon.gpu_maps.network_places import rack_notes
-    from shunter.daemon.slurm.places import places_in
-
     notes = rack_notes(cluster, places_in(found.switches), "Slurm")
     for note in dict.fromkeys(notes.values()):
         what, _, mend = note.rpartition(": ")
         yield Finding("slurm", "poor", what, mend)
 
 
-def _differences(node: "SlurmNode", gpu_type: str, gpus: int) -> Iterator[Finding]:
+def _differences(node: SlurmNode, gpu_type: str, gpus: int) -> Iterator[Finding]:
     if node.gpus.get(gpu_type, 0) < gpus:
         told = ", ".join(f"{count} {name}" for name, count in node.gpus.items()) or "no GPUs"
         what = f"Slurm knows {told}, and the config says {gpus} {gpu_type}"
         yield Finding(node.name, "bad", what, f"correct gpus and type of {node.name} in [cluster]")
 
 
-def _submission(section: "SlurmSection", port: object) -> Iterator[Finding]:
+def _submission(section: SlurmSection, port: object) -> Iterator[Finding]:
     """Ask whether Slurm would take a job of ours; none is submitted."""
-    import anyio
-
-    from shunter.backends.slurm import Slurm
-
     assert isinstance(port, Slurm)
     minutes = max(1, section.time_limit // 60_000_000)
     options = [f"--partition={section.partition}", "--gres=gpu:1", f"--time={minutes}"]
@@ -453,6 +433,8 @@ def _file_system(path: Path) -> str:
             best, kind = len(place.parts), name
     return kind
 
+
+# `shunter init --slurm`: a config for a partition that was asked what it has.
 
 DAY_S = 86_400
 HEAD = """\
@@ -517,6 +499,11 @@ def _notes(partition: Partition, servers: Discovered) -> list[str]:
 
 
 def _group(kind: ServerKind, names: Sequence[str], features: Sequence[str]) -> str:
+    from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
+        RESOLVER_NOGROUP,
+        NodeSet,
+    )
+
     folded = str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
     lines = [
         "[[cluster.nodes]]",

@@ -3,27 +3,22 @@
 import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
+from shunter.backends.profiles import EXPLANATIONS, GpuFault, GpuUse, use_told
 from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
 from shunter.backends.ssh.settings import SshAccess, SshHost
-from shunter.config.cluster import GpuGroups
+from shunter.config.cluster import ClusterSection, GpuGroups, NodeGroup
+from shunter.config.live import SshSection
 from shunter.counting import counted
 from shunter.daemon.gpu_maps import found_map_of, server_map
 from shunter.errors import UnreachableError, UsageError, extra_hint
+from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName
 from shunter.ops.first_config import LOG, OPEN_BASE, POLICY
 from shunter.ops.machine_checks import Finding, Looked, shares
 
-if TYPE_CHECKING:
-    from shunter.backends.profiles import GpuUse
-    from shunter.backends.ssh.host_inventory import HostInventory
-    from shunter.config.cluster import ClusterSection, NodeGroup
-    from shunter.config.live import SshSection
-    from shunter.events.values.configuration_set import ConfigurationSet
-
-# `shunter doctor` of servers reached over SSH: what each lacks, and how to mend it.
+# `shunter doctor`: what each host lacks, and how to mend it.
 
 SKEW_S = 5.0
 SLOW_S = 5.0
@@ -44,10 +39,7 @@ def hosts(looked: Looked) -> Iterator[Finding]:
     yield from _hosts(section, looked.loaded.config.cluster, is_sized=is_sized)
 
 
-def _hosts(
-    section: "SshSection", cluster: "ClusterSection", *, is_sized: bool
-) -> Iterator[Finding]:
-    from shunter.backends.ssh.host_inventory import host_inventories
+def _hosts(section: SshSection, cluster: ClusterSection, *, is_sized: bool) -> Iterator[Finding]:
     from shunter.daemon.host_settings import access_of, hosts_of
 
     described, groups = dict(cluster.servers()), cluster.groups()
@@ -71,7 +63,7 @@ def _hosts(
         yield from _common_folder(inventories)
 
 
-def findings_of(one: "HostInventory", described: "ConfigurationSet") -> Iterator[Finding]:
+def findings_of(one: HostInventory, described: ConfigurationSet) -> Iterator[Finding]:
     """Return what is poor or bad about a host, against what the config says of it."""
     name, found = one.host.name, one.found
     section = f"[backend.ssh.hosts.{name}]"
@@ -117,7 +109,7 @@ def findings_of(one: "HostInventory", described: "ConfigurationSet") -> Iterator
 
 
 def map_findings(
-    one: "HostInventory", group: "NodeGroup", described: "ConfigurationSet"
+    one: HostInventory, group: NodeGroup, described: ConfigurationSet
 ) -> Iterator[Finding]:
     """Return where the map of a host's GPUs is not as the config says, or not known."""
     if one.found is None or not one.found["gpus"] or group.gpus < 2:
@@ -128,7 +120,7 @@ def map_findings(
         yield Finding(one.host.name, "poor", what, mend)
 
 
-def summary(one: "HostInventory") -> str:
+def summary(one: HostInventory) -> str:
     """Return in one line what a host has."""
     found = one.found
     assert found is not None, "a host that did not answer has a cause instead"
@@ -148,7 +140,7 @@ def halves(cause: str) -> tuple[str, str]:
     return (what, mend) if what else (cause, "")
 
 
-def _gpus(one: "HostInventory", described: "ConfigurationSet") -> Iterator[Finding]:
+def _gpus(one: HostInventory, described: ConfigurationSet) -> Iterator[Finding]:
     found, name = one.found, one.host.name
     assert found is not None, "only hosts that answered are looked at"
     if described.unit_cpus_milli:
@@ -167,7 +159,7 @@ def _gpus(one: "HostInventory", described: "ConfigurationSet") -> Iterator[Findi
         yield Finding(name, "bad", what, f"correct [backend.ssh.hosts.{name}] gpus")
 
 
-def _memory(one: "HostInventory") -> Iterator[Finding]:
+def _memory(one: HostInventory) -> Iterator[Finding]:
     """Say where jobs may use more memory than they asked for."""
     found, name = one.found, one.host.name
     assert found is not None, "only hosts that answered are looked at"
@@ -176,7 +168,7 @@ def _memory(one: "HostInventory") -> Iterator[Finding]:
         yield Finding(name, "poor", what, found["memory_unlimited"])
 
 
-def _lame(name: str, gpus: "list[GpuUse]") -> Iterator[Finding]:
+def _lame(name: str, gpus: list[GpuUse]) -> Iterator[Finding]:
     """Name the GPUs that are lost, and the readings that others do not give."""
     lost = [str(gpu.index) for gpu in gpus if gpu.is_lost]
     if lost:
@@ -191,20 +183,26 @@ def _lame(name: str, gpus: "list[GpuUse]") -> Iterator[Finding]:
         yield Finding(name, "poor", told, EXPLANATIONS[fault])
 
 
-def _common_folder(inventories: "list[HostInventory]") -> Iterator[Finding]:
+def _common_folder(inventories: list[HostInventory]) -> Iterator[Finding]:
     """Name the folders that all hosts mount from one place."""
-    mounts = [
-        {tuple(mount) for mount in one.found["shared"]}
-        for one in inventories
-        if one.found is not None
-    ]
-    common = sorted(set.intersection(*mounts)) if mounts else []
-    if common:
+    if common := _common_mounts(inventories):
         yield Finding(
             *("ssh", "good", f"all hosts share {common[0][0]} (from {common[0][1]})"),
             "checkpoints = a folder of it spares copying them when jobs move",
         )
 
+
+def _common_mounts(inventories: list[HostInventory]) -> list[tuple[str, ...]]:
+    """Return what all hosts that answered mount from one place: the folder, and from where."""
+    mounts = [
+        {tuple(mount) for mount in one.found["shared"]}
+        for one in inventories
+        if one.found is not None
+    ]
+    return sorted(set.intersection(*mounts)) if mounts else []
+
+
+# `shunter init --ssh`: a config for hosts that were asked what they have.
 
 CONNECT_S = 15.0
 _TARGET = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<address>[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?")
@@ -368,8 +366,7 @@ def _type(gpus: Sequence[dict[str, Any]]) -> str:
 def _tail(there: Sequence[tuple[str, HostInventory]], access: SshAccess) -> str:
     keys = ", ".join(f'"{key}"' for key in access.keys)
     login = f"keys = [{keys}]" if access.keys else f'agent = "{access.agent}"'
-    mounts = [{tuple(mount) for mount in (one.found or {})["shared"]} for _, one in there]
-    common = sorted(set.intersection(*mounts)) if mounts else []
+    common = _common_mounts([one for _, one in there])
     place = f"{common[0][0]}/shunter" if common else "/shared/shunter"
     said = "all servers mount it" if common else "if all servers share a folder; else copied"
     return TAIL.format(

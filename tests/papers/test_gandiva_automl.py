@@ -16,7 +16,6 @@ from shunter.cli import app
 from shunter.core.intake.inputs import Command
 from shunter.core.view import View
 from shunter.run.simulation import simulate
-from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva import comparison
 from shunter_papers.gandiva.automl.comparison import (
     AutoMl,
@@ -44,6 +43,7 @@ from shunter_papers.gandiva.automl.figures import (
 from shunter_papers.gandiva.automl.scenes import MAIN, Variant, config, job_ids, jobs
 from shunter_papers.gandiva.automl.search import BACKGROUND, EPOCH_US, Rule, Search
 from shunter_papers.gandiva.automl.verdicts import verdicts
+from shunter_papers.gandiva.work_curves import WorkCurves
 
 SEED = 3
 

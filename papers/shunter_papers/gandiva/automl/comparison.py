@@ -13,7 +13,6 @@ from shunter.core.rng import Rng
 from shunter.events.values.ids import JobId
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
-from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva.automl.baseline import first_min
 from shunter_papers.gandiva.automl.curves import Curve, Curves, like_published
 from shunter_papers.gandiva.automl.figures import (
@@ -32,6 +31,7 @@ from shunter_papers.gandiva.automl.scenes import (
     jobs,
 )
 from shunter_papers.gandiva.automl.search import EPOCH_US, Search
+from shunter_papers.gandiva.work_curves import WorkCurves
 
 Times = tuple[float | None, ...]
 """Minutes to the first accuracy above each threshold; None: there never was one."""

@@ -7,7 +7,7 @@ import pytest
 from shunter.config.loading import make_config
 from shunter.events.values.ids import JobId
 from shunter.run.simulation import simulate
-from shunter.run.work_curves import Point, WorkCurve, WorkCurves
+from shunter_papers.gandiva.work_curves import Point, WorkCurve, WorkCurves
 
 S = 1_000_000
 HEAD = "job_id,submit_s,gpus,duration_s\n"
