@@ -388,9 +388,8 @@ def _differences(node: SlurmNode, gpu_type: str, gpus: int) -> Iterator[Finding]
         yield Finding(node.name, "bad", what, f"correct gpus and type of {node.name} in [cluster]")
 
 
-def _submission(section: SlurmSection, port: object) -> Iterator[Finding]:
+def _submission(section: SlurmSection, port: Slurm) -> Iterator[Finding]:
     """Ask whether Slurm would take a job of ours; none is submitted."""
-    assert isinstance(port, Slurm)
     minutes = max(1, section.time_limit // 60_000_000)
     options = [f"--partition={section.partition}", "--gres=gpu:1", f"--time={minutes}"]
     options += [f"--account={section.account}"] if section.account else []
