@@ -16,6 +16,7 @@ import typer
 from shunter import __version__
 from shunter.addresses import LATELY_S, TcpAddress, UnixAddress, was_there_lately
 from shunter.cli import output
+from shunter.cli.units import duration, number, percent
 from shunter.counting import counted
 from shunter.errors import ShunterError, UnavailableError, UnreachableError, UsageError
 
@@ -382,8 +383,6 @@ def forecast_in_words(found: "Answer") -> list[str]:
 
 def forecast_trust(found: "Answer") -> list[str]:
     """Return how past forecasts held, and what this one takes for granted."""
-    from shunter.cli.units import number, percent
-
     accuracy = found["accuracy"]
     lines = [
         f"simulated {counted(found['samples'], 'time')} from e{found['seq']} on, {found['now']}"
@@ -413,8 +412,6 @@ def forecast_trust(found: "Answer") -> list[str]:
 
 def _band_cells(band: "Answer | None", now_us: int) -> list[str]:
     """Return P50 and P90 as time from now; `-`: it has begun, `?`: not foreseen."""
-    from shunter.cli.units import duration
-
     if band is None:
         return ["-", "-"]
     found = (band["p50_us"], band["p90_us"])

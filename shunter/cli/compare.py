@@ -10,9 +10,10 @@ import typer
 
 from shunter.cli import output
 from shunter.cli.options import ConfigFile, Json, Settings, load, reading
+from shunter.cli.units import duration, left_out, number, percent
 from shunter.counting import counted, jobs_waiting
 from shunter.errors import UsageError
-from shunter.output_files import check_target, write_text
+from shunter.output_files import check_target, made_folder, write_text
 
 if TYPE_CHECKING:
     from shunter.ask.diffs.evidence import LogDiff
@@ -72,7 +73,6 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Show in seconds what a scheduler changes, on 2,000 made-up jobs."""
-    from shunter.output_files import made_folder
     from shunter.run.comparison import POLICIES, demonstrate, sentences
 
     if folder is not None:
@@ -86,8 +86,8 @@ def demo(
         return
     print_comparison(document)
     output.print_line()
-    for number, sentence in enumerate(sentences(document), start=1):
-        output.print_line(f"{number}. {sentence}")
+    for place, sentence in enumerate(sentences(document), start=1):
+        output.print_line(f"{place}. {sentence}")
     if commands:
         output.print_line()
         output.print_pairs(commands)
@@ -100,7 +100,6 @@ def _reported(folder: Path) -> list[tuple[str, str]]:
     import sys
 
     from shunter.ask.reports.page import page_of
-    from shunter.output_files import write_text
     from shunter.run.comparison import logs_of, middle_s
 
     logs = logs_of(folder)
@@ -139,8 +138,6 @@ def print_comparison(document: "Comparison") -> None:
 
 def _left_out(document: "Comparison") -> list[str]:
     """Say of which jobs the times are not, once where that is the same for all."""
-    from shunter.cli.units import left_out
-
     found: dict[str, list[str]] = {}
     for summed in document["policies"]:
         counts: Counter[str] = Counter()
@@ -156,8 +153,6 @@ def _left_out(document: "Comparison") -> list[str]:
 
 
 def _row(summed: "PolicyRuns") -> list[str]:
-    from shunter.cli.units import duration, number, percent
-
     measures = summed["measures"]
     spans = ["jct_s.mean", "jct_s.p50", "jct_s.p95", "jct_s.p99", "wait_s.mean", "makespan_s"]
     digests = summed["log_digests"]
@@ -225,8 +220,6 @@ def diff(
 
 
 def _print_diff(document: dict[str, Any]) -> None:
-    from shunter.cli.units import number
-
     for name, log in document["logs"].items():
         seed = "" if log["seed"] is None else f", seed {log['seed']}"
         digest = f"{number(log['events'])} events, digest {log['digest'][:12]}"
@@ -257,8 +250,6 @@ def _print_pair(title: str, pair: dict[str, Any] | None) -> None:
 
 
 def _print_first(first: dict[str, Any], alike: dict[str, int]) -> None:
-    from shunter.cli.units import number
-
     output.print_line(
         f"first decision that differs: decision {number(alike['decisions'] + 1)}, {first['time']}"
     )
@@ -302,8 +293,6 @@ def _print_seen(name: str, seen: dict[str, Any]) -> None:
 
 
 def _print_measures(measures: list[dict[str, Any]]) -> None:
-    from shunter.cli.units import duration, number, percent
-
     def shown(name: str, value: float | None) -> str:
         if name.startswith("finish_time_fairness"):
             return "–" if value is None else f"{value:.2f}"
@@ -322,8 +311,6 @@ def _print_measures(measures: list[dict[str, Any]]) -> None:
 
 
 def _print_jobs(document: dict[str, Any]) -> None:
-    from shunter.cli.units import number
-
     jobs = document["jobs"]
     output.print_line(
         f"of {counted(jobs['compared'], 'job')} that finished in both, {number(jobs['better'])} "
@@ -350,8 +337,6 @@ def _print_jobs(document: dict[str, Any]) -> None:
 
 
 def _print_changed(title: str, jobs: list[dict[str, Any]]) -> None:
-    from shunter.cli.units import duration, number
-
     if not jobs:
         return
     output.print_line()

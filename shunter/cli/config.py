@@ -9,6 +9,7 @@ import typer
 from shunter.cli import output
 from shunter.cli.options import ConfigFile, Json, Settings, load
 from shunter.counting import counted
+from shunter.errors import ConfigError
 
 config_commands = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
@@ -127,8 +128,6 @@ def show_policy(
 
 def _listed_policy(name: str) -> dict[str, Any]:
     """Return what is known of a policy, or why it cannot be used."""
-    from shunter.errors import ConfigError
-
     try:
         return _policy_document(name)
     except ConfigError as error:
@@ -148,7 +147,6 @@ def _policy_document(name: str) -> dict[str, Any]:
     from pydantic import ValidationError
 
     from shunter.config import find_policy
-    from shunter.errors import ConfigError
 
     plugin = find_policy(name)
     module = inspect.getmodule(plugin)

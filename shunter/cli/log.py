@@ -11,9 +11,10 @@ from typer.exceptions import TyperException
 
 from shunter.cli import output
 from shunter.cli.options import Json, reading
+from shunter.cli.units import number
 from shunter.counting import counted
 from shunter.errors import UsageError, extra_hint
-from shunter.output_files import check_target, refuse_same, replacing, replacing_bytes
+from shunter.output_files import check_target, made_folder, refuse_same, replacing, replacing_bytes
 
 if TYPE_CHECKING:
     from shunter.ask.replaying.statistics import LogStatistics
@@ -131,7 +132,6 @@ def verify(
     import asyncio
     from dataclasses import asdict
 
-    from shunter.cli.units import number
     from shunter.events.log import VerifyReport
     from shunter.gc_control import collector_off
 
@@ -239,7 +239,6 @@ def _refuse_log_among_tables(folder: Path, log: str) -> None:
 async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> None:
     from shunter.ask.exports.parquet.tables import write_tables
     from shunter.ask.replaying.lookup import seq_of
-    from shunter.output_files import made_folder
 
     made_folder(folder)
     head = await reader.head()
@@ -264,8 +263,6 @@ async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) ->
 
 
 def _print_stats(document: "LogStatistics") -> None:
-    from shunter.cli.units import number
-
     span, size, terms = document["span"], document["bytes"], document["terms"]
     output.print_pairs(
         [

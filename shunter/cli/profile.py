@@ -10,8 +10,10 @@ import typer
 
 from shunter.cli import output
 from shunter.cli.options import Json
+from shunter.cli.units import number
 from shunter.counting import counted
-from shunter.errors import ShunterError, UsageError
+from shunter.errors import LogExistsError, ShunterError, UsageError
+from shunter.output_files import check_target, write_text
 
 if TYPE_CHECKING:
     from shunter.events.log.sql.lock import WriterLock
@@ -55,7 +57,6 @@ def profile(
     beside their measurements with the error.
     """
     from shunter.ops.profiling import profiled, read_job_file
-    from shunter.output_files import check_target
 
     file = read_job_file(job)
     named = (file.job.simulated.table, *file.job.measuring.dataset)
@@ -110,7 +111,6 @@ def _claimed(url: str | None) -> Iterator["WriterLock | None"]:
     """
     import asyncio
 
-    from shunter.errors import LogExistsError
     from shunter.events.log import claim_log
 
     try:
@@ -127,8 +127,6 @@ def _write(
     found: "Profiled", out: Path | None, log: str | None, claim: "WriterLock | None"
 ) -> list[ShunterError]:
     """Write the table and the log, each for itself; return what went wrong."""
-    from shunter.output_files import write_text
-
     unwritten: list[ShunterError] = []
     if out is not None:
         try:
@@ -158,7 +156,6 @@ def _append(url: str, found: "Profiled", claim: "WriterLock | None") -> None:
 
 
 def _print(found: "Profiled") -> None:
-    from shunter.cli.units import number
     from shunter.ops.profiling import CLAIM
 
     job, demand, worst = found.file.job, found.profile.demand, found.worst

@@ -10,6 +10,7 @@ import typer
 
 from shunter.cli import output
 from shunter.cli.options import Json, reading
+from shunter.cli.units import duration, number
 from shunter.counting import counted, jobs_waiting
 from shunter.errors import NotFoundError, UsageError
 
@@ -208,8 +209,6 @@ def _rate(state: "State", seconds: float) -> int:
 
 
 def _print(document: dict[str, Any]) -> None:
-    from shunter.cli.units import duration, number
-
     jobs, cluster, queue = document["jobs"], document["cluster"], document["queue"]
     log, verified = document["log"], document["verification"]
     checked = document["snapshots_checked"]
@@ -246,8 +245,6 @@ def _cluster(cluster: dict[str, int]) -> str:
 
 
 def _verified(verified: dict[str, Any]) -> str:
-    from shunter.cli.units import number
-
     found = verified["divergence"]
     if found is None:
         lenient = verified["lenient_terms"]

@@ -161,7 +161,6 @@ def _say_ready(site: "Site", sockets: "Sequence[Listening]") -> None:
 def _make_token(loaded: "LoadedConfig") -> None:
     from shunter.api.access.callers import user_name
     from shunter.api.access.tokens import make_tokens
-    from shunter.errors import UsageError
 
     path = loaded.config.server.token_file
     if path is None:

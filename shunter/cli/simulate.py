@@ -9,8 +9,10 @@ from typer.main import get_command
 
 from shunter.cli import output
 from shunter.cli.options import ConfigFile, Json, Settings, load
+from shunter.cli.units import duration, left_out, number, percent
 from shunter.counting import counted
 from shunter.errors import UsageError
+from shunter.output_files import check_target
 
 if TYPE_CHECKING:
     from shunter.config import LoadedConfig
@@ -34,7 +36,6 @@ def simulate(
     ] = False,
 ) -> None:
     """Run a config on a simulated cluster and sum up what happened."""
-    from shunter.output_files import check_target
     from shunter.run.summary import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
@@ -70,8 +71,6 @@ def _run(loaded: "LoadedConfig", overwrite: bool) -> "RunResult":
 
 
 def _print(document: "RunDocument") -> None:
-    from shunter.cli.units import duration, left_out, number, percent
-
     star = "*" if document["oracle"] else ""
     cluster, trace, jobs = document["cluster"], document["trace"], document["jobs"]
     rounds, log = document["rounds"], document["log"]
@@ -110,8 +109,6 @@ def _print(document: "RunDocument") -> None:
 
 def _proposals(document: "RunDocument") -> list[tuple[str, str]]:
     """Return what became of proposals, where job schedulers made them."""
-    from shunter.cli.units import number, percent
-
     told = document.get("proposals")
     if told is None:
         return []
@@ -125,8 +122,6 @@ def _address(url: str) -> str:
 
 
 def _times(count: int, numbers: "Times") -> list[str]:
-    from shunter.cli.units import duration, number
-
     jct, wait = numbers["jct_s"], numbers["wait_s"]
     times = [jct["mean"], jct["p50"], jct["p95"], jct["p99"], wait["mean"], wait["p99"]]
     return [number(count), *map(duration, times)]

@@ -15,6 +15,7 @@ import typer
 
 from shunter.cli import output
 from shunter.cli.options import Json
+from shunter.cli.units import duration, number, percent
 from shunter.counting import counted
 from shunter.errors import TraceError, UsageError
 from shunter.output_files import check_target, replacing, write_text
@@ -329,8 +330,6 @@ def _describe(trace: "Trace", gpus: int | None, as_json: bool) -> None:
 
 
 def _print(trace: "Trace", described: "TraceDescription") -> None:
-    from shunter.cli.units import duration, number, percent
-
     spans = described.duration_s
     pairs = [
         ("trace", f"{trace.source} ({trace.format})  {trace.digest[:12]}"),

@@ -12,6 +12,7 @@ import typer
 from shunter.cli import output
 from shunter.cli.answers import Url, check_source, connect, job_ids
 from shunter.cli.options import Json, reading
+from shunter.cli.units import duration, durations_apart, number, percent
 from shunter.counting import counted
 from shunter.errors import UnreachableError, UsageError
 
@@ -233,8 +234,6 @@ def _print(document: "Answer") -> None:
 
 
 def _rows(document: "Answer") -> list[tuple[str, str]]:
-    from shunter.cli.units import duration
-
     rows: list[tuple[str, str]] = []
     reason, evidence, decision = document["reason"], document["evidence"], document["decision"]
     if reason is not None:
@@ -353,8 +352,6 @@ def _print_rows(rows: list[tuple[str, str]]) -> None:
 
 
 def _bar(part: "Answer") -> str:
-    from shunter.cli.units import duration, percent
-
     filled = "#" * max(1, round(BAR * (part["share"] or 0)))
     return f"{part['reason']:<24} {filled:<{BAR}} {percent(part['share'])}  {duration(part['s'])}"
 
@@ -484,8 +481,6 @@ def what_if(options: WhatIfOptions) -> None:
 
 
 def _print_what_if(document: dict[str, Any]) -> None:
-    from shunter.cli.units import number, percent
-
     begins, jobs = document["from"], document["jobs"]
     output.print_line(
         f"simulated from e{begins['seq']}, {begins['time']}: {_what_changed(document)}"
@@ -541,8 +536,6 @@ def _what_changed(document: dict[str, Any]) -> str:
 
 
 def _what_if_row(numbers: "Numbers") -> list[str]:
-    from shunter.cli.units import duration, number
-
     times = ("mean_jct_s", "p50_jct_s", "p95_jct_s", "mean_wait_s", "last_end_s")
     return [
         *(duration(numbers[name]) for name in times),
@@ -551,8 +544,6 @@ def _what_if_row(numbers: "Numbers") -> list[str]:
 
 
 def _what_if_job(each: dict[str, Any]) -> str:
-    from shunter.cli.units import duration, durations_apart
-
     before, after = durations_apart(each["before_jct_s"], each["what_if_jct_s"])
     sign = "+" if each["delta_s"] > 0 else "-"
     return (

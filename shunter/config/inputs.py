@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from shunter.config.keys import Fault, Path
-from shunter.config.layers import FACTORS, SENSITIVITY, TRUE_SENSITIVITY
-from shunter.config.model import Config
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
@@ -212,53 +210,21 @@ def _is_memory(text: str) -> bool:
         return False
 
 
+# Tables of models: their speed with other CPUs, memory, distances and neighbours.
+
 F = TypeVar("F", "FactorFile", "SensitivityFile")
 
 
-def read_sensitivity(
-    config: Config | None, known: "SensitivityFile | None", faults: list[Fault]
-) -> "SensitivityFile | None":
-    """Return the table of sensitivity if one is named."""
-    source = None if config is None else config.workload.sensitivity
-    if source is None:
-        return None
-    from shunter.workloads.sensitivity import load_sensitivity
-
-    return _read(source, SENSITIVITY, load_sensitivity, known, faults)
-
-
-def read_true_sensitivity(
-    config: Config | None, known: "SensitivityFile | None", faults: list[Fault]
-) -> "SensitivityFile | None":
-    """Return the table of how fast simulated jobs really are, if one is named."""
-    source = None if config is None else config.simulation.speeds.sensitivity
-    if source is None:
-        return None
-    from shunter.workloads.sensitivity import load_sensitivity
-
-    return _read(source, TRUE_SENSITIVITY, load_sensitivity, known, faults)
-
-
-def read_factors(
-    config: Config | None, known: "FactorFile | None", faults: list[Fault]
-) -> "FactorFile | None":
-    """Return the table of factors if one is named."""
-    source = None if config is None else config.workload.factors
-    if source is None:
-        return None
-    from shunter.workloads.factors import load_factors
-
-    return _read(source, FACTORS, load_factors, known, faults)
-
-
-def _read(
-    source: str,
+def read_model_table(
+    source: str | None,
     key: Path,
     load: Callable[[str, Callable[[str], str]], F],
     known: F | None,
     faults: list[Fault],
 ) -> F | None:
-    """Return the table a key names, or the known one; note its faults."""
+    """Return the table a key names, or the known one; note its faults. None: it names none."""
+    if source is None:
+        return None
     if known is not None and known.table.name == source:
         return known
     try:

@@ -3,7 +3,7 @@
 import copy
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 from pydantic.json_schema import JsonSchemaValue
 
-from shunter.config.inputs import read_factors, read_sensitivity, read_true_sensitivity
+from shunter.config.inputs import (
+    misfits,
+    read_cluster,
+    read_model_table,
+    read_text,
+    read_throughputs,
+)
 from shunter.config.keys import (
     DEFAULT,
     Fault,
@@ -25,9 +31,12 @@ from shunter.config.keys import (
 )
 from shunter.config.layers import (
     CLUSTER_FILE,
+    FACTORS,
     NODES,
+    SENSITIVITY,
     SKEW_TABLE,
     THROUGHPUTS,
+    TRUE_SENSITIVITY,
     Layers,
     history_tables,
     read_layers,
@@ -44,7 +53,7 @@ from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.plugins import did_you_mean
 from shunter.policies.histories import parse_history
-from shunter.policies.params import PolicyParams
+from shunter.policies.params import PolicyParams, duration_text
 from shunter.policies.skews import ModelSkew, load_skews
 
 if TYPE_CHECKING:
@@ -200,13 +209,10 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
     read = known.tables if known is not None else {}
     tables = {**read, **_skew_table(config, read, faults)}
     throughput_file = _throughputs(config, known.throughput_file if known else None, faults)
-    sensitivity_file = read_sensitivity(config, known.sensitivity_file if known else None, faults)
-    factor_file = read_factors(config, known.factor_file if known else None, faults)
-    truth_file = read_true_sensitivity(config, known.truth_file if known else None, faults)
+    model_tables = _model_tables(config, known, faults)
     if config is None or faults:
         raise config_error(faults, layers.origins, layers.source)
-    read_files = throughput_file, sensitivity_file, factor_file, truth_file
-    return LoadedConfig(config, params, layers, tables, *read_files)
+    return LoadedConfig(config, params, layers, tables, throughput_file, *model_tables)
 
 
 def _lacking_jobs(tree: Mapping[str, object], config: Config | None) -> list[Fault]:
@@ -233,8 +239,6 @@ def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
     file = cluster.get("file")
     if not isinstance(file, str) or not file:
         return layers
-    from shunter.config.inputs import read_cluster
-
     try:
         groups = read_cluster(file)
     except ConfigError as error:
@@ -253,8 +257,6 @@ def _with_histories(layers: Layers, faults: list[Fault]) -> Layers:
     named = history_tables(layers.tree)
     if not named:
         return layers
-    from shunter.config.inputs import read_text
-
     files = tuple(str(table["history"]) for table in named.values())
     tree, origins = copy.deepcopy(layers.tree), layers.origins.copy()
     read = Layers(layers.source, tree, origins, layers.histories + files)
@@ -280,8 +282,6 @@ def _skew_table(config: Config | None, known: SkewTables, faults: list[Fault]) -
         return {}
     table = known.get(section.table)
     if table is None:
-        from shunter.config.inputs import read_text
-
         try:
             table = load_skews(section.table, read_text)
         except ConfigError as error:
@@ -305,8 +305,6 @@ def _throughputs(
     """Return the table of throughputs if one is named; check it with the cluster."""
     if config is None or config.workload.throughputs is None:
         return None
-    from shunter.config.inputs import misfits, read_throughputs
-
     source, base_type = config.workload.throughputs, config.workload.base_type
     try:
         file = read_throughputs(source, base_type, known)
@@ -321,6 +319,30 @@ def _throughputs(
         for number, what in misfits(file.table, types, units)
     ]
     return file
+
+
+def _model_tables(
+    config: Config | None, known: LoadedConfig | None, faults: list[Fault]
+) -> "tuple[SensitivityFile | None, FactorFile | None, SensitivityFile | None]":
+    """Return the tables of sensitivity and factors, and of how simulated jobs really are."""
+    if config is None:
+        return None, None, None
+    from shunter.workloads.sensitivity import load_sensitivity
+
+    sensitivity = known.sensitivity_file if known else None
+    factors, real = (known.factor_file, known.truth_file) if known else (None, None)
+    workload, truth = config.workload, config.simulation.speeds.sensitivity
+    return (
+        read_model_table(workload.sensitivity, SENSITIVITY, load_sensitivity, sensitivity, faults),
+        read_model_table(workload.factors, FACTORS, _load_factors, factors, faults),
+        read_model_table(truth, TRUE_SENSITIVITY, load_sensitivity, real, faults),
+    )
+
+
+def _load_factors(source: str, read: Callable[[str], str]) -> "FactorFile":
+    from shunter.workloads.factors import load_factors
+
+    return load_factors(source, read)
 
 
 def _checked_params(tree: Mapping[str, object], faults: list[Fault]) -> dict[str, PolicyParams]:
@@ -433,8 +455,6 @@ def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 def _write_durations(schema: object) -> None:
     """Write the defaults of durations as people do; the model holds microseconds."""
-    from shunter.policies.params import duration_text
-
     if isinstance(schema, list):
         for item in schema:
             _write_durations(item)
