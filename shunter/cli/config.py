@@ -71,8 +71,8 @@ def show_config(
             output.print_line(f"{row.key} = {row.text}")
 
 
-@config_commands.command()
-def schema() -> None:
+@config_commands.command("schema")
+def print_config_schema() -> None:
     """Print the JSON schema of config files."""
     from shunter.config.loading import json_schema
 

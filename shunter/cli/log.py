@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from shunter.cli import output
-from shunter.cli.options import Json, reading
+from shunter.cli.options import Json, LogAddress, reading
 from shunter.cli.units import number
 from shunter.counting import counted
 from shunter.errors import UsageError, extra_hint
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from shunter.ask.replaying.statistics import LogStatistics
     from shunter.events.log import LogReader
 
-LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 
 _JOB = re.compile(r"j[0-9]+(\.[0-9]+)?")
 
@@ -164,8 +163,8 @@ def reindex(log: LogAddress) -> None:
     output.note(f"made the tables of past jobs and the index of {log} anew")
 
 
-@log_commands.command()
-def schema(
+@log_commands.command("schema")
+def print_event_schema(
     log: Annotated[
         str | None, typer.Argument(metavar="[LOG]", help="Refuse if this log is of another one.")
     ] = None,

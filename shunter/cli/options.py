@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shunter.events.log import LogReader
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file.")]
+LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set one key of the config; may be repeated."),

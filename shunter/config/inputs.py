@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from shunter.config.keys import Fault, Path
+from shunter.config.keys import Fault, Path, faults_in
 from shunter.core.performance.throughputs import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
@@ -230,5 +230,5 @@ def read_model_table(
     try:
         return load(source, read_text)
     except ConfigError as error:
-        faults += [Fault(key, line) for line in str(error).splitlines()]
+        faults += faults_in(error, key)
         return None

@@ -178,6 +178,11 @@ class Fault:
     what: str
 
 
+def faults_in(error: ConfigError, path: Path) -> list[Fault]:
+    """Return each line of an error as a fault of a key, which names what was read."""
+    return [Fault(path, line) for line in str(error).splitlines()]
+
+
 def faults_of(
     error: ValidationError, model: type[BaseModel], tree: Mapping[str, object], above: Path = ()
 ) -> list[Fault]:

@@ -25,6 +25,7 @@ from shunter.config.keys import (
     Origins,
     Path,
     config_error,
+    faults_in,
     faults_of,
     path_text,
     value_at,
@@ -242,7 +243,7 @@ def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
     try:
         groups = read_cluster(file)
     except ConfigError as error:
-        faults += [Fault(CLUSTER_FILE, line) for line in str(error).splitlines()]
+        faults += faults_in(error, CLUSTER_FILE)
         return layers
     keys = ("name", "gpus", "cpus", "memory_gb", "rack")
     nodes = [{key: getattr(group, key) for key in keys} for group in groups]
@@ -265,7 +266,7 @@ def _with_histories(layers: Layers, faults: list[Fault]) -> Layers:
         try:
             samples_us = parse_history(read_text(file), file)
         except ConfigError as error:
-            faults += [Fault(path, line) for line in str(error).splitlines()]
+            faults += faults_in(error, path)
             samples_us = (1,)
         samples_s = [sample_us / 1e6 for sample_us in samples_us]
         read.put(path, samples_s, layers.origins.of(path))
@@ -285,7 +286,7 @@ def _skew_table(config: Config | None, known: SkewTables, faults: list[Fault]) -
         try:
             table = load_skews(section.table, read_text)
         except ConfigError as error:
-            faults += [Fault(SKEW_TABLE, line) for line in str(error).splitlines()]
+            faults += faults_in(error, SKEW_TABLE)
             return {}
     models = tuple(table)
     faults += [
@@ -309,7 +310,7 @@ def _throughputs(
     try:
         file = read_throughputs(source, base_type, known)
     except ConfigError as error:
-        faults += [Fault(THROUGHPUTS, line) for line in str(error).splitlines()]
+        faults += faults_in(error, THROUGHPUTS)
         return None
     nodes = config.cluster.nodes
     types = [group.type if group.names and group.accelerators else "" for group in nodes]
