@@ -222,7 +222,10 @@ def read_model_table(
     known: F | None,
     faults: list[Fault],
 ) -> F | None:
-    """Return the table a key names, or the known one; note its faults. None: it names none."""
+    """Return the table a key names, or the known one; None: it names none.
+
+    What is wrong with it is added to `faults`.
+    """
     if source is None:
         return None
     if known is not None and known.table.name == source:

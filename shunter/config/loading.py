@@ -325,7 +325,7 @@ def _throughputs(
 def _model_tables(
     config: Config | None, known: LoadedConfig | None, faults: list[Fault]
 ) -> "tuple[SensitivityFile | None, FactorFile | None, SensitivityFile | None]":
-    """Return the tables of sensitivity and factors, and of how simulated jobs really are."""
+    """Return the tables of sensitivity and factors, and that of the truth."""
     if config is None:
         return None, None, None
     from shunter.workloads.sensitivity import load_sensitivity

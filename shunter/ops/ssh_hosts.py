@@ -193,7 +193,7 @@ def _common_folder(inventories: list[HostInventory]) -> Iterator[Finding]:
 
 
 def _common_mounts(inventories: list[HostInventory]) -> list[tuple[str, ...]]:
-    """Return what all hosts that answered mount from one place: the folder, and from where."""
+    """Return the folders that all hosts which answered mount from one place."""
     mounts = [
         {tuple(mount) for mount in one.found["shared"]}
         for one in inventories
