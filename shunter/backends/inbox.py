@@ -14,7 +14,7 @@ from anyio import lowlevel
 
 from shunter import clock
 from shunter.backends.node.messages.channel import CAUSE_CHARACTERS
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input
 from shunter.events.facts.execution import MessagesDropped
 from shunter.events.kinds import KINDS
 from shunter.events.typed_rows import fault_of

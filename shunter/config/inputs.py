@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from shunter.config.keys import Fault, Path, faults_in
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.files import read_file

@@ -47,9 +47,8 @@ from shunter.config.policy import SkewSection
 from shunter.config.policy_plugins import POLICIES, find_policy
 from shunter.config.simulation import WORLDS
 from shunter.config.workload import ONE_OF
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.speed_model import FactorTable
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.speed_model import FactorTable, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.plugins import did_you_mean
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from shunter.workloads.factors import FactorFile
     from shunter.workloads.sensitivity import SensitivityFile
     from shunter.workloads.throughputs import ThroughputFile
+
 
 SkewTables = Mapping[str, Mapping[str, ModelSkew]]
 

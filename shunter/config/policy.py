@@ -8,8 +8,9 @@ from pydantic import Field, field_validator, model_validator
 
 from shunter.config.section import Positive, Section, Span, Stretch
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.placement import (
+from shunter.core.planning.draft import CanMakeRoom
+from shunter.core.planning.fault_barrier import OnFault
+from shunter.core.planning.placement import (
     PACK_ABOVE,
     PLACEMENTS,
     SKEW_THRESHOLD,
@@ -19,12 +20,11 @@ from shunter.core.placement import (
     Skew,
     Topology,
 )
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.guards import Guards
-from shunter.core.planning.making_room import CanMakeRoom
-from shunter.core.proposals.scheme import CanPropose, Decentralised
+from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.view import Guards
 from shunter.errors import ConfigError
 from shunter.policies.migration import MakeRoomParams
 from shunter.policies.sizing import HighsSolver

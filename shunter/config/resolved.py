@@ -24,10 +24,9 @@ from shunter.config.policy_plugins import (
 )
 from shunter.config.simulation import Reactions, find_world
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.performance.correction import TableCheck
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.planning.planner import RoundRules
+from shunter.core.speeds.sensitivity import SensitivityTable, TableCheck
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
 
 LAUNCHES_FIRST = "launches_first"

@@ -25,8 +25,7 @@ from shunter.config.live import (
     shared_limits,
 )
 from shunter.config.loading import LoadedConfig
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Backend, Input
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
 from shunter.errors import BackendError, ConfigError, extra_hint

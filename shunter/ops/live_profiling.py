@@ -30,8 +30,7 @@ from shunter.backends.node.records import folder_of
 from shunter.backends.node.shares.cgroups import held_to
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.config.loading import LoadedConfig
-from shunter.core.effects import Launch, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
 from shunter.daemon.task_groups import first_error
 from shunter.errors import BackendError, ConfigError, UsageError, extra_hint
@@ -46,6 +45,7 @@ from shunter.workloads.sensitivity import Profile
 
 if TYPE_CHECKING:
     from shunter.backends.ssh import SshSettings
+
 
 # The seconds of a mini-batch, from samples of an attempt that come about once a second.
 #

@@ -34,7 +34,7 @@ from pydantic import Field, ValidationError
 from shunter.config.keys import Fault, config_error, faults_of
 from shunter.config.layers import Layers, read_layers
 from shunter.config.section import Positive, Section, Share, Span, Stretch
-from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.counting import counted
 from shunter.errors import ConfigError
 from shunter.events.facts.profiles import ProfileMeasured

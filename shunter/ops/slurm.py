@@ -14,7 +14,7 @@ from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, Swi
 from shunter.backends.slurm.node_service import node_reservation, reservation_in
 from shunter.config.cluster import GPUS_MAX, ClusterSection
 from shunter.config.live import SlurmSection
-from shunter.core.intake.accepted_types import is_mig
+from shunter.core.admission import is_mig
 from shunter.counting import counted
 from shunter.daemon.gpu_maps.network_places import Place, rack_notes
 from shunter.daemon.slurm.places import places_in

@@ -19,13 +19,13 @@ from shunter.config.resolved import (
 )
 from shunter.config.simulation import world_around
 from shunter.config.workload import ONE_OF
-from shunter.core.intake.accepted_types import AcceptedTypes
+from shunter.core.admission import AcceptedTypes
 from shunter.core.interfaces import AnyPolicy, Backend
-from shunter.core.performance.learnt_tolerance import has_learnt_floor
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.planning.fault_barrier import is_our_own
 from shunter.core.planning.planner import RoundRules
-from shunter.core.planning.policy_answers import is_our_own
+from shunter.core.speeds.measured import has_learnt_floor
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.counting import counted
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged

@@ -14,9 +14,8 @@ from shunter.backends.simulated.work import Arrival
 from shunter.config.policy import PolicySection, SlicingSection
 from shunter.config.resolved import recorded_sensitivity, recorded_throughputs
 from shunter.config.simulation import Reactions, SimulationSection
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.speed_model import FactorTable, SpeedModel
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.speed_model import FactorTable, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType, JobId, NodeName

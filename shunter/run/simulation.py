@@ -19,18 +19,13 @@ from typing import Protocol
 
 from shunter.config.loading import LoadedConfig
 from shunter.config.simulation import CostsSection
-from shunter.core.digest import state_digest
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Command, Input, NothingComes
-from shunter.core.interfaces import Backend, Observers
-from shunter.core.metrics import JobLedger, JobResult
+from shunter.core.interfaces import Backend, Command, Effect, Input, NothingComes, Observers
+from shunter.core.metrics import JobLedger, JobResult, ProposalNumbers
 from shunter.core.planning.fault_barrier import OBSERVER, Barrier
-from shunter.core.progress import NEVER_US
-from shunter.core.proposals.numbers import ProposalNumbers
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import Step, run_rounds
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
+from shunter.core.state import NEVER_US, State, state_digest
 from shunter.core.view import View
 from shunter.errors import PlanError
 from shunter.events.facts.decisions import (

@@ -14,8 +14,7 @@ from anyio import to_thread
 
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.supervised.environment import path_of
-from shunter.core.effects import Effect, Launch, Resume, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,

@@ -16,8 +16,7 @@ from shunter.ask.replaying.folding import fold_events, fold_log, state_at
 from shunter.ask.replaying.statistics import log_statistics
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import explain
-from shunter.core.digest import state_digest
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.errors import LogDamagedError, LogError, ShunterError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal

@@ -13,11 +13,10 @@ from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import explain
 from shunter.ask.replaying.why.sentences import details
 from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.digest import state_digest
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.events import SchedulerStarted, encode_record
 from shunter.policies.gandiva import Gandiva
 from shunter.policies.las import AttainedService

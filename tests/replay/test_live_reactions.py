@@ -12,7 +12,7 @@ from shunter.backends.simulated import Costs
 from shunter.backends.simulated.samples import Samples
 from shunter.config import LoadedConfig, make_config
 from shunter.config.resolved import recorded_runtime
-from shunter.core.intake.inputs import ReleaseJob, SuspendJob
+from shunter.core.interfaces import ReleaseJob, SuspendJob
 from shunter.errors import ConfigError
 from shunter.events import (
     AttemptEnded,

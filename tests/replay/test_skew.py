@@ -14,7 +14,7 @@ from shunter.ask.replaying.waits import wait_of
 from shunter.ask.replaying.why.needs import needs
 from shunter.ask.replaying.why.sentences import details
 from shunter.core.fold import apply
-from shunter.core.placement import Skew
+from shunter.core.planning.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
 from shunter.events import AllocationChanged, Event, RoundPlanned, SchedulerStarted

@@ -14,7 +14,7 @@ from typing import Any
 
 from shunter.ask.cost_fitting.paces import Pace, Paces
 from shunter.ask.replaying.folding import Advance, fold_events, rules_of_log
-from shunter.core.cluster.tenants import Gpu, gpus_of
+from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.state import NO_RESULT, SUSPENDING, Job, State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (

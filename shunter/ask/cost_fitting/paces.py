@@ -8,7 +8,7 @@ both take s from `contract_speed`, so the same placement takes t again in that w
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shunter.core.performance.speed_model import contract_speed
+from shunter.core.speeds.speed_model import contract_speed
 from shunter.core.state import LAUNCHING, Job, State
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId

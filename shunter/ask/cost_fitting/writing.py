@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from shunter.ask.cost_fitting.attempts import Observed
 from shunter.ask.cost_fitting.costs import Fitted, Kind, Launch, kind_of, told_start_up_us
-from shunter.core.performance.throughputs import JobKind
+from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.run.setup import named_kinds

@@ -21,8 +21,7 @@ from shunter.ask.replaying.why.explanation import Explanation
 from shunter.backends.simulated.failures import RecordedFailures
 from shunter.backends.simulated.resuming import Resumed, TotalWork
 from shunter.core.cluster import Server
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Input, ResizeJob
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Backend, CancelJob, ChangePriority, Input, ResizeJob
 from shunter.core.state import RUNNING, WAITING, Job, JobPhase, State
 from shunter.counting import counted
 from shunter.events.facts.cluster import QuotaChanged

@@ -16,11 +16,19 @@ from typing import Any
 from shunter.ask.forking.fork_point import ForkPoint
 from shunter.ask.forking.future import Future
 from shunter.backends.simulated.resuming import Resumed, TotalWork
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import CancelJob, DrainNode, Input, SubmitJob
-from shunter.core.interfaces import AnyPolicy, Backend, EventLog, Observers
+from shunter.core.interfaces import (
+    AnyPolicy,
+    Backend,
+    CancelJob,
+    DrainNode,
+    Effect,
+    EventLog,
+    Input,
+    Observers,
+    SubmitJob,
+)
 from shunter.core.planning.planner import RoundRules
-from shunter.core.proposals.scheme import CanPropose
+from shunter.core.planning.proposals import CanPropose
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import Job, State

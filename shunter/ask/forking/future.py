@@ -14,7 +14,7 @@ from shunter.backends.simulated.failures import NodeChange
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.backends.simulated.work import EXIT_CODES
 from shunter.core.fold import RULES
-from shunter.core.intake.inputs import (
+from shunter.core.interfaces import (
     CancelJob,
     ChangePriority,
     DiscardCheckpoint,
@@ -27,10 +27,9 @@ from shunter.core.intake.inputs import (
     SuspendJob,
 )
 from shunter.core.metrics import JobLedger
-from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.scheduler import merged
 from shunter.core.state import NO_RESULT, Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import (
     GpuQuarantined,

@@ -15,16 +15,22 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.placement import FirstFit, Placement
+from shunter.core.plan import Change, Plan, Start, Suspend
 from shunter.core.planning.draft import Draft, pools_without_gpus
-from shunter.core.planning.guards import Band
-from shunter.core.planning.plan import Change, Plan, Start, Suspend
+from shunter.core.planning.placement import FirstFit, Placement
 from shunter.core.ranking import Ranking
-from shunter.core.ranking.index import PRIORITY_MOST, band_of, ordinal_of, pack, rank_of
-from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.ranking.ranking import (
+    NO_POOL,
+    PRIORITY_MOST,
+    Entry,
+    band_of,
+    ordinal_of,
+    pack,
+    rank_of,
+)
 from shunter.core.scheduler import Asked
 from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core.view import Band, View
 from shunter.events.facts.decisions import SolvedFact, Target
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId

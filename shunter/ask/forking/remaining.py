@@ -29,9 +29,9 @@ from typing import NamedTuple
 
 from shunter.ask.cost_fitting import NOT_SLOWED, Slowed
 from shunter.backends.simulated.resuming import TotalWork
-from shunter.core import estimates
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.core.state import Job
+from shunter.core.view import remaining_us
 from shunter.events.values.ids import JobId, UserName
 from shunter.events.values.job_spec import JobSpec
 
@@ -102,7 +102,7 @@ class WorkEstimates:
         """Return the whole work of a job; `job` is what it is by now, if it is there."""
         done_us = 0 if job is None else job.done_us(now_us)
         if job is not None and job.measured_rate is not None and spec.total_steps is not None:
-            left_us = estimates.remaining_us(job, now_us) or 0
+            left_us = remaining_us(job, now_us) or 0
             return TotalWork(done_us + round(left_us * self._slowed.speed(job_id, now_us)))
         self.drawn[job_id] = None
         begun_us = 0 if job is None else min(done_us, job.attempt * self._start_us)
@@ -115,7 +115,7 @@ class WorkEstimates:
         return TotalWork(total_us)
 
     def _drawn_us(self, job_id: JobId, spec: JobSpec, done_us: int) -> int:
-        rng = Rng(self._seed, "work", job_id)
+        rng = RandomStream(self._seed, "work", job_id)
         kinds, limit_us = _kinds(spec.user, spec.model, spec.gpus), spec.time_limit_us
         if limit_us and self._draws_parts:
             done = done_us * WHOLE_LIMIT // limit_us
@@ -138,7 +138,7 @@ class _Known:
         ended = [size for size, is_cut in self._by_kind.get((), ()) if not is_cut]
         self._tail_index = _tail_index(ended)
 
-    def drawn(self, kinds: Sequence[_Kind], above: int, rng: Rng) -> int:
+    def drawn(self, kinds: Sequence[_Kind], above: int, rng: RandomStream) -> int:
         """Draw a size above another one; 0: nothing is known.
 
         Args:
@@ -162,7 +162,7 @@ def resampled(worked: Sequence[Worked], seed: int) -> list[Worked]:
 
     Source: Efron, Bootstrap methods, 1979.
     """
-    rng = Rng(seed, "worked")
+    rng = RandomStream(seed, "worked")
     return [worked[rng.below(len(worked))] for _ in worked]
 
 
@@ -212,7 +212,7 @@ def _tail_index(sizes: Sequence[int]) -> float:
 
 
 def _gap(
-    found: Sequence[tuple[int, bool]], above: int, most: int | None, rng: Rng
+    found: Sequence[tuple[int, bool]], above: int, most: int | None, rng: RandomStream
 ) -> tuple[int, int | None]:
     """Draw a gap between sizes that are known, within another one.
 

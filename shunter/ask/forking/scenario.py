@@ -35,12 +35,11 @@ from shunter.backends.simulated.failures import RecordedFailures
 from shunter.backends.simulated.lease import RoundEnds
 from shunter.backends.simulated.resuming import Resumed
 from shunter.config.simulation import world_around
-from shunter.core.digest import state_digest
 from shunter.core.interfaces import Backend, Observers
 from shunter.core.metrics import JobLedger, JobResult
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.errors import UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted

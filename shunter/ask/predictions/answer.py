@@ -29,7 +29,7 @@ from shunter.backends.simulated.failures import RecordedFailures
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import LAUNCHES
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.core.state import WAITING, Job, State
 from shunter.core.view import View
 from shunter.counting import counted
@@ -89,7 +89,7 @@ def drawn_arrivals(
     if len(known) < PAST_LEAST or known[0].at_us >= now_us:
         return []
     first_us, span_us = known[0].at_us, now_us - known[0].at_us
-    begins_us = first_us + Rng(seed, "arrivals").below(span_us)
+    begins_us = first_us + RandomStream(seed, "arrivals").below(span_us)
     place = bisect_right([each.at_us for each in known], begins_us)
     found: list[JobSubmitted] = []
     number = 0

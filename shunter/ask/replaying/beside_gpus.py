@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from shunter.ask.replaying.formatting import gpus_in_words
 from shunter.core.cluster import Pool
 from shunter.core.sizing import Sizing
-from shunter.core.sizing.guarantees import counts_as_it_is
-from shunter.core.sizing.mechanism import Whole, whole_of
+from shunter.core.sizing.mechanism import Whole, counts_as_it_is, whole_of
 from shunter.core.state import Job, State
 from shunter.counting import counted
 from shunter.events.values.ids import JobId, NodeName

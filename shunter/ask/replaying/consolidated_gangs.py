@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from shunter.ask.replaying.recorded_terms import Rebuild, after_change
-from shunter.core.placement import Classing
+from shunter.core.planning.placement import Classing
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError

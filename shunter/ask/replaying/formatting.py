@@ -5,7 +5,7 @@ from typing import Any
 
 from shunter.ask.replaying.instants import clock
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
 from shunter.counting import counted
 from shunter.events.facts.decisions import (
     AllocationChanged,

@@ -7,7 +7,7 @@ before the promised one. Both are told where they matter.
 
 from shunter.ask.replaying.instants import SECOND_US, clock, span
 from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking.index import Misfit
+from shunter.core.ranking.ranking import Misfit
 from shunter.core.state import Job, State
 from shunter.events.values.ids import JobId
 

@@ -6,11 +6,10 @@ the job asked for and from the servers themselves.
 """
 
 from shunter.ask.replaying.formatting import gpus_in_words, split_in_words
+from shunter.core.admission import EVEN_WHEN_EMPTY, Admission, Refusal
 from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.intake.admission import EVEN_WHEN_EMPTY, Admission, Refusal
-from shunter.core.performance.learnt_tolerance import has_learnt_floor
-from shunter.core.queue import Queue
-from shunter.core.state import State
+from shunter.core.speeds.measured import has_learnt_floor
+from shunter.core.state import Queue, State
 from shunter.counting import counted
 from shunter.errors import RefusedError
 from shunter.events.facts.jobs import JobRejected

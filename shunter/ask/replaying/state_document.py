@@ -8,8 +8,7 @@ from typing import Any
 from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.waits import told_apart, wait_of
 from shunter.core.cluster import Cluster
-from shunter.core.digest import state_digest
-from shunter.core.state import JobPhase, State
+from shunter.core.state import JobPhase, State, state_digest
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand

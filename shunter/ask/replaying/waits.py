@@ -5,11 +5,9 @@ from collections.abc import Sequence
 
 from shunter.ask.replaying.formatting import down_in_words
 from shunter.core.cluster import Cluster, Health
-from shunter.core.fold.checkpoints import checkpoint_wait, waits_for_checkpoint
-from shunter.core.fold.occupancy import release_wait
-from shunter.core.intake.arrays import has_no_turn, turn_of
-from shunter.core.proposals.waits import proposal_wait_of
-from shunter.core.state import GRANTED, RUNNING, WAITING, Job, JobPhase, State
+from shunter.core.fold.attempts import checkpoint_wait, release_wait, waits_for_checkpoint
+from shunter.core.state import GRANTED, RUNNING, WAITING, Job, JobPhase, State, proposal_wait_of
+from shunter.core.timers import has_no_turn, turn_of
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import Demand, JobSpec, SuspendMode
 from shunter.events.values.reasons import Reason, Wait

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from shunter.ask.replaying.folding import Advance, Listener, fold_telling
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult
-from shunter.core.planning.guards import Guards
 from shunter.core.state import FoldResult, State
-from shunter.core.view import View
+from shunter.core.view import Guards, View
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.facts.run import ConfigChanged, SchedulerStarted
 from shunter.events.kinds import Event

@@ -6,7 +6,7 @@ from typing import Any
 from shunter.backends.simulated.samples import SampleDue
 from shunter.backends.simulated.turning.turns import Ready
 from shunter.backends.simulated.work import Run
-from shunter.core.progress import NEVER_US
+from shunter.core.state import NEVER_US
 from shunter.events.facts.execution import (
     AttemptStarted,
     JobContinued,

@@ -25,20 +25,18 @@ from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
 from shunter.backends.simulated.turning.turns import Ready, TurnDue
 from shunter.backends.simulated.work import KILLED, LOSING, Arrival, Run
 from shunter.backends.simulated.world import World
-from shunter.core.effects import (
-    Effect,
-)
-from shunter.core.intake.inputs import (
+from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,
+    Effect,
     Input,
     NothingComes,
     RoundEnded,
     SubmitJob,
     WorldEnded,
 )
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.progress import NEVER_US
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.state import NEVER_US
 from shunter.events.facts.cluster import NodeLost, NodeReachable
 from shunter.events.facts.execution import (
     AttemptLost,

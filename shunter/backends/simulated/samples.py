@@ -11,8 +11,8 @@ from math import cos, exp, log, pi, sqrt
 from typing import Final
 
 from shunter.backends.simulated.work import Run, Work
-from shunter.core.performance.speed_model import FactorTable, ModelFactors
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import JobId
@@ -61,7 +61,7 @@ class Samples:
         units, steps = run.step_rate.units, run.task.spec.total_steps
         done = None if steps is None else steps * (units - left) // units if units else steps
         if self.noise:
-            batch_s *= exp(self.noise * _normal(Rng(self.seed, "samples", job_id, at_us)))
+            batch_s *= exp(self.noise * _normal(RandomStream(self.seed, "samples", job_id, at_us)))
         return ProfileSampled(at_us, job_id, run.attempt, done, batch_s, used, memory_mb)
 
 
@@ -103,7 +103,7 @@ class Sampler:
             self._enter(at_us + every_us, job_id, SampleDue(run.attempt, run.stops))
 
 
-def _normal(rng: Rng) -> float:
+def _normal(rng: RandomStream) -> float:
     """Return a number of the standard normal distribution."""
     return sqrt(-2.0 * log(1.0 - rng.random())) * cos(2.0 * pi * rng.random())
 

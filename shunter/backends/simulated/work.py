@@ -9,9 +9,9 @@ from typing import Protocol
 from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds, StepRate
 from shunter.core.cluster import Gpu, gpus_of
-from shunter.core.effects import Launch, Reshape, Resume
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.progress import NEVER_US
+from shunter.core.interfaces import Launch, Reshape, Resume
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.state import NEVER_US
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.fact import fact, record, replace
 from shunter.events.values.ids import JobId, NodeName

@@ -14,7 +14,9 @@ from shunter.backends.simulated.samples import Sampler, Samples
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.backends.simulated.turning.turns import Turns
 from shunter.backends.simulated.work import KILLED, LOSING, Run, Work
-from shunter.core.effects import (
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
     Continue,
     Effect,
     Fence,
@@ -28,11 +30,7 @@ from shunter.core.effects import (
     Terminate,
     Weigh,
 )
-from shunter.core.intake.inputs import (
-    AttemptExited,
-    CancelJob,
-)
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.execution import (
     AttemptStarted,
     GpusReleased,

@@ -43,9 +43,10 @@ from shunter.backends.supervised.samples import Samples
 from shunter.backends.supervised.shares import ShareNotices, refusal_in_words, shares_of
 from shunter.backends.supervised.watch import Watch
 from shunter.backends.timetables import timetables
-from shunter.core.effects import (
+from shunter.core.interfaces import (
     Effect,
     Fence,
+    Input,
     Launch,
     Migrate,
     Reshape,
@@ -55,8 +56,7 @@ from shunter.core.effects import (
     Terminate,
     Weigh,
 )
-from shunter.core.intake.inputs import Input
-from shunter.core.performance.turn_shares import Tenant
+from shunter.core.turn_shares import Tenant
 from shunter.errors import BackendError
 from shunter.events.facts.execution import AttemptLost, LaunchFailed, ReshapeRefused
 from shunter.events.values.allocation import Allocation

@@ -23,7 +23,7 @@ from shunter.backends.node.failpoints import failpoint
 from shunter.backends.supervised.environment import given_to
 from shunter.backends.supervised.gangs.gang import NEVER, Gang
 from shunter.backends.supervised.orders import Where, orders_for
-from shunter.core.effects import Effect, Launch, Resume
+from shunter.core.interfaces import Effect, Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.values.ids import JobId, NodeName

@@ -28,7 +28,7 @@ from shunter.backends.node.messages.attempt_records import a_job
 from shunter.backends.node.messages.shapes import checked
 from shunter.backends.supervised.environment import CUDA, devices_shown, filled, rank_environment
 from shunter.backends.supervised.shares import cpus_for, cpus_near, shares_of
-from shunter.core.effects import Launch, Resume
+from shunter.core.interfaces import Launch, Resume
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import NodeName

@@ -19,8 +19,7 @@ from shunter.backends.inbox import Stamped
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.cluster import Health
 from shunter.core.fold import replay
-from shunter.core.intake.inputs import SubmitJob
-from shunter.core.interfaces import Policy
+from shunter.core.interfaces import Policy, SubmitJob
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State

@@ -26,7 +26,7 @@ from shunter.backends.node.shares.cgroups import (
     held_to,
     members,
 )
-from shunter.core.effects import Launch, Reshape
+from shunter.core.interfaces import Launch, Reshape
 from shunter.daemon import Site, Submission
 from shunter.events.facts.decisions import JobReshaped
 from shunter.events.facts.execution import (

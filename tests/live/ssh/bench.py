@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
 from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.effects import Effect, Launch, Resume
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Effect, Input, Launch, Resume
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

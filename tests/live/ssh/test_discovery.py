@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
 from shunter.cli.application import app
 from shunter.config.loading import load_config
-from shunter.core.effects import Terminate
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Terminate
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.ops import ssh_hosts as checks
 from tests.factories import job_id

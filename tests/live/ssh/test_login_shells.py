@@ -15,7 +15,7 @@ import pytest
 
 from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.backends.ssh.settings import SshHost
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited
 from shunter.events.facts.cluster import NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.values.ids import NodeName

@@ -21,7 +21,7 @@ from shunter.backends.node.remote.entry_lists import END, packed
 from shunter.backends.ssh import SshAccess, SshBackend
 from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.backends.ssh.transport import WINDOW_BYTES
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted, LaunchFailed
 from shunter.events.values.ids import NodeName

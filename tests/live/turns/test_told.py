@@ -9,8 +9,7 @@ import pytest
 
 from shunter.backends.agents.settings import Slicing
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.core.effects import Launch
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input, Launch
 from shunter.events.facts.execution import (
     AttemptStarted,
     LaunchFailed,

@@ -19,8 +19,8 @@ from shunter.ask.replaying.folding import fold_events
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import NO_FAILURES
 from shunter.backends.simulated.samples import NO_SAMPLES
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Command, ResizeJob
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.interfaces import CancelJob, ChangePriority, Command, ResizeJob
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import JobPhase, State
 from shunter.events import JobId
 from tests.factories import World

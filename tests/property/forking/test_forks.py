@@ -16,7 +16,7 @@ from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES
 from shunter.backends.simulated.resuming import Resumed, TotalWork
 from shunter.backends.simulated.samples import NO_SAMPLES
-from shunter.core.intake.inputs import Command, DrainNode, RestoreNode
+from shunter.core.interfaces import Command, DrainNode, RestoreNode
 from shunter.core.state import Job, State
 from shunter.events import Event, JobId, JobSubmitted
 from shunter.events.fact_classes import FactClass, class_of

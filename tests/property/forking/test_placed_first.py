@@ -10,8 +10,8 @@ from shunter.ask.forking.fork_point import ForkPoint, fork_point
 from shunter.ask.forking.placed_first import PlacedFirst
 from shunter.ask.replaying.folding import fold_events
 from shunter.ask.replaying.recorded_terms import Term
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.ranking.index import PRIORITY_MOST
+from shunter.core.ranking.ranking import PRIORITY_MOST
+from shunter.core.view import NO_GUARDS
 from shunter.events import JobId, encode_record
 from shunter.events.facts.decisions import AllocationChanged, Trigger
 from shunter.events.facts.jobs import JobPriorityChanged

@@ -12,9 +12,9 @@ from shunter.ask.replaying.why.sentences import details
 from shunter.backends.simulated import Costs
 from shunter.config.policy_plugins import completed
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import Mode, Topology
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE, CanMakeRoom
-from shunter.core.proposals.scheme import CanPropose
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE, CanMakeRoom
+from shunter.core.planning.placement import Mode, Topology
+from shunter.core.planning.proposals import CanPropose
 from shunter.events import AllocationChanged
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.decisions import PlanRejected

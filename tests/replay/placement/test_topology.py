@@ -7,10 +7,10 @@ from hypothesis import given
 
 from shunter.ask.replaying.verification import Verifier
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.performance.speed_model import level_of
-from shunter.core.placement import Packing, Topology
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.planning.placement import Packing, Topology
+from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking.ranking import Ranking
+from shunter.core.speeds.speed_model import level_of
 from shunter.events import AllocationChanged, encode_record
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId

@@ -9,9 +9,9 @@ import pytest
 from shunter.ask.replaying.formatting import fact_in_words
 from shunter.ask.replaying.verification import Verifier
 from shunter.ask.replaying.why.document import document
-from shunter.core.intake.inputs import SubmitJob
-from shunter.core.performance.correction import MeasuredCell
+from shunter.core.interfaces import SubmitJob
 from shunter.core.sizing import Mechanism
+from shunter.core.speeds.sensitivity import MeasuredCell
 from shunter.events import (
     AllocationChanged,
     Event,

@@ -20,7 +20,7 @@ from shunter.ask.forking.fork import Change, fork_at, standing_at
 from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
 from shunter.ask.forking.remaining import WorkEstimates
 from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Input, ResizeJob
+from shunter.core.interfaces import CancelJob, ChangePriority, Input, ResizeJob
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.log import LogReader, read_log

@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from shunter import clock
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock
 from shunter.events.facts.cluster import NodeReachable

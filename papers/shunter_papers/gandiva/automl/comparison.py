@@ -9,7 +9,7 @@ from math import inf
 from statistics import median
 from typing import Any, Final
 
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.events.values.ids import JobId
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
@@ -22,14 +22,7 @@ from shunter_papers.gandiva.automl.figures import (
     SLIDE_BASELINE_80_MIN,
     THRESHOLDS,
 )
-from shunter_papers.gandiva.automl.scenes import (
-    MAIN,
-    VARIANTS,
-    Variant,
-    config,
-    job_ids,
-    jobs,
-)
+from shunter_papers.gandiva.automl.scenes import MAIN, VARIANTS, Variant, config, job_ids, jobs
 from shunter_papers.gandiva.automl.search import EPOCH_US, Search
 from shunter_papers.gandiva.work_curves import WorkCurves
 
@@ -206,7 +199,7 @@ def _ratio(before: float | None, after: float | None) -> float | None:
 
 def _other_orders(curves: Curves) -> Iterator[Curves]:
     """Yield the configurations of a search in any order (Fisher and Yates)."""
-    rng = Rng("gandiva automl order", repr(curves[0]))
+    rng = RandomStream("gandiva automl order", repr(curves[0]))
     for _ in range(ORDERS):
         order = list(curves)
         for last in range(len(order) - 1, 0, -1):

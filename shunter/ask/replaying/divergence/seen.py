@@ -7,11 +7,10 @@ from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.promises import promise_basis
 from shunter.ask.replaying.recorded_terms import Term
 from shunter.ask.replaying.scores.words import measures_of, score_in_words
-from shunter.core.planning.guards import Guards
 from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.ranking.index import drift, rank_of
-from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
 from shunter.core.state import Job, State
+from shunter.core.view import Guards
 from shunter.counting import counted, jobs_waiting
 from shunter.events.facts.decisions import AllocationChanged, ReservationSet
 from shunter.events.kinds import Event

@@ -20,11 +20,11 @@ from shunter.ask.replaying.instants import clock
 from shunter.ask.replaying.recorded_terms import Rebuild, Term, after_change
 from shunter.ask.replaying.scores.measures import used_by_jobs
 from shunter.config.resolved import REACTOR
-from shunter.core.proposals.repeats import only_counts
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.reactor import WATCHED, Before, Reactor, holds
 from shunter.core.scheduler import leaves_work
 from shunter.core.state import NO_RESULT, FoldResult, State
+from shunter.core.timers import only_counts
 from shunter.errors import IllegalEventError, UsageError
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged

@@ -8,8 +8,7 @@ from shunter.ask.replaying.folding import Advance, cut
 from shunter.ask.replaying.lookup import is_part
 from shunter.ask.replaying.recorded_terms import Rebuild
 from shunter.ask.replaying.verification.verifier import Verifier
-from shunter.core.digest import state_digest
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.errors import LogDamagedError
 from shunter.events.codec import encode_record
 from shunter.events.facts.decisions import RoundPlanned

@@ -36,13 +36,12 @@ from shunter.ask.replaying.why.timeline import (
 )
 from shunter.ask.replaying.why.waiting.losses import losses_before
 from shunter.core.cluster import Cluster
-from shunter.core.fold.occupancy import release_wait
-from shunter.core.intake.arrays import under_way
+from shunter.core.fold.attempts import release_wait
 from shunter.core.planning.planner import RoundRules
-from shunter.core.proposals.waits import PROPOSING
 from shunter.core.ranking import Measure
 from shunter.core.sizing import Sizing
-from shunter.core.state import Job, JobPhase, State
+from shunter.core.state import PROPOSING, Job, JobPhase, State
+from shunter.core.timers import under_way
 from shunter.errors import NotFoundError
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import JobContinued, JobStopped

@@ -15,10 +15,10 @@ from shunter.ask.replaying.formatting import names_partners
 from shunter.ask.replaying.recorded_terms import Rebuild
 from shunter.ask.replaying.why.proposals import Admission, admission_of
 from shunter.ask.replaying.why.scan_start import Round, ScanStart, scan_start_of
-from shunter.core.fold.checkpoints import demand_with, split_of
-from shunter.core.fold.profiles import note_messages
-from shunter.core.performance.learnt_tolerance import with_placement
-from shunter.core.placement import Classing
+from shunter.core.fold.attempts import demand_with, split_of
+from shunter.core.fold.jobs import note_messages
+from shunter.core.planning.placement import Classing
+from shunter.core.speeds.measured import with_placement
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.cluster import QuotaChanged

@@ -13,13 +13,10 @@ from shunter.ask.replaying.recorded_terms import Term
 from shunter.ask.replaying.waits import most_free, told_apart
 from shunter.ask.replaying.why.job_events import JobEvents
 from shunter.ask.replaying.why.waiting.next_plan import NextPlan, next_plan_of
-from shunter.core.estimates import is_by_limit
-from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.ranking.index import drift, rank_of
-from shunter.core.ranking.ranking import NO_POOL, Entry
+from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
 from shunter.core.state import WAITING, Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View, is_by_limit
 from shunter.events.facts.decisions import (
     AllocationChanged,
     RoundPlanned,

@@ -6,8 +6,7 @@ from typing import Any
 
 from shunter.ask.replaying.formatting import allocation_in_words
 from shunter.ask.replaying.instants import clock
-from shunter.core.proposals.book import Rejection
-from shunter.core.proposals.waits import admitted_wait, rejected_wait
+from shunter.core.state import Rejection, admitted_wait, rejected_wait
 from shunter.counting import counted
 from shunter.events.codec import row_fields
 from shunter.events.facts.decisions import RoundPlanned

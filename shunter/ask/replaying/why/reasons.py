@@ -17,7 +17,7 @@ from shunter.ask.replaying.why.proposals import rejection_in_words
 from shunter.ask.replaying.why.timeline import is_displacement
 from shunter.ask.replaying.why.waiting.free_gpus import idle_elsewhere, use_of_free
 from shunter.core.cluster import Cluster
-from shunter.core.fold.checkpoints import awaited, home_of, out_of_reach
+from shunter.core.fold.attempts import awaited, home_of, out_of_reach
 from shunter.counting import counted
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptLost, JobSuspended, LaunchFailed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from shunter.ask.replaying.consolidated_gangs import TERMS
-from shunter.core.performance.learnt_tolerance import MeasuredPlacement, has_learnt_floor
+from shunter.core.speeds.measured import MeasuredPlacement, has_learnt_floor
 from shunter.core.state import State
 from shunter.events.codec import row_fields
 from shunter.events.facts.decisions import RoundPlanned

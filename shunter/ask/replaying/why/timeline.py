@@ -16,8 +16,7 @@ from shunter.ask.replaying.why.job_events import JobEvents, Own, Told
 from shunter.ask.replaying.why.proposals import proposal_wait
 from shunter.ask.replaying.why.running.grants import last_grant
 from shunter.ask.replaying.why.scan_start import Round
-from shunter.core.backoff import BACKING_OFF
-from shunter.core.intake.arrays import ARRAY, turn_of
+from shunter.core.timers import turn_of
 from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged
 from shunter.events.facts.execution import (
     AllocationLearned,
@@ -41,7 +40,15 @@ from shunter.events.facts.jobs import (
 )
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import CHECKPOINT, DISPLACED, HELD, RESIZED, STAYS
+from shunter.events.values.causes import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    DISPLACED,
+    HELD,
+    RESIZED,
+    STAYS,
+)
 from shunter.events.values.reasons import Reason, Wait
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)

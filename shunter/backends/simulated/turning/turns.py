@@ -17,8 +17,8 @@ from shunter.backends.simulated.costs import transfer_us
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.backends.simulated.work import Run, Work
 from shunter.backends.timetables import timetables
-from shunter.core.performance.speed_model import FactorTable
-from shunter.core.performance.turn_shares import Tenant
+from shunter.core.speeds.speed_model import FactorTable
+from shunter.core.turn_shares import Tenant
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import fact

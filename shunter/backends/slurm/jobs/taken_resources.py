@@ -34,7 +34,7 @@ from shunter.backends.slurm.records import QueuedJob, SlurmNode
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Launch, Resume
+from shunter.core.interfaces import Launch, Resume
 from shunter.errors import BackendError, SlurmUnknownError
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.values.allocation import NOTHING, Share

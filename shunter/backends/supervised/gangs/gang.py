@@ -26,7 +26,7 @@ from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.inbox import Inbox, Stamped
 from shunter.backends.supervised.shares import shares_kept
 from shunter.backends.supervised.watch import NOT_BEGUN, Standing, Told, Watch
-from shunter.core.effects import Effect, Fence, PauseEffect, Stop, Terminate
+from shunter.core.interfaces import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts.execution import AttemptLost, LaunchFailed, ReshapeRefused
 from shunter.events.values.allocation import NOTHING, Allocation, Sharing

@@ -17,8 +17,7 @@ from shunter.backends.agents import node_agent
 from shunter.backends.node.records import hold
 from shunter.backends.ssh import SshBackend
 from shunter.backends.supervised.checkpoints import file_lists
-from shunter.core.effects import Effect, Launch, Resume, Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Effect, Launch, Resume, Suspend
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

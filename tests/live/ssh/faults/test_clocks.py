@@ -17,8 +17,7 @@ import pytest
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
 from shunter.backends.ssh import SshHost
-from shunter.core.effects import Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Suspend
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,

@@ -14,8 +14,7 @@ import shunter
 from shunter.backends.agents.settings import Slicing
 from shunter.cli.application import app
 from shunter.config.loading import LoadedConfig
-from shunter.core.effects import Launch
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input, Launch
 from shunter.daemon import Site, Submission
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import MessagesDropped, TurnEnded, TurnStarted

@@ -6,8 +6,7 @@ import anyio
 import pytest
 
 from shunter.backends.agents.settings import Slicing
-from shunter.core.effects import Launch, Weigh
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input, Launch, Weigh
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.values.allocation import Allocation, Share, Sharing

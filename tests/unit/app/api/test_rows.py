@@ -13,8 +13,7 @@ from shunter.ask.replaying.why.ranking import standing as standing_of
 from shunter.backends.simulated import Costs
 from shunter.cli.answers import clause
 from shunter.cli.jobs import explained
-from shunter.core.intake.arrays import ARRAY
-from shunter.core.intake.inputs import Command, DrainNode, QuarantineGpu
+from shunter.core.interfaces import Command, DrainNode, QuarantineGpu
 from shunter.core.state import State
 from shunter.events import (
     ClassWait,
@@ -28,6 +27,7 @@ from shunter.events import (
     RoundPlanned,
     Wait,
 )
+from shunter.events.values.causes import ARRAY
 from tests.factories import World, job_id, job_spec, job_submitted, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

@@ -14,10 +14,10 @@ from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.intake.inputs import ChangePriority, Command, SuspendJob
-from shunter.core.performance.turn_shares import fair_shares
-from shunter.core.placement import PLACEMENTS
+from shunter.core.interfaces import ChangePriority, Command, SuspendJob
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
+from shunter.core.turn_shares import fair_shares
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.kinds import Event

@@ -20,8 +20,8 @@ from shunter.ask.forking.remaining import WorkEstimates
 from shunter.ask.forking.scenario import Staged, rerun_to
 from shunter.ask.replaying.lookup import seq_at
 from shunter.ask.replaying.why.explanation import explain
-from shunter.core.intake.inputs import ChangePriority
-from shunter.core.ranking.index import PRIORITY_MOST
+from shunter.core.interfaces import ChangePriority
+from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events import JobId

@@ -13,8 +13,7 @@ from shunter.ask.replaying.lookup import place_of, seq_of
 from shunter.ask.replaying.state_document import standing
 from shunter.ask.replaying.statistics import LogStatistics, log_statistics
 from shunter.ask.replaying.trace_export import observed_trace
-from shunter.core.digest import state_digest
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError
 from shunter.events import (
     Because,

@@ -9,7 +9,7 @@ import pytest
 from shunter.ask.replaying.divergence import Divergence
 from shunter.ask.replaying.verification import Verifier, same_targets, verify_log
 from shunter.backends.simulated import Costs
-from shunter.core.digest import state_digest
+from shunter.core.state import state_digest
 from shunter.errors import LogDamagedError, UsageError
 from shunter.events import (
     Allocation,

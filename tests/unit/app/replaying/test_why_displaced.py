@@ -14,7 +14,7 @@ from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.sentences import details, headline
 from shunter.cli.answers import clause
 from shunter.core.fold import replay
-from shunter.core.intake.inputs import Input, SubmitJob, SuspendJob
+from shunter.core.interfaces import Input, SubmitJob, SuspendJob
 from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AllocationLearned, AttemptStarted, GpusReleased

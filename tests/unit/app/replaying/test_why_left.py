@@ -9,9 +9,9 @@ import pytest
 from shunter.api.documents.job_history import history_of
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.sentences import details, headline, how_ended
-from shunter.core.intake.inputs import Input, SubmitJob
+from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.planning.planner import RoundRules
-from shunter.core.reactor.departures import DEPARTURES_MOST
+from shunter.core.reactor import DEPARTURES_MOST
 from shunter.events import Event
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended

@@ -9,7 +9,7 @@ from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.sentences import details
 from shunter.backends.simulated import Costs
-from shunter.core.intake.inputs import CancelJob
+from shunter.core.interfaces import CancelJob
 from shunter.errors import NotFoundError
 from shunter.events import AllocationChanged, JobId, NodeLost
 from tests.factories import World, servers, trace_job

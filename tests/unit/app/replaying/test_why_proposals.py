@@ -8,7 +8,7 @@ from shunter.ask.replaying.waits import wait_of
 from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.sentences import details, headline
 from shunter.cli.answers import clause
-from shunter.core.intake.inputs import DrainNode
+from shunter.core.interfaces import DrainNode
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.gangs import GANGS
 from shunter.events.values.reasons import Reason

@@ -11,10 +11,10 @@ from shunter.ask.replaying.why.explanation import Explanation
 from shunter.ask.replaying.why.needs import needs, suffices
 from shunter.ask.replaying.why.running.contract import contract_of
 from shunter.ask.replaying.why.sentences import details
-from shunter.core.backoff import BACKING_OFF
-from shunter.core.intake.inputs import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
-from shunter.core.planning.guards import Guards
+from shunter.core.interfaces import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
+from shunter.core.view import Guards
 from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
+from shunter.events.values.causes import BACKING_OFF
 from tests.factories import World, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

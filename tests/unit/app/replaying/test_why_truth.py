@@ -13,10 +13,10 @@ from shunter.ask.replaying.scores.words import (
 )
 from shunter.ask.replaying.why.document import document
 from shunter.ask.replaying.why.explanation import explain
-from shunter.core.intake.inputs import ReleaseJob, ResizeJob, SuspendJob
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import PLACEMENTS
+from shunter.core.interfaces import ReleaseJob, ResizeJob, SuspendJob
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import Aged, Measure, RankedPolicy
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
 from shunter.policies.las import AttainedService
 from shunter.policies.tiresias import FeedbackQueues

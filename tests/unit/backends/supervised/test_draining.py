@@ -2,8 +2,7 @@
 
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.effects import Launch
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input, Launch
 from shunter.events.facts.execution import AttemptLost
 from shunter.events.values.ids import NodeName
 from tests.doubles.virtual_clock import VirtualClock

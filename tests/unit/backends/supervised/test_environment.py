@@ -10,7 +10,7 @@ from shunter.backends.supervised.environment import (
     store_all,
 )
 from shunter.backends.supervised.orders import contract_of
-from shunter.core.effects import Launch
+from shunter.core.interfaces import Launch
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName

@@ -15,7 +15,7 @@ from shunter.backends.agents.orders import Shares
 from shunter.backends.inbox import Inbox
 from shunter.backends.supervised.gangs.gang import Gang, Part, PartTurns, deliver, merged, told_of
 from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Terminate
+from shunter.core.interfaces import Terminate
 from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,

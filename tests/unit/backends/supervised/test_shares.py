@@ -22,7 +22,7 @@ from shunter.backends.supervised.shares import (
     shares_kept,
     shares_of,
 )
-from shunter.core.effects import Launch
+from shunter.core.interfaces import Launch
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

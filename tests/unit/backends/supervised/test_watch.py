@@ -14,7 +14,7 @@ from shunter.backends.inbox import Inbox
 from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id
 from shunter.backends.supervised.watch import Standing, Told, Watch
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Input
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,

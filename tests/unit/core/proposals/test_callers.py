@@ -3,8 +3,8 @@
 import pytest
 
 from shunter.ask.replaying.verification import Verifier
-from shunter.core.intake.inputs import HoldJob
-from shunter.core.proposals.approval import KEPT, NOT_ADMITTED
+from shunter.core.interfaces import HoldJob
+from shunter.core.planning.approver import KEPT, NOT_ADMITTED
 from shunter.core.state import JobPhase
 from shunter.events import Event
 from shunter.events.facts.cluster import NodeLost

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from shunter.ask.replaying.formatting import split_in_words
 from shunter.ask.replaying.why.explanation import Explanation
-from shunter.core.intake.admission import Admission
-from shunter.core.performance.learnt_tolerance import (
+from shunter.core.admission import Admission
+from shunter.core.speeds.measured import (
     LearntPoint,
     has_learnt_floor,
     learnt_points,
 )
-from shunter.core.performance.speed_model import level_of, tolerated_speed
+from shunter.core.speeds.speed_model import level_of, tolerated_speed
 from shunter.core.state import Job, State
 from shunter.counting import counted
 from shunter.events.values.job_spec import Demand, JobSpec, Level

@@ -4,15 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.cli.units import (
-    array_of,
-    dependency_of,
-    memory_mb,
-    point_of,
-    seconds,
-    since_s,
-)
-from shunter.core.performance.speed_model import unfit_contract
+from shunter.cli.units import array_of, dependency_of, memory_mb, point_of, seconds, since_s
+from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import UsageError
 from shunter.events.values.job_spec import JobSpec, Level
 

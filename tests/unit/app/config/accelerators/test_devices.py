@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from shunter.backends.agents.settings import Limits
 from shunter.backends.supervised.orders import contract_of
 from shunter.config.cluster import ClusterSection
-from shunter.core.effects import Launch
+from shunter.core.interfaces import Launch
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

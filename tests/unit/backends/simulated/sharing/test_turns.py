@@ -2,9 +2,8 @@
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.effects import Continue, Reshape, Stop, Weigh
-from shunter.core.intake.inputs import AttemptExited, Input
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.interfaces import AttemptExited, Continue, Input, Reshape, Stop, Weigh
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.execution import (
     AttemptStarted,
     JobContinued,
