@@ -14,8 +14,8 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
-from shunter.backends.simulated.samples import NO_SAMPLES, Samples
-from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
 from shunter.core.interfaces import Observers, Policy
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.placement import PLACEMENTS
@@ -28,20 +28,35 @@ from shunter.core.speeds.sensitivity import TableCheck
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.core.view import NO_GUARDS, Guards
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished, JobSubmitted
-from shunter.events.facts.jobs import Outcome as JobOutcome
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    JobSubmitted,
+    NodeAdded,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    Trigger,
+)
+from shunter.events.facts import Outcome as JobOutcome
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName, UserName
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.reasons import Because
-from shunter.policies import fifo, las, srtf
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    Because,
+    ConfigurationSet,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    QueueName,
+    Share,
+    Sharing,
+    UserName,
+)
+from shunter.policies import fifo, las, shortest
 from shunter.workloads.trace import JobEnd, TraceJob
 
 T = TypeVar("T")
@@ -152,8 +167,8 @@ _POLICIES: dict[str, Any] = {
     "fifo_backfill": fifo.FifoBackfill,
     "fifo_easy": fifo.FifoEasy,
     "las": las.Las,
-    "sjf": srtf.Sjf,
-    "srtf": srtf.Srtf,
+    "sjf": shortest.Sjf,
+    "srtf": shortest.Srtf,
 }
 POLICY_NAMES = tuple(_POLICIES)
 

@@ -37,15 +37,15 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from shunter.ask.forking.fork_point import fork_point
-from shunter.ask.predictions.answer import Forecasting, Quantiles
-from shunter.ask.predictions.history import History, read_history
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.forks.forecasts import Forecasting, Quantiles
+from shunter.ask.forks.fork import fork_point
+from shunter.ask.forks.remaining import History, read_history
+from shunter.ask.log_reading import fold_events
 from shunter.config import make_config
 from shunter.core.state import Job, State
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.comparison import students_t
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts

@@ -21,14 +21,12 @@ from statistics import median
 import anyio
 
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
-from shunter.backends.ssh import SshBackend
+from shunter.backends.live.ssh import SshBackend
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.interfaces import Input
 from shunter.daemon import Site, Submission
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptStarted, JobFinished, NodeReachable, NodeUnreachable
+from shunter.events.values import JobSpec
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import Farm, farm_at
 from tests.live.ssh.namespaces import lacking, namespaces_at

@@ -21,7 +21,7 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.inbox import Stamped
+from shunter.backends.live.inbox import Stamped
 from shunter.config.loading import make_config
 from shunter.config.resolved import policy_runtime
 from shunter.core.interfaces import Input, Launch, Resume, SubmitJob
@@ -29,13 +29,9 @@ from shunter.core.scheduler import Scheduler
 from shunter.daemon.cluster_identity import read_history
 from shunter.daemon.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
 from shunter.daemon.policy.asked import AskedPolicy
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts import AttemptStarted, NodeAdded, ProfileSampled, SchedulerStarted
 from shunter.events.log import LogWriter, open_log, read_log
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 
 BUDGET_GB = 3.0
 BUDGET_RESTART_S = 3.0

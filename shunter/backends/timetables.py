@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from shunter.backends.node.rotation.timetable import Timetable
 from shunter.core.turn_shares import Tenant, gang_slots
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 
 def timetables(tenants: Mapping[JobId, Tenant], quantum_us: int) -> dict[JobId, Timetable]:

@@ -16,8 +16,9 @@ from shunter.errors import UsageError
 from shunter.output_files import check_target, made_folder, write_text
 
 if TYPE_CHECKING:
-    from shunter.ask.diffs.evidence import LogDiff
+    from shunter.ask.diff import LogDiff
     from shunter.run.comparison import Comparison, Interval, PolicyRuns
+
 
 DROPPED = ("digest", "p50 JCT", "p95 JCT", "makespan", "mean wait", "preemptions", "GPU use")
 """What a narrow terminal does without, first the least important."""
@@ -99,7 +100,7 @@ def _reported(folder: Path) -> list[tuple[str, str]]:
     import shlex
     import sys
 
-    from shunter.ask.reports.page import page_of
+    from shunter.ask.report import page_of
     from shunter.run.comparison import logs_of, middle_s
 
     logs = logs_of(folder)
@@ -202,7 +203,7 @@ def diff(
     """
     import asyncio
 
-    from shunter.ask.diffs.evidence import diff_logs
+    from shunter.ask.diff import diff_logs
     from shunter.run.setup import rebuild
 
     async def compared() -> "LogDiff":
@@ -380,7 +381,7 @@ def report(
     if as_json:
         output.print_json(asyncio.run(document_of(logs)))
         return
-    from shunter.ask.reports.page import page_of
+    from shunter.ask.report import page_of
 
     for log in logs:
         check_target(target, log)
@@ -391,7 +392,7 @@ def report(
 
 async def document_of(logs: Sequence[str]) -> dict[str, Any]:
     """Return the document of a report on some logs."""
-    from shunter.ask.reports.document import report_document, run_document
+    from shunter.ask.report import report_document, run_document
 
     runs = []
     for log in logs:

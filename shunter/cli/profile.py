@@ -16,7 +16,7 @@ from shunter.errors import LogExistsError, ShunterError, UsageError
 from shunter.output_files import check_target, write_text
 
 if TYPE_CHECKING:
-    from shunter.events.log.sql.lock import WriterLock
+    from shunter.events.log.sqlite import WriterLock
     from shunter.ops.profiling import Cell, JobFile, Machine, Profiled
 
 

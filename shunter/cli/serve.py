@@ -72,7 +72,7 @@ def serve(
 
         from shunter.api.serving.daemon import run_daemon
         from shunter.events.log import WithoutLost
-        from shunter.events.values.ids import JobId
+        from shunter.events.values import JobId
     collect_as_usual()
     resume = True if accept_loss is None else WithoutLost(accept_loss)
     aside = [JobId(job) for job in set_aside or ()]
@@ -266,7 +266,7 @@ def _over_ssh(
         raise UsageError(
             "init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --key agent:SOCKET"
         )
-    from shunter.backends.ssh.settings import SshAccess
+    from shunter.backends.live.settings import SshAccess
     from shunter.ops.ssh_hosts import parsed_host, ssh_config
 
     agents = [key.removeprefix("agent:") for key in keys if key.startswith("agent:")]

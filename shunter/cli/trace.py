@@ -21,8 +21,9 @@ from shunter.errors import TraceError, UsageError
 from shunter.output_files import check_target, replacing, write_text
 
 if TYPE_CHECKING:
-    from shunter.ask.cost_fitting import Observed
+    from shunter.ask.attempts import Observed
     from shunter.workloads import Trace, TraceDescription
+
 
 KEY_BYTES_MOST = 1 << 16
 
@@ -179,7 +180,7 @@ def fit(
     """Measure what starts and suspensions cost in a log, as a config that predicts."""
     import asyncio
 
-    from shunter.ask.cost_fitting import (
+    from shunter.ask.costs import (
         config_text,
         fit_costs,
         fit_document,
@@ -223,7 +224,7 @@ def fit(
 
 
 async def _observed(log: str) -> "Observed":
-    from shunter.ask.cost_fitting import observe_log
+    from shunter.ask.attempts import observe_log
     from shunter.events.log import read_log
 
     async with read_log(log) as reader:
@@ -232,7 +233,7 @@ async def _observed(log: str) -> "Observed":
 
 
 def _key(path: Path) -> bytes:
-    from shunter.workloads.files import read_file
+    from shunter.workloads.loading import read_file
 
     try:
         return read_file(path, KEY_BYTES_MOST)

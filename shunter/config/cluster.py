@@ -13,12 +13,17 @@ from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from shunter.backends.agents.settings import Socket
+from shunter.backends.live.settings import Socket
 from shunter.config.section import Count, Positive, Section
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import Level
+from shunter.events.values import (
+    CPU_UNITS,
+    ConfigurationSet,
+    GpuType,
+    Level,
+    LevelGroups,
+    NodeName,
+    gpu_numbers,
+)
 
 # `[cluster.devices]`: kinds of accelerators, and how a process is told which ones are its own.
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from shunter.config.keys import Fault, Path, faults_in
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
-from shunter.workloads.files import read_file
+from shunter.events.values import GpuType
+from shunter.workloads.loading import read_file
 from shunter.workloads.throughputs import BASE_TYPE, ThroughputFile, load_throughputs
 
 if TYPE_CHECKING:

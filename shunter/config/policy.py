@@ -28,7 +28,7 @@ from shunter.core.view import Guards
 from shunter.errors import ConfigError
 from shunter.policies.migration import MakeRoomParams
 from shunter.policies.sizing import HighsSolver
-from shunter.policies.skews import BUILTIN_SKEWS
+from shunter.policies.tables import BUILTIN_SKEWS
 
 # `[policy.skew]` and `[policy.topology]`: what the placements of these names go by.
 

@@ -356,10 +356,14 @@ def recorded_throughputs(record: str) -> ThroughputTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
-    from shunter.workloads.throughputs import parse_compact
+    from shunter.workloads.throughputs import parse_compact_throughputs
 
     form = _recorded_table(record, "throughputs")
-    return None if form is None else parse_compact(form, "the recorded table of throughputs")
+    return (
+        None
+        if form is None
+        else parse_compact_throughputs(form, "the recorded table of throughputs")
+    )
 
 
 def recorded_sensitivity(record: str) -> SensitivityTable | None:
@@ -368,10 +372,14 @@ def recorded_sensitivity(record: str) -> SensitivityTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
-    from shunter.workloads.sensitivity import parse_compact
+    from shunter.workloads.sensitivity import parse_compact_sensitivity
 
     form = _recorded_table(record, "sensitivity")
-    return None if form is None else parse_compact(form, "the recorded table of sensitivity")
+    return (
+        None
+        if form is None
+        else parse_compact_sensitivity(form, "the recorded table of sensitivity")
+    )
 
 
 def _recorded_table(record: str, name: str) -> Any:

@@ -19,7 +19,7 @@ from shunter.daemon.maintenance.log_maintenance import LogMaintenance
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Receipt
 from shunter.errors import ShunterError, UnreachableError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import LogWriter
 from shunter.gc_control import collector_on
 

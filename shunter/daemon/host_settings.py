@@ -3,15 +3,13 @@
 import os
 import secrets
 
-from shunter.backends.agents.settings import Socket
-from shunter.backends.agents.transport import NO_DEVICE
-from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.live.settings import Socket, SshAccess, SshHost, SshSettings
+from shunter.backends.live.transport import NO_DEVICE
 from shunter.config.cluster import ClusterSection
 from shunter.config.live import SshHostSection, SshSection, shared_limits
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, NodeName
 
 
 def ssh_settings(

@@ -46,12 +46,10 @@ from shunter.daemon.slurm.demand import HoldsOnDemand, tell_demand
 from shunter.daemon.slurm.nodes import SeesNodes, follow_slurm_nodes, tell_silence
 from shunter.daemon.task_groups import first_error
 from shunter.errors import NotFoundError, UnreachableError
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import SchedulerStopped
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobSubmitted, SchedulerStopped
 from shunter.events.log import LogReader, LogWriter, read_log
 from shunter.events.past_jobs import ended_before
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName
 from shunter.gc_control import collector_off
 from shunter.run.snapshots import snapshot_of
 

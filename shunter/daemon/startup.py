@@ -36,16 +36,21 @@ from shunter.daemon.slurm.taken_resources import recall_taken_resources, tell_ta
 from shunter.daemon.task_groups import first_error
 from shunter.errors import ConfigError, UsageError
 from shunter.events.codec import encode_record
-from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
-from shunter.events.facts.execution import AttemptSetAside
-from shunter.events.facts.jobs import JobHeld
-from shunter.events.facts.run import ClockStepped, EventsLost, SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AttemptSetAside,
+    ClockStepped,
+    Event,
+    EventsLost,
+    JobHeld,
+    NodeAdded,
+    NodeRemoved,
+    QuotaChanged,
+    SchedulerStarted,
+)
 from shunter.events.log import LogWriter, WithoutLost, open_log, read_log
 from shunter.events.log.opening import files_of
 from shunter.events.past_jobs import number_of
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName, QueueName
+from shunter.events.values import ConfigurationSet, JobId, NodeName, QueueName
 from shunter.run.code_digests import sources_of
 
 OPERATOR = "operator"

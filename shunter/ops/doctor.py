@@ -28,7 +28,7 @@ from shunter.errors import (
     ShunterError,
     UnavailableError,
 )
-from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST, RESIZED
+from shunter.events.values import DISPLACED, HELD, NODE_LOST, RESIZED
 from shunter.ops import machine_checks as machine
 from shunter.ops.machine_checks import Check, Finding, Looked
 from shunter.ops.slurm import slurm

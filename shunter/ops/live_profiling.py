@@ -23,28 +23,25 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from shunter import clock
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.processes.marks import alive_below
 from shunter.backends.node.records import folder_of
 from shunter.backends.node.shares.cgroups import held_to
-from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.config.loading import LoadedConfig
 from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
 from shunter.daemon.task_groups import first_error
 from shunter.errors import BackendError, ConfigError, UsageError, extra_hint
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, LaunchFailed
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptLost, AttemptStarted, LaunchFailed, ProfileSampled
+from shunter.events.values import Allocation, ConfigurationSet, JobId, JobSpec, NodeName, Share
 from shunter.ops.profiling import JobFile, Point
-from shunter.workloads.sensitivity import Profile
+from shunter.workloads.profiling import Profile
 
 if TYPE_CHECKING:
-    from shunter.backends.ssh import SshSettings
+    from shunter.backends.live.settings import SshSettings
 
 
 # The seconds of a mini-batch, from samples of an attempt that come about once a second.
@@ -440,7 +437,7 @@ class SshServer:
 
     def backend(self, root: str) -> SupervisedBackend:
         """Return the SSH backend."""
-        from shunter.backends.ssh import SshBackend
+        from shunter.backends.live.ssh import SshBackend
 
         return SshBackend(replace(self.settings, root=root))
 

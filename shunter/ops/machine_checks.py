@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from shunter.api.access.callers import user_name
-from shunter.backends.local.memory import memory_control
+from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told, why_unseen
+from shunter.backends.live.local import memory_control
 from shunter.backends.node.remote.gpus import read_gpus
 from shunter.backends.node.shares.enforcement import means_of
-from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told, why_unseen
 from shunter.counting import counted
 
 if TYPE_CHECKING:

@@ -37,18 +37,17 @@ from shunter.config.section import Positive, Section, Share, Span, Stretch
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.facts.profiles import ProfileMeasured
-from shunter.events.values.ids import GpuType
-from shunter.events.values.resources import Resources
+from shunter.events.facts import ProfileMeasured
+from shunter.events.values import GpuType, Resources
 from shunter.run.summary import SCHEMA
-from shunter.workloads.sensitivity import (
-    BUILTIN_SENSITIVITY,
+from shunter.workloads.profiling import (
     CpuSearch,
     MinioModel,
     Profile,
     RelativeProfile,
     table_document,
 )
+from shunter.workloads.sensitivity import BUILTIN_SENSITIVITY
 
 # The file of a job to profile.
 

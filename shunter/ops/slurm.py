@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from shunter import clock
-from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, Switch
+from shunter.backends.slurm import NetworkSwitch, Partition, Reservation, Slurm, SlurmNode
 from shunter.backends.slurm.node_service import node_reservation, reservation_in
 from shunter.config.cluster import GPUS_MAX, ClusterSection
 from shunter.config.live import SlurmSection
@@ -26,7 +26,7 @@ from shunter.errors import (
     UnreachableError,
     UsageError,
 )
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from shunter.ops.first_config import LOG, POLICY
 from shunter.ops.machine_checks import Finding, Looked
 
@@ -44,7 +44,7 @@ class SlurmInventory:
     settings: Mapping[str, str]
     partitions: tuple[Partition, ...]
     nodes: tuple[SlurmNode, ...]
-    switches: tuple[Switch, ...]
+    switches: tuple[NetworkSwitch, ...]
     reservations: tuple[Reservation, ...]
 
     def partition(self, name: str) -> Partition:

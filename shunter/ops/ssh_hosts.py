@@ -5,16 +5,15 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from shunter.backends.profiles import EXPLANATIONS, GpuFault, GpuUse, use_told
-from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
-from shunter.backends.ssh.settings import SshAccess, SshHost
+from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, GpuUse, use_told
+from shunter.backends.live.settings import SshAccess, SshHost
+from shunter.backends.live.ssh import HostInventory, host_inventories
 from shunter.config.cluster import ClusterSection, GpuGroups, NodeGroup
 from shunter.config.live import SshSection
 from shunter.counting import counted
 from shunter.daemon.gpu_maps import found_map_of, server_map
 from shunter.errors import UnreachableError, UsageError, extra_hint
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, NodeName
 from shunter.ops.first_config import LOG, OPEN_BASE, POLICY
 from shunter.ops.machine_checks import Finding, Looked, shares
 

@@ -28,12 +28,8 @@ from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.counting import counted
 from shunter.errors import ConfigError, TraceError, UsageError
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.facts import Event, NodeAdded, QuotaChanged, SchedulerStarted
+from shunter.events.values import JobId, JobSpec, QueueName, Resources
 from shunter.run.simulated_world import WorldParts, simulated_world
 from shunter.workloads import (
     Choices,

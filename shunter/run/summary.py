@@ -27,7 +27,7 @@ from shunter.core.metrics import (
     size_class,
 )
 from shunter.core.state import State
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.output_files import replacing
 
 SCHEMA = 1

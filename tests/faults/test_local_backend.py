@@ -10,11 +10,12 @@ from typing import TypeVar
 
 import pytest
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node import attempts
 from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
 from shunter.errors import BackendError
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
@@ -24,9 +25,7 @@ from shunter.events.facts.execution import (
     SuspendAcknowledged,
     TrainingStarted,
 )
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import NodeName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobSpec, NodeName, Share, UserName
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.faults.supervised import pid_of, wait_for

@@ -12,22 +12,21 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.supervised.environment import path_of
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.orders import environment_path
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    ProfileSampled,
     SuspendAcknowledged,
     SuspendEscalated,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec, SuspendMode
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.faults.supervised import fill, is_alive, pid_of, wait_for
@@ -212,7 +211,7 @@ async def test_ranks_are_told_who_they_are_and_get_a_port_of_their_own(tmp_path:
 
 
 async def test_secret_reaches_the_job_and_no_record(tmp_path: Path) -> None:
-    path = path_of(str(tmp_path), J0)
+    path = environment_path(str(tmp_path), J0)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"TOKEN": "s3cret", "RANK": "99"}))
     async with machine(tmp_path) as backend:

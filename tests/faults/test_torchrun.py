@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.local import LocalBackend
+from shunter.backends.live.local import LocalBackend
 from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
-from shunter.events.facts.execution import (
-    CheckpointSaved,
-    GpusReleased,
-    JobSuspended,
-    SuspendEscalated,
-)
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import CheckpointSaved, GpusReleased, JobSuspended, SuspendEscalated
+from shunter.events.values import Allocation, JobSpec, NodeName, Share
 from tests.faults.test_local_backend import J0, order, seen_until
 from tests.faults.test_local_faults import machine, output, shows
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.samples import NO_SAMPLES, Samples
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
 from shunter.core.interfaces import (
     CancelJob,
     ChangePriority,
@@ -24,9 +24,16 @@ from shunter.core.interfaces import (
 )
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import Guards
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, Level, SuspendMode
+from shunter.events.facts import NodeAdded, QuotaChanged
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    Level,
+    SuspendMode,
+)
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.factories import World, configuration, job_id, node_name, quota
 

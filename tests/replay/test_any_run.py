@@ -6,19 +6,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.ask.replaying.why.sentences import details
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.ask.log_reading import end_of_decision, fold_events
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.why.sentences import details
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import State, state_digest
 from shunter.events import SchedulerStarted, encode_record
-from shunter.policies.gandiva import Gandiva
+from shunter.policies.gandiva.policy import Gandiva
 from shunter.policies.las import AttainedService
 from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run

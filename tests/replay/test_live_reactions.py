@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.config import LoadedConfig, make_config
 from shunter.config.resolved import recorded_runtime
 from shunter.core.interfaces import ReleaseJob, SuspendJob
@@ -26,9 +26,9 @@ from shunter.events import (
     ProfileSampled,
     SchedulerStarted,
 )
-from shunter.events.facts.execution import JobContinued, JobStopped
+from shunter.events.facts import JobContinued, JobStopped
 from shunter.events.log import read_log
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values import SuspendMode
 from shunter.run.simulation import simulate
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, job_id, servers, trace_job

@@ -10,24 +10,26 @@ from hashlib import blake2b
 
 from shunter.api.documents.dates import with_dates
 from shunter.api.documents.queue import Dated
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.lookup import is_part
+from shunter.ask.log_reading import is_part
+from shunter.ask.words import fact_in_words
 from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     TRIALS,
     AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
     JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
     WaitReasonChanged,
 )
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.reasons import ClassWait
+from shunter.events.values import ClassWait
 
 FACTS_MOST = 100_000
 WINDOW = 512

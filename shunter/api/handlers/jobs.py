@@ -12,20 +12,16 @@ from shunter.api.documents.queue import Evidence, Present, job_row, queue_docume
 from shunter.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.api.routing import Call, NoBody, json_answer
 from shunter.api.services import Services
-from shunter.ask.replaying.lookup import place_of
-from shunter.ask.replaying.waits import JOB_STATES, job_state
+from shunter.ask.log_reading import place_of
+from shunter.ask.waits import JOB_STATES, job_state
 from shunter.config.model import DEFAULT_QUEUE
 from shunter.core.state import Job, State
 from shunter.daemon.requests import no_such_job
 from shunter.errors import NotFoundError, UsageError
-from shunter.events.facts.jobs import Outcome
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, Outcome
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.causes import DEPENDENCY
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import DependsWhen, JobSpec
-from shunter.events.values.reasons import Reason
+from shunter.events.values import DEPENDENCY, DependsWhen, JobId, JobSpec, Reason
 
 ME = "me"
 SILENT_NAMED = 2
@@ -137,8 +133,8 @@ async def _evidence(services: Services) -> Evidence:
 async def why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
     # A start does without what explains, and without what builds other policies.
-    from shunter.ask.replaying.why.document import document as why_document
-    from shunter.ask.replaying.why.explanation import explain
+    from shunter.ask.why.document import document as why_document
+    from shunter.ask.why.explanation import explain
     from shunter.run.setup import rebuild_our_own
 
     job_id, services = JobId(call.path["job_id"]), call.services

@@ -6,7 +6,7 @@ from shunter.api.merged_output import Lines, Piece, in_order, unsure_line
 from shunter.api.services import Services
 from shunter.backends.node.output.times import offset_at
 from shunter.errors import UsageError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 BOTH = "both"
 PIECE_BYTES = 1 << 18

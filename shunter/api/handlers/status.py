@@ -10,15 +10,13 @@ from shunter.api.documents.cluster_state import nodes_of, server_state, state_do
 from shunter.api.handlers.queries import AtQuery
 from shunter.api.metrics import METRICS_MEDIA
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
-from shunter.ask.replaying.folding import state_at
-from shunter.ask.replaying.lookup import place_of
+from shunter.ask.log_reading import place_of, state_at
 from shunter.core.cluster import Server
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.site import Planning
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName, gpu_numbers
 
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""

@@ -9,22 +9,20 @@ leases and failures mean to the microsecond stands in docs/reference/simulation.
 from collections.abc import Sequence
 from heapq import heappop
 
-from shunter.backends.simulated.agenda import at_its_speed, is_void
-from shunter.backends.simulated.costs import NO_COSTS, Costs
-from shunter.backends.simulated.failures import (
-    NO_FAILURES,
-    Failures,
-    NodeChanges,
-    RecordedFailures,
-)
-from shunter.backends.simulated.gang_rounds import GangRounds
+from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChanges, RecordedFailures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
 from shunter.backends.simulated.resuming import Resumed, resume_jobs
-from shunter.backends.simulated.samples import NO_SAMPLES, SampleDue, Samples
-from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
-from shunter.backends.simulated.turning.turns import Ready, TurnDue
-from shunter.backends.simulated.work import KILLED, LOSING, Arrival, Run
-from shunter.backends.simulated.world import World
+from shunter.backends.simulated.turns import NO_SLICING, Ready, Slicing, TurnDue
+from shunter.backends.simulated.work import KILLED, LOSING, NO_COSTS, Arrival, Costs, Run
+from shunter.backends.simulated.world import (
+    NO_SAMPLES,
+    GangRounds,
+    SampleDue,
+    Samples,
+    World,
+    at_its_speed,
+    is_void,
+)
 from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,
@@ -37,14 +35,8 @@ from shunter.core.interfaces import (
 )
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import NEVER_US
-from shunter.events.facts.cluster import NodeLost, NodeReachable
-from shunter.events.facts.execution import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-)
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptLost, AttemptStarted, GpusReleased, NodeLost, NodeReachable
+from shunter.events.values import JobId, JobSpec
 
 
 class SimulatedBackend:

@@ -18,10 +18,10 @@ from typing import Final
 import anyio
 
 from shunter import clock
+from shunter.backends.slurm.answers import Reservation, SlurmNode
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.records import Reservation, SlurmNode
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 # Reservations of Slurm as one of its users meets them: nodes that are kept from the user's jobs.
 #

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.wiring import Wiring
-from shunter.backends.supervised.wiring import ask_wirings, set_sockets
+from shunter.backends.live.backend import ask_wirings, set_sockets
+from shunter.backends.live.messages import Wiring
+from shunter.backends.live.node_agent import NodeAgent
 from shunter.config.cluster import ClusterSection
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
@@ -21,8 +21,7 @@ from shunter.daemon.gpu_maps.server_map import (
     server_map,
     without_found,
 )
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, NodeName
 
 BY_LOG, BY_SLURM = "log", "Slurm"
 AS_BEFORE = "counts until the daemon starts while nothing runs there"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.backends.agents.wiring import GpuWiring, Wiring, wiring_in
+from shunter.backends.live.messages import GpuWiring, Wiring, wiring_in
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.config.cluster import CpuGroups, GpuGroups, Parts, levels_of
-from shunter.events.values.configuration_set import LevelGroups
+from shunter.events.values import LevelGroups
 
 BELOW_SWITCH = ("PIX", "PXB")
 ELSEWHERE = ("PHB", "NODE", "SYS")

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from shunter.backends.agents.settings import Socket
+from shunter.backends.live.settings import Socket
 from shunter.config.cluster import GpuGroups, NodeGroup, joined_level
 from shunter.daemon.gpu_maps.found_map import FoundMap
 from shunter.daemon.gpu_maps.network_places import Place, gives_place
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
+from shunter.events.values import ConfigurationSet, LevelGroups, gpu_numbers
 
 BY_CONFIG = "config"
 LEVEL_KEYS = frozenset({"sockets", "switches", "socket_gpus", "switch_gpus"})

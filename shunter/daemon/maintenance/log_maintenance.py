@@ -15,7 +15,7 @@ from shunter.config.model import LogSection
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.policy import AskedPolicy
-from shunter.events.facts.run import SegmentSealed
+from shunter.events.facts import SegmentSealed
 from shunter.events.log import LogWriter, Segment, Snapshot
 from shunter.run.snapshots import snapshot_of
 

@@ -7,13 +7,12 @@ each pilot notes the wiring of its node on the folder that all share, and the ne
 import os
 from collections.abc import Iterable
 
-from shunter.backends.agents.wiring import Wiring, wiring_in
+from shunter.backends.live.messages import Wiring, wiring_in
 from shunter.backends.node.messages.shapes import WrongMessageError
 from shunter.backends.node.records import get
 from shunter.backends.node.remote.wiring.sources import NOTED
 from shunter.config.live import SlurmSection
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, NodeName
 
 
 def noted_wirings(

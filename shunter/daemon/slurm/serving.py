@@ -15,8 +15,7 @@ from shunter.config.cluster import ClusterSection
 from shunter.config.live import BackendSection, SlurmSection, shared_limits
 from shunter.config.loading import LoadedConfig
 from shunter.errors import ConfigError, extra_hint
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import ConfigurationSet, JobId, NodeName
 
 CRYPTOGRAPHY_LEAST = 46
 """The oldest version that the extra `slurm` takes, a whole number."""

@@ -13,10 +13,10 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.ask.replaying.verification import Verifier
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.inbox import Stamped
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.ask.verification import Verifier
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.inbox import Stamped
+from shunter.backends.live.settings import Limits, Owner
 from shunter.core.cluster import Health
 from shunter.core.fold import replay
 from shunter.core.interfaces import Policy, SubmitJob
@@ -24,13 +24,9 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.daemon.recovery import holding, recovery_of
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, GpusReleased, JobFinished
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobId, JobSpec, Resources
 from tests.doubles.simulated_nodes import (
     Run,
     SimulatedNode,

@@ -12,7 +12,7 @@ import anyio
 
 from shunter.backends.node.messages.wire import PilotAnswer
 from shunter.backends.node.pilots.pilot_connection import dial, read_pilot_file
-from shunter.backends.slurm.pilots.channel import (
+from shunter.backends.slurm.pilot_channel import (
     ClusterAuthority,
     DialBack,
     ListenerSettings,

@@ -17,7 +17,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node.messages.attempt_records import started_in
 from shunter.backends.node.shares.cgroups import (
     change_group,
@@ -28,18 +29,17 @@ from shunter.backends.node.shares.cgroups import (
 )
 from shunter.core.interfaces import Launch, Reshape
 from shunter.daemon import Site, Submission
-from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
+    JobFailed,
+    JobFinished,
+    JobReshaped,
     ReshapeRefused,
 )
-from shunter.events.facts.jobs import JobFailed, JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobSpec, NodeName, Share
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.live.site.sites import NOBODY, PATIENCE_S, events_until, machine, of, verified

@@ -6,11 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.ask.forking.scenario import Scenario, play
-from shunter.events.facts.execution import AttemptStarted, JobSuspended, TurnEnded
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.ask.forks.scenario import Scenario, run_scenario
+from shunter.events.facts import AttemptStarted, Event, JobFinished, JobSuspended, TurnEnded
+from shunter.events.values import JobId
 from tests.live.site.sites import NOBODY, events_until, machine, of, program
 from tests.live.what_if import GANDIVA, LAS, assert_close, run_jobs
 
@@ -57,7 +55,7 @@ def test_what_goes_on_at_the_end_of_a_log_is_drawn_from_who_ended_before(tmp_pat
     names = anyio.run(left_open, tmp_path)
     log = str(tmp_path / "log.db")
     for seed in range(3):
-        stories = play(Scenario(log, seed=seed)).stories
+        stories = run_scenario(Scenario(log, seed=seed)).stories
         assert stories.keys() == names
         for each in stories.values():
             assert each.jct_us is not None

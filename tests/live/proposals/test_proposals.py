@@ -19,12 +19,12 @@ import pytest
 from shunter.api.models.proposal_documents import ProposalDocument, ViewDocument
 from shunter.api.problems import ProblemDocument
 from shunter.api.routes import V1
-from shunter.ask.forking.changes import NOBODY_CALLS
+from shunter.ask.forks.fork import NOBODY_CALLS
 from shunter.client import Client
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.errors import RateLimitedError, RefusedError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.schema import from_object
 from tests.live.api.serving import PATIENCE_S, Served, awaited
 from tests.property.invariants import check_bitmaps

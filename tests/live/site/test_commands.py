@@ -10,19 +10,28 @@ from anyio import to_thread
 
 from shunter.daemon import Caller, Site, Submission
 from shunter.errors import BackendError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
+    Event,
     GpusReleased,
     JobContinued,
+    JobFailed,
     JobStopped,
+    JobSubmitted,
     JobSuspended,
     SuspendEscalated,
+    TimeLimitReached,
 )
-from shunter.events.facts.jobs import JobFailed, JobSubmitted, TimeLimitReached
-from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, SuspendMode
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    SuspendMode,
+)
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import (
     NOBODY,

@@ -26,10 +26,9 @@ from shunter.backends.node.failpoints import arm_failpoint
 from shunter.config.loading import LoadedConfig
 from shunter.core.state import Job, JobPhase
 from shunter.daemon import Site, Submission
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values import JobId, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
 from tests.live.site.sites import NOBODY, config, verified

@@ -11,20 +11,20 @@ import pytest
 
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
-from shunter.backends.slurm.jobs.taken_resources import JobBackend
+from shunter.backends.slurm.job_backend import JobBackend
 from shunter.core.interfaces import AttemptExited, Continue, Input, Stop, Suspend, Terminate
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
+    GpusTaken,
     JobContinued,
     JobStopped,
     JobSuspended,
     LaunchFailed,
 )
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SEARCHED, SlurmBench
 from tests.live.slurm.jobs import JobBench

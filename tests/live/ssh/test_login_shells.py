@@ -13,12 +13,11 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.ssh.host_inventory import host_inventories
-from shunter.backends.ssh.settings import SshHost
+from shunter.backends.live.settings import SshHost
+from shunter.backends.live.ssh import host_inventories
 from shunter.core.interfaces import AttemptExited
-from shunter.events.facts.cluster import NodeUnreachable
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptStarted, NodeUnreachable
+from shunter.events.values import NodeName
 from shunter.ops.ssh_hosts import halves
 from tests.live.ssh.bench import Bench, kinds, order, seen_until
 from tests.live.ssh.farm import LACKING, Farm, FarmHost

@@ -8,24 +8,20 @@ import pytest
 
 import shunter
 from shunter.daemon import Site
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobFinished,
+    JobSuspended,
+    ProfileSampled,
     RoundPlanned,
     TrialKept,
     TrialStarted,
-)
-from shunter.events.facts.execution import (
-    AttemptStarted,
-    GpusReleased,
-    JobSuspended,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
-from shunter.events.values.trials import TrialReason
+from shunter.events.values import JobId, Level, TrialReason
 from tests.live.site.sites import NOBODY, at_work, events_until, of, program, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster, worker

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from anyio.lowlevel import checkpoint
 
-from shunter.backends.agents.reading import Reading
+from shunter.backends.live.node_agent import Reading
 from shunter.core.interfaces import AttemptExited, Fence
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptLost, AttemptStarted
+from shunter.events.values import NodeName
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
 

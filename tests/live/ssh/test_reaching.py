@@ -16,15 +16,13 @@ import asyncssh
 import asyncssh.channel
 import pytest
 
-from shunter.backends.agents.transport import UnreachedError
+from shunter.backends.live.settings import SshAccess
+from shunter.backends.live.ssh import WINDOW_BYTES, SshBackend, host_inventories
+from shunter.backends.live.transport import UnreachedError
 from shunter.backends.node.remote.entry_lists import END, packed
-from shunter.backends.ssh import SshAccess, SshBackend
-from shunter.backends.ssh.host_inventory import host_inventories
-from shunter.backends.ssh.transport import WINDOW_BYTES
 from shunter.core.interfaces import AttemptExited
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptStarted, LaunchFailed
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptStarted, LaunchFailed, NodeReachable, NodeUnreachable
+from shunter.events.values import NodeName
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
 from tests.live.ssh.farm import make_key

@@ -18,9 +18,7 @@ from anyio import to_thread
 
 from shunter.backends.node.failpoints import arm_failpoint
 from shunter.daemon import Site
-from shunter.events.facts.decisions import TrialKept
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.facts.jobs import JOB_ENDS, Outcome
+from shunter.events.facts import JOB_ENDS, Outcome, TrialKept, TurnStarted
 from shunter.events.log import read_log
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon, together

@@ -23,10 +23,15 @@ from shunter.backends.node.records import processes
 from shunter.backends.node.slicing.members import rotating_in, slices_of
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Site
-from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
-from shunter.events.facts.execution import AttemptStarted, TurnStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AttemptStarted,
+    Event,
+    JobFinished,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
 from shunter.events.log import read_log
 from tests.contracts.local_backends import empty
 from tests.faults.supervised import wait_for

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.ask.log_reading import end_of_decision
+from shunter.ask.verification import Verifier
+from shunter.ask.waits import wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
 from shunter.core.fold import apply, replay
 from shunter.core.interfaces import AnyPolicy, Command, ResizeJob, Rng
 from shunter.core.plan import Change, Plan, Resize, Start
@@ -30,17 +30,30 @@ from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import WAITING, State, state_digest
 from shunter.core.view import View
 from shunter.events import SchedulerStarted, decode_record, encode_record
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished, JobResized, JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.causes import BY_POLICY, GROWS, SHRINKS, STARTS_SMALLER
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, SuspendMode
-from shunter.events.values.reasons import Because, Reason
-from shunter.policies.gandiva import Gandiva
-from shunter.policies.srtf import RemainingService
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    JobResized,
+    JobSubmitted,
+    PlanRejected,
+)
+from shunter.events.values import (
+    BY_POLICY,
+    GROWS,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    JobId,
+    JobSpec,
+    Reason,
+    Share,
+    SuspendMode,
+)
+from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.shortest import RemainingService
 from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run
 from tests.property.test_gavel import gavel, two_level

@@ -6,16 +6,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, reject
 
-from shunter.ask.forking.fork_point import ForkPoint, fork_point
-from shunter.ask.forking.placed_first import PlacedFirst
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.recorded_terms import Term
+from shunter.ask.forks.fork import ForkPoint, fork_point
+from shunter.ask.forks.inevitable import PlacedFirst
+from shunter.ask.log_reading import fold_events
+from shunter.ask.recorded_terms import Term
 from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.view import NO_GUARDS
 from shunter.events import JobId, encode_record
-from shunter.events.facts.decisions import AllocationChanged, Trigger
-from shunter.events.facts.jobs import JobPriorityChanged
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event, JobPriorityChanged, Trigger
 from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.core.interfaces import Rng
 from shunter.core.plan import Plan, Suspend
 from shunter.core.planning.placement import Consolidated
@@ -17,9 +17,7 @@ from shunter.core.sizing.mechanism import whole_of
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable, TableCheck
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import View
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import NOTHING, JobSpec, Resources
 from shunter.policies.sizing import HighsSolver
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.factories import World, job_id, needs_highs, node_name, run, servers

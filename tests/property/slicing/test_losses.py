@@ -4,13 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, TurnStarted
-from shunter.events.facts.jobs import JobHeld, JobReleased
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.policies.gandiva import Gandiva
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobHeld,
+    JobReleased,
+    TurnStarted,
+)
+from shunter.events.values import JobId
+from shunter.policies.gandiva.policy import Gandiva
 from tests.factories import World, node_name, run, servers, trace_job
 from tests.slices import searched
 

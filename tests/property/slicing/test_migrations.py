@@ -8,28 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
 from shunter.core.fold import apply, replay
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.core.state import State
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
     PlanRejected,
+    ProfileSampled,
     TrialKept,
     TrialReverted,
     TrialStarted,
 )
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
-from shunter.events.values.trials import LOSSES, ChangeKey, TrialReason
-from shunter.policies.gandiva import Gandiva
-from shunter.policies.migration import GOALS
-from shunter.policies.migration.planner import BACK, WITHOUT_GAIN
+from shunter.events.values import LOSSES, ChangeKey, JobId, Level, TrialReason
+from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.migration import BACK, GOALS, WITHOUT_GAIN
 from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state

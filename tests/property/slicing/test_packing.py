@@ -9,26 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
 from shunter.core.fold import apply, replay
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.core.state import State
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptEnded,
     AttemptLost,
+    Event,
+    JobCancelled,
     JobSuspended,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobCancelled
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.trials import ChangeKey, TrialReason
-from shunter.policies.gandiva import Gandiva
+from shunter.events.values import ChangeKey, JobId, TrialReason
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state

@@ -6,23 +6,23 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
+    JobCancelled,
+    JobSubmitted,
     JobSuspended,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobCancelled, JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.policies.gandiva import Gandiva
+from shunter.events.values import JobId, NodeName, Share, Sharing
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.worlds import Scene, scenes

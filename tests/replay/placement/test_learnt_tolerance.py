@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.rejections import rejection_in_words
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words, rejection_in_words
 from shunter.core.fold import apply, replay
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor import Reactor
@@ -23,9 +22,8 @@ from shunter.events import (
     ToleranceLearnt,
     encode_record,
 )
-from shunter.events.rows import row_decoder
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import Level
+from shunter.events.records import row_decoder
+from shunter.events.values import GpuType, Level, NodeName
 from tests.factories import (
     Outcome,
     attempt_started,

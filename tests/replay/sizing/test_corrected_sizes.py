@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words
 from shunter.core.interfaces import SubmitJob
 from shunter.core.sizing import Mechanism
 from shunter.core.speeds.sensitivity import MeasuredCell
@@ -20,7 +20,7 @@ from shunter.events import (
     SensitivityCorrected,
     encode_record,
 )
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.factories import Outcome, World, job_id, needs_highs
 from tests.replay.recording import asked
 from tests.replay.sizing.measured_run import (

@@ -16,14 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shunter.api.documents.queue import queue_document
 from shunter.api.metrics import Metrics
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.daemon.site import Site
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around

@@ -7,15 +7,14 @@ from random import Random
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.waits import told_apart, wait_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.waits import told_apart, wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.core.state import State
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, RoundPlanned
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around

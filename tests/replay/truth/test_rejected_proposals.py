@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.events.facts.gangs import GangRejected
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.events.facts import GangRejected
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
 from tests.replay.truth.brute_force import Truth, decision_around

@@ -10,13 +10,12 @@ import pytest
 from anyio import to_thread
 
 from shunter import clock
-from shunter.backends.inbox import Inbox, Stamped
+from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.core.interfaces import Input
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock
-from shunter.events.facts.cluster import NodeReachable
-from shunter.events.facts.run import ClockStepped
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import ClockStepped, NodeReachable
+from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 
 HOUR_S = 3600.0

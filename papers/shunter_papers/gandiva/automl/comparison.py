@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Final
 
 from shunter.core.rng import RandomStream
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter_papers.gandiva.automl.baseline import first_min

@@ -16,9 +16,8 @@ from shunter.core.interfaces import Observers
 from shunter.core.rng import RandomStream
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
-from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.trials import TrialReason
+from shunter.events.facts import TrialKept, TrialReverted, TrialStarted
+from shunter.events.values import GpuType, JobId, TrialReason
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter.workloads import Trace

@@ -40,7 +40,7 @@ from shunter.backends.node.attempts import (
 )
 from shunter.backends.node.heartbeat import uptime_ns, write_beat
 from shunter.backends.node.messages.attempt_records import a_job, number_of
-from shunter.backends.node.messages.shapes import PROTOCOL, checked
+from shunter.backends.node.messages.shapes import PROTOCOL, READ_BYTES_MAX, checked
 from shunter.backends.node.output.files import piece_of
 from shunter.backends.node.processes.attempt_watch import UNREAD
 from shunter.backends.node.processes.unanswered import Unanswered
@@ -76,7 +76,6 @@ if TYPE_CHECKING:
 
 IDLE_S = 10.0
 SWEEP_S = 0.05
-READ_BYTES_MAX = 1 << 18
 TOLD_OF_JOB = 4096  # half of the longest line there may be
 OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 

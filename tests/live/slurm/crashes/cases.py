@@ -11,7 +11,7 @@ import anyio
 from shunter.backends.node.failpoints import arm_failpoint
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.pilots import PilotBench

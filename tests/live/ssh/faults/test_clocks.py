@@ -14,16 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from shunter.backends.live.settings import SshHost
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.ssh import SshHost
 from shunter.core.interfaces import AttemptExited, Suspend
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
 )
 from tests.factories import job_id
 from tests.faults.supervised import wait_for

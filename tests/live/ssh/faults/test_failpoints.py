@@ -23,8 +23,8 @@ import pytest
 from shunter.backends.node.failpoints import arm_failpoint
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import JobId
+from shunter.events.facts import Outcome
+from shunter.events.values import JobId
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
 from tests.live.site.sites import NOBODY, outcome, verified

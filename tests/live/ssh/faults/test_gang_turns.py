@@ -11,19 +11,22 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.backends.agents.settings import Slicing
+from shunter.backends.live.settings import TurnSettings
 from shunter.cli.application import app
 from shunter.config.loading import LoadedConfig
 from shunter.core.interfaces import Input, Launch
 from shunter.daemon import Site, Submission
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import MessagesDropped, TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JobCancelled
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    Event,
+    JobCancelled,
+    MessagesDropped,
+    NodeReachable,
+    NodeUnreachable,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.log import read_log
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 from tests.factories import job_id
 from tests.live.site.sites import NOBODY, at_work, events_until, of, verified
 from tests.live.ssh.bench import Bench, order, rest, seen_until
@@ -107,7 +110,9 @@ async def test_gangs_have_their_turns_on_all_hosts_at_once(
 ) -> None:
     bench, farm = network
     shared = str(bench.folder / "shared")
-    async with bench.opened(slicing=Slicing(quantum_us=QUANTUM_US), checkpoints=shared) as backend:
+    async with bench.opened(
+        slicing=TurnSettings(quantum_us=QUANTUM_US), checkpoints=shared
+    ) as backend:
         await order(backend, *launches())
         seen = await rest(backend, 12.0)
         since_us = backend.now_us()

@@ -13,9 +13,14 @@ import pytest
 from shunter.backends.node import attempts
 from shunter.backends.node.processes.marks import alive_below
 from shunter.core.interfaces import AttemptExited, Launch, Resume
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
+from shunter.events.values import SuspendMode
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import WORKER, Bench, kinds, order, rest, seen_until
 from tests.live.ssh.farm import descendants, name_of

@@ -9,20 +9,22 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from shunter.backends.agents import node_agent
+from shunter.backends.live import node_agent
+from shunter.backends.live.ssh import SshBackend
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.ssh import SshBackend
 from shunter.core.interfaces import AttemptExited, Input, Suspend, Terminate
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
 )
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.factories import job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until

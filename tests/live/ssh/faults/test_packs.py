@@ -18,13 +18,19 @@ from anyio import to_thread
 
 from shunter.backends.node.processes.marks import alive_below
 from shunter.daemon import Site
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.decisions import TrialKept, TrialStarted
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, TurnStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    NodeReachable,
+    NodeUnreachable,
+    TrialKept,
+    TrialStarted,
+    TurnStarted,
+)
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.live.site.sites import NOBODY, at_work, events_until, of, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces

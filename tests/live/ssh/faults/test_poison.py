@@ -8,18 +8,18 @@ from anyio import to_thread
 
 from shunter.backends.node.messages.journal import FILE_BYTES_MOST
 from shunter.daemon import Site
-from shunter.events.facts.cluster import NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    Event,
     JobSuspended,
     MessagesDropped,
+    NodeUnreachable,
+    Outcome,
 )
-from shunter.events.facts.jobs import Outcome
-from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.live.poison import GOOD, WRONG, saying, saying_all
 from tests.live.site.sites import NOBODY, Seen, at_work, events_until, of, wait_for
 from tests.live.ssh.bench import Bench

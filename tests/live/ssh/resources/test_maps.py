@@ -15,14 +15,9 @@ import pytest
 from shunter.backends.node.remote.wiring.hwloc import PROGRAMS
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Site, Submission
-from shunter.events.facts.cluster import NodeAdded, NodeRemoved
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, AttemptStarted, Event, NodeAdded, NodeRemoved
 from shunter.events.log import read_log
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values import JobSpec, Level, LevelGroups, NodeName
 from tests.live.site.sites import NOBODY, at_work, events_until, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import FarmHost

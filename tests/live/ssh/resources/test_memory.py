@@ -11,11 +11,9 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.ssh.host_inventory import host_inventories
+from shunter.backends.live.ssh import host_inventories
 from shunter.core.interfaces import AttemptExited, Launch
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobSpec, NodeName, Share
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
 

@@ -9,20 +9,18 @@ from hypothesis import strategies as st
 
 from shunter.api.documents.queue import Present, queue_document
 from shunter.api.models.job_documents import TurnPart
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.log_reading import fold_events
 from shunter.backends.node.rotation.member import Member
 from shunter.backends.node.rotation.rule import Rotation
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import ChangePriority, Command, SuspendJob
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.core.turn_shares import fair_shares
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.job_spec import SuspendMode
-from shunter.policies.gandiva import Gandiva
+from shunter.events.facts import Event, JobSubmitted, TurnEnded, TurnStarted
+from shunter.events.values import SuspendMode
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import World, job_id, run, servers, trace_job
 from tests.slices import searched

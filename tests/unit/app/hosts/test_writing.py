@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.ssh.host_inventory import HostInventory
-from shunter.backends.ssh.settings import SshAccess, SshHost
+from shunter.backends.live.settings import SshAccess, SshHost
+from shunter.backends.live.ssh import HostInventory
 from shunter.cli.application import app
 from shunter.config.cluster import NodeGroup
 from shunter.config.loading import make_config
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from shunter.ops import ssh_hosts as writing
 from shunter.ops.ssh_hosts import findings_of, map_findings
 from tests.factories import configuration

@@ -9,21 +9,19 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.replaying.breakpoints.playback import event_in_words
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.scores.measures import measures_in
-from shunter.ask.replaying.scores.words import decision_score
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.playback import event_in_words
+from shunter.ask.scores import decision_score, measures_in
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.words import fact_in_words
 from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.core.ranking import Measure
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts import AllocationChanged
 from shunter.events.log import read_log
-from shunter.events.values.causes import GROWS
-from shunter.events.values.reasons import Because
+from shunter.events.values import GROWS, Because
 from shunter.run.setup import rebuild
 from shunter.run.simulation import simulate
 from tests.factories import allocation, job_id

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shunter.ask.replaying.why.document import document
+from shunter.ask.why.document import document
 from shunter.core.fold import replay
 from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
@@ -14,8 +14,7 @@ from shunter.core.sizing.mechanism import with_shares
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import Job, State
-from shunter.events.values.allocation import Share
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources, Share
 from shunter.policies.fifo import SubmissionOrder
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, job_id, las_policy, node_name, run, servers, trace_job

@@ -6,20 +6,28 @@ from dataclasses import replace
 from shunter.api.documents.cluster_state import nodes_of
 from shunter.api.documents.job_history import history_of
 from shunter.api.documents.queue import queue_document
-from shunter.ask.replaying.formatting import down_in_words, fact_in_words
-from shunter.ask.replaying.lookup import is_part
-from shunter.ask.replaying.waits import told_apart
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import Explanation
-from shunter.ask.replaying.why.sentences import details, headline
+from shunter.ask.log_reading import is_part
+from shunter.ask.waits import told_apart
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.sentences import details, headline
+from shunter.ask.words import down_in_words, fact_in_words
 from shunter.cli.answers import clause
 from shunter.core.fold import replay
 from shunter.core.interfaces import Input, SubmitJob, SuspendJob
-from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.execution import AllocationLearned, AttemptStarted, GpusReleased
-from shunter.events.kinds import Event
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import (
+    AllocationChanged,
+    AllocationLearned,
+    AttemptStarted,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    GpusTaken,
+    NodeAdded,
+    NodeLost,
+    RoundPlanned,
+)
+from shunter.events.values import Reason, Wait
 from tests.factories import (
     World,
     allocation,

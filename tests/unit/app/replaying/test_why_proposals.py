@@ -2,16 +2,15 @@
 
 import asyncio
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.lookup import is_part
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.explanation import Explanation
-from shunter.ask.replaying.why.sentences import details, headline
+from shunter.ask.log_reading import is_part
+from shunter.ask.waits import wait_of
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.sentences import details, headline
+from shunter.ask.words import fact_in_words
 from shunter.cli.answers import clause
 from shunter.core.interfaces import DrainNode
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.gangs import GANGS
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import GANGS, AttemptStarted
+from shunter.events.values import Reason
 from tests.factories import allocation, job_id, node_name
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel

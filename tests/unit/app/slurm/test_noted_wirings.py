@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.agents.wiring import Wiring
+from shunter.backends.live.messages import Wiring
 from shunter.backends.node.messages.wire import GpuReadings
 from shunter.backends.node.remote.wiring import note_wiring, sources
 from shunter.config.live import SlurmSection
 from shunter.daemon.slurm.noted_wirings import noted_wirings
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.factories import configuration
 from tests.unit.backends.node.wiring.test_sources import TOPO, readings, says
 

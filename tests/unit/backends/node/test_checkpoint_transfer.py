@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.agents.zip_application import zip_application
+from shunter.backends.live.transport import zip_application
 from shunter.backends.node.records import hold
 from shunter.backends.node.remote import file_trees, tree_building
 from shunter.backends.node.remote.entry_lists import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from shunter.backends.live.gpus import GpuFault, use_told
 from shunter.backends.node.remote import gpus
 from shunter.backends.node.remote.gpus import Readings
-from shunter.backends.profiles import GpuFault, use_told
 from tests.faults.supervised import wait_for
 
 READING = {"index": 0, "faults": {}}

@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.costs import NO_COSTS
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.work import NO_COSTS
+from shunter.backends.simulated.world import Samples
 from shunter.core.interfaces import Launch, Resume
 from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.facts import AttemptStarted, ProfileSampled
+from shunter.events.values import GpuType, Level
 from tests.factories import allocation, configuration, job_id, job_spec, node_name, trace_job
 from tests.unit.backends.simulated.driving import Hand, ends, suspend
 

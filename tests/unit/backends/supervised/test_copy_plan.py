@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from shunter.backends.live.checkpoint_lists import FileLists, ListedEntry
+from shunter.backends.live.checkpoint_transfer import CopyPlan
 from shunter.backends.node.remote.entry_lists import rows_of
-from shunter.backends.supervised.checkpoints.file_lists import FileLists, ListedEntry
-from shunter.backends.supervised.checkpoints.transfer import CopyPlan
 from shunter.errors import BackendError
 from tests.unit.backends.supervised.test_file_lists import (
     N0,

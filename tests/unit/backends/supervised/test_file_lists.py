@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shunter.backends.node.messages.wire import Kind
-from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
-from shunter.backends.supervised.checkpoints.file_lists import (
+from shunter.backends.live.checkpoint_lists import (
     ENTRIES_OF_ALL_MAX,
     FileLists,
     ListedEntry,
@@ -16,8 +14,10 @@ from shunter.backends.supervised.checkpoints.file_lists import (
     listed_entry,
     path_of,
 )
+from shunter.backends.node.messages.wire import Kind
+from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
 from shunter.errors import BackendError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 N0, N1, N2 = NodeName("n0"), NodeName("n1"), NodeName("n2")
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from shunter.backends.agents.attempt_records import GpuReading
-from shunter.backends.agents.settings import Socket
-from shunter.backends.supervised.samples import LostGpus
-from shunter.events.facts.cluster import GpuQuarantined
-from shunter.events.values.ids import NodeName
+from shunter.backends.live.messages import GpuReading
+from shunter.backends.live.samples import LostGpus
+from shunter.backends.live.settings import Socket
+from shunter.events.facts import GpuQuarantined
+from shunter.events.values import NodeName
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED = 15, 16, 3
 AGENT = NodeName("host")

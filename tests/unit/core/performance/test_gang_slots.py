@@ -8,8 +8,7 @@ from shunter.backends.node.rotation.timetable import Timetable
 from shunter.backends.timetables import timetables
 from shunter.core.cluster import gpus_of
 from shunter.core.turn_shares import LEAST_PART, Tenant, gang_slots
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName, Share
 from tests.factories import allocation
 
 EPSILON = 1e-9

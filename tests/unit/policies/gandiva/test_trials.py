@@ -5,22 +5,22 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
     JobReshaped,
     PlanRejected,
+    SpeedChanged,
     TrialKept,
     TrialReverted,
     TrialStarted,
+    TurnStarted,
 )
-from shunter.events.facts.execution import SpeedChanged, TurnStarted
-from shunter.events.values.job_spec import Level
-from shunter.events.values.trials import TrialReason
-from shunter.policies.gandiva import Gandiva
+from shunter.events.values import Level, TrialReason
+from shunter.policies.gandiva.policy import Gandiva
 from shunter.workloads.trace import TraceJob
 from tests.factories import MINUTE_US, Outcome, World, configuration, run, servers, trace_job
 

@@ -5,7 +5,7 @@ import pytest
 from shunter.cli.answers import CLAUSES, age, clause, one_line, print_rows, printable
 from shunter.cli.jobs import _print_queue
 from shunter.cli.output import Column
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Reason
 
 NOW = datetime(2026, 11, 21, 18, tzinfo=UTC)
 

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.backends.agents.settings import Limits
-from shunter.backends.supervised.orders import contract_of
+from shunter.backends.live.orders import contract_of
+from shunter.backends.live.settings import Limits
 from shunter.config.cluster import ClusterSection
 from shunter.core.interfaces import Launch
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 
 FPGA = {"fpga": {"visible": "FPGA_DEVICES"}}
 

@@ -7,17 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.api.documents.job_history import JobHistories
-from shunter.ask.replaying.why.running.attempt_turns import AttemptTurns
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.ask.attempts import AttemptTurns
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import AttemptStarted, JobSuspended, TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import JobId
-from shunter.policies.gandiva import Gandiva
+from shunter.events.facts import (
+    JOB_ENDS,
+    AttemptStarted,
+    Event,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import JobId, Share
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import job_id, node_name, run
 from tests.property.worlds import Scene, scenes

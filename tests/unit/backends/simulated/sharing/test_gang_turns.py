@@ -4,15 +4,13 @@ from collections import Counter
 
 import pytest
 
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.policies.gandiva import Gandiva
+from shunter.events.facts import Event, JobFinished, TurnEnded, TurnStarted
+from shunter.events.values import JobId
+from shunter.policies.gandiva.policy import Gandiva
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, job_id, run, servers, trace_job
 

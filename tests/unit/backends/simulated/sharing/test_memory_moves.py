@@ -3,8 +3,7 @@
 import pytest
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.backends.simulated.turning.turns import MemoryMoves
+from shunter.backends.simulated.turns import MemoryMoves, Slicing
 from shunter.core.speeds.speed_model import FactorTable, MemoryCycle, ModelFactors, SpeedModel
 from tests.factories import trace_job
 from tests.unit.backends.simulated.driving import Hand, launch

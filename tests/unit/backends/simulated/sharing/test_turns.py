@@ -1,10 +1,10 @@
 """Jobs that take turns on the GPUs of a server, on the virtual clock: by hand."""
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import AttemptExited, Continue, Input, Reshape, Stop, Weigh
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     JobContinued,
     JobStopped,
@@ -13,8 +13,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.values import Allocation, JobId, Sharing
 from tests.factories import allocation, configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,
