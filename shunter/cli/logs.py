@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from shunter.client import Client
     from shunter.client.requests import Answer
 
+
 END_BYTES = 4096
 """How much of the end of a stream is kept for its last line."""
 
@@ -66,7 +67,7 @@ class _Asked:
         Raises:
             UnavailableError: no daemon has answered in time.
         """
-        from shunter.client.watching import PATIENCE_S
+        from shunter.client.futures import PATIENCE_S
 
         if not self.follow:
             yield from client.logs(self.job, rank=rank, **self.said)

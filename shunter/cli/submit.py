@@ -32,7 +32,7 @@ from shunter.cli.units import (
     seconds,
     shape_of,
 )
-from shunter.client.variables import is_passed_on
+from shunter.client.requests import is_passed_on
 from shunter.counting import counted
 from shunter.errors import (
     NotFoundError,

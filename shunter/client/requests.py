@@ -4,6 +4,7 @@ An answer is the JSON document itself, under the names that docs/reference/http-
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import orjson
 
+from shunter import __version__
 from shunter.errors import (
     ConflictError,
     NotFoundError,
@@ -120,7 +122,8 @@ class CallOptions(JobOptions, total=False):
 class Ask:
     """One request; one that `is_slow` is answered only when much was computed.
 
-    `if_too_large` is what to do where the daemon refuses the size of its body.
+    `if_too_large` is what to do where the daemon refuses the size of its body, `if_unknown` what
+    it means where the daemon has no such path.
     """
 
     method: str
@@ -130,6 +133,7 @@ class Ask:
     body: bytes | None = None
     is_slow: bool = False
     if_too_large: str = ""
+    if_unknown: str = ""
 
 
 def read(path: str, *parts: str, **params: object) -> Ask:
@@ -162,6 +166,20 @@ def act(path: str, *parts: str, body: Mapping[str, object] | None = None) -> Ask
         _path(path, parts),
         headers={"Content-Type": "application/json"},
         body=_dumped(body),
+    )
+
+
+def together(do: str, job_ids: Sequence[str]) -> Ask:
+    """Return the request that gives jobs one order in one step.
+
+    Daemons before 0.1.0 do not take it.
+    """
+    ask = act(f"/jobs/{do}", body={"jobs": list(job_ids)})
+    return replace(
+        ask,
+        if_unknown=f"the daemon is older than this client (Shunter {__version__}): it does not "
+        f"take POST {ask.path}, and nothing was done; `shunter down`, then `shunter up`, takes "
+        "this version, and jobs run on",
     )
 
 
@@ -223,6 +241,9 @@ def value_of(ask: Ask, status: int, content: bytes) -> Answer:
         error = error_of(status, content)
         if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and ask.if_too_large:
             raise type(error)(f"{error}, and this has {len(ask.body or b''):,}{ask.if_too_large}")
+        is_unknown = status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+        if is_unknown and ask.if_unknown and not isinstance(error, UnreachableError):
+            raise UnreachableError(ask.if_unknown)
         raise error
     try:
         found = orjson.loads(content)
@@ -398,3 +419,35 @@ def _text(value: object) -> str:
 def _dependency(each: str | tuple[str, str]) -> dict[str, str]:
     job_id, when = (each, "ok") if isinstance(each, str) else each
     return {"job_id": job_id, "when": when}
+
+
+# Which environment variables a job may be given, and which of a shell are not passed on unasked.
+# Functions that bash exports (Lmod's `module` is one) are variables of a name of their own.
+
+VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]*|BASH_FUNC_[^=\s\x00-\x1f]+(%%|\(\)))$"
+"""The names that a submission may say."""
+
+_NAME = re.compile(VARIABLE)
+_OF_THE_SHELL = frozenset(("_", "OLDPWD", "PWD", "SHLVL", "TERM", "XDG_RUNTIME_DIR"))
+"""They mean nothing elsewhere than in the shell they are of."""
+
+_OF_ANOTHER_JOB = re.compile(
+    r"(SHUNTER|SLURM|SLURMD|SBATCH|SRUN|PMI|PMIX|HIP|ROCR)_.*"
+    r"|(CUDA|HIP|ROCR|NVIDIA|ZE|TPU)_(VISIBLE_DEVICES|VISIBLE_CHIPS|AFFINITY_MASK)"
+    r"|GPU_DEVICE_ORDINAL"
+)
+"""They say which ranks and devices somebody else was given: a job is given its own."""
+
+
+def is_name(name: str) -> bool:
+    """Say whether a submission may name a variable so."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_passed_on(name: str) -> bool:
+    """Say whether a job is given a variable that nobody named."""
+    return (
+        _NAME.match(name) is not None
+        and name not in _OF_THE_SHELL
+        and _OF_ANOTHER_JOB.fullmatch(name) is None
+    )

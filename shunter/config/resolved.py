@@ -225,6 +225,8 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     if not config.backend.is_live:
         refuse_callers(section)
     refuse_misfits(config, policy, loaded.chosen_params, is_live=config.backend.is_live)
+    if config.backend.is_live:
+        refuse_short_probes(section, loaded.chosen_params)
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -249,6 +251,26 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         retries_elsewhere=config.backend.is_live,
     )
     return PolicyRuntime(policy, rules)
+
+
+PROBE_LIVE_LEAST_US = 6_000_000
+"""A live job tells its mini-batches once a second, and is to be measured six times in a probe."""
+
+
+def refuse_short_probes(section: PolicySection, params: Any) -> None:
+    """Raise ConfigError if live jobs could not be measured in what a policy tries.
+
+    They would tell too little in two probes, and be taken for jobs that make no progress.
+    """
+    probes_us: Mapping[str, int] = getattr(params, "probes_us", {})
+    for name, probe_us in probes_us.items():
+        if probe_us < PROBE_LIVE_LEAST_US:
+            raise ConfigError(
+                f"policy.params.{section.name}.{name}.probe: expected "
+                f"{PROBE_LIVE_LEAST_US / 1e6:g}s at least, not {probe_us / 1e6:g}s: live jobs tell "
+                "how fast they are once a second, and one that has told too little in a probe "
+                "would be taken for one that makes no progress"
+            )
 
 
 def refuse_callers(section: PolicySection) -> None:

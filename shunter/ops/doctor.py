@@ -19,15 +19,8 @@ from shunter.addresses import (
     socket_of_up,
     usual_sockets,
 )
-from shunter.api.access.callers import user_name
-from shunter.api.access.tokens import read_tokens
-from shunter.errors import (
-    ConfigError,
-    NotFoundError,
-    RefusedError,
-    ShunterError,
-    UnavailableError,
-)
+from shunter.api.access import read_tokens, user_name
+from shunter.errors import ConfigError, NotFoundError, RefusedError, ShunterError, UnavailableError
 from shunter.events.values import DISPLACED, HELD, NODE_LOST, RESIZED
 from shunter.ops import machine_checks as machine
 from shunter.ops.machine_checks import Check, Finding, Looked
@@ -36,6 +29,7 @@ from shunter.ops.ssh_hosts import hosts
 
 if TYPE_CHECKING:
     from shunter.client.requests import Answer
+
 
 EVENTS_LOOKED_AT = 10_000
 """So many of the last events of a running cluster: hours to days of it."""
@@ -186,7 +180,7 @@ def _port(address: UnixAddress | TcpAddress) -> Finding | None:
     """Return what keeps a daemon from a port, if something does."""
     if isinstance(address, UnixAddress):
         return None
-    from shunter.api.serving.sockets import listening_on
+    from shunter.api.sockets import listening_on
     from shunter.client import Client
 
     try:

@@ -33,8 +33,7 @@ from shunter.backends.node.shares.cgroups import held_to
 from shunter.config.loading import LoadedConfig
 from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
-from shunter.daemon.task_groups import first_error
-from shunter.errors import BackendError, ConfigError, UsageError, extra_hint
+from shunter.errors import BackendError, ConfigError, UsageError, extra_hint, first_error
 from shunter.events.facts import AttemptLost, AttemptStarted, LaunchFailed, ProfileSampled
 from shunter.events.values import Allocation, ConfigurationSet, JobId, JobSpec, NodeName, Share
 from shunter.ops.profiling import JobFile, Point

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from shunter.api.access.callers import user_name
+from shunter.api.access import user_name
 from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told, why_unseen
 from shunter.backends.live.local import memory_control
 from shunter.backends.node.remote.gpus import read_gpus

@@ -16,9 +16,8 @@ from shunter.config.cluster import GPUS_MAX, ClusterSection
 from shunter.config.live import SlurmSection
 from shunter.core.admission import is_mig
 from shunter.counting import counted
-from shunter.daemon.gpu_maps.network_places import Place, rack_notes
-from shunter.daemon.slurm.places import places_in
-from shunter.daemon.slurm.serving import check_served
+from shunter.daemon.gpu_maps import Place, rack_notes
+from shunter.daemon.slurm import check_served, places_in
 from shunter.errors import (
     ConfigError,
     SlurmRefusedError,

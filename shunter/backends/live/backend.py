@@ -346,10 +346,10 @@ class SupervisedBackend:
         self._newest: dict[JobId, int] = {}
         self._launching: set[tuple[JobId, int]] = set()
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
-        self._reachability = Reachability(self._inbox)
+        self._reachability = Reachability(self._inbox, self.doubt_of)
         self._is_open = self._has_recovered = False
         self._launches = Launches(
-            limits, owner, self.agents, self._agent_of, self._gangs, self.drain_of
+            limits, owner, self.agents, self._agent_of, self._gangs, self._refusal_of
         )
         self._samples = SampleCollector(self._inbox, self._gangs, limits)
         self._orders = OrderQueue(self._tasks, self._obey)
@@ -392,17 +392,27 @@ class SupervisedBackend:
 
     @property
     def unreachable(self) -> frozenset[NodeName]:
-        """The servers whose agents do not answer."""
+        """The servers whose agents do not answer, or that take nothing new yet."""
         return frozenset(self.causes)
 
     @property
     def causes(self) -> Mapping[NodeName, str]:
-        """Why servers do not answer, and how to mend it, of those that do not."""
-        silent = [agent for agent in self.agents.values() if not agent.is_up]
-        return {node: each.transport.reason or each.cause for each in silent for node in each.nodes}
+        """Why servers do not answer, or take nothing new yet, and how to mend it."""
+        found: dict[NodeName, str] = {}
+        for each in self.agents.values():
+            for node in each.nodes:
+                if not each.is_up:
+                    found[node] = each.transport.reason or each.cause
+                elif doubt := self.doubt_of(node):
+                    found[node] = doubt
+        return found
 
     def drain_of(self, node: NodeName) -> str:
-        """Return why nothing is started on a server that answers; nothing if it may be."""
+        """Return why a server that answers is about to go; nothing if it is not."""
+        return ""
+
+    def doubt_of(self, node: NodeName) -> str:
+        """Return why a server that answers takes nothing new yet; nothing if it does."""
         return ""
 
     def launch_wait(self, job_id: JobId) -> str:
@@ -525,6 +535,13 @@ class SupervisedBackend:
         servers are not reachable for anything new.
         """
         self._share_notices.put_means(agent.name, agent.shares)
+        await self.note_up(agent)
+
+    async def note_up(self, agent: NodeAgent) -> None:
+        """Have the servers of an agent that answers take new jobs, where they may.
+
+        They may not while something that was given up runs there, nor while they are in doubt.
+        """
         if self._has_recovered and await self._locations.strays(agent, self._is_watched):
             self._tasks.start_soon(self._end_strays, agent)
         else:
@@ -557,6 +574,10 @@ class SupervisedBackend:
         """Receive samples of a node; orders that nobody took are given again."""
         self._samples.take(agent.name, samples, gpus, agent.transport.servers)
         self._gangs.give_again(agent)
+
+    def _refusal_of(self, node: NodeName) -> str:
+        """Return why nothing is started on a server that answers; nothing if it may be."""
+        return self.doubt_of(node) or self.drain_of(node)
 
     async def _obey(self, effect: Effect) -> None:
         if isinstance(effect, Launch | Resume):

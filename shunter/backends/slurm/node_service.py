@@ -156,7 +156,8 @@ class NodeService:
         self._reservations: Mapping[NodeName, NodeReservation] = {}
         self._partition = partition
         self._partition_limit_s: float | None = None
-        self._is_known = False
+        self.known = anyio.Event()
+        """Set once Slurm has told of the nodes for the first time."""
         self._soon = anyio.Event()
         self.listing: NodeListing | None = None
 
@@ -183,7 +184,7 @@ class NodeService:
 
     def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
         """Return the nodes that take no new jobs, with why; None: not known yet."""
-        if not self._is_known:
+        if not self.known.is_set():
             return None
         found = {
             node: kept.in_words(node)
@@ -210,7 +211,7 @@ class NodeService:
         self._reservations = reservations_by_node(
             [each for each in reservations if each.name != self._own], self._nodes, clock.wall_s()
         )
-        self._is_known = True
+        self.known.set()
 
     def soon(self) -> None:
         """Look again with the next poll: the last look did not tell what somebody needs."""

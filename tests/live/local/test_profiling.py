@@ -22,6 +22,7 @@ from shunter.backends.node.shares.cgroups import LIMIT, QUOTA
 from shunter.backends.node.shares.division import divisible_v1
 from shunter.cli.application import app
 from shunter.ops.live_profiling import remove_abandoned
+from tests.live.api.serving import in_the_foreground
 
 pytestmark = pytest.mark.live
 
@@ -147,11 +148,7 @@ def test_output_of_a_job_that_fails_is_told_in_plain_letters(tmp_path: Path) -> 
 
 @contextmanager
 def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Begin to profile a job that never ends by itself, and wait until it runs.
-
-    As from a terminal: a process below nohup ignores SIGHUP, and one that a script has put into
-    the background SIGINT.
-    """
+    """Begin to profile a job that never ends by itself, and wait until it runs."""
     (folder / "loader.py").write_text(STEPPER, encoding="utf-8")
     command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT)]
     text = JOB.replace("COMMAND", json.dumps(command)).replace("cpus = 2", "cpus = 1")
@@ -159,12 +156,8 @@ def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     (folder / "job.toml").write_text(text, encoding="utf-8")
     words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
     (folder / "pid").unlink(missing_ok=True)
-    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGHUP, signal.SIGINT)}
-    try:
+    with in_the_foreground():
         measuring = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
     with measuring:
         try:
             pid = folder / "pid"

@@ -270,7 +270,7 @@ async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
         with pytest.raises(RefusedError, match="may not use queue closed"):
             await site.submit(program("pass", queue="closed"), NOBODY)
         with pytest.raises(
-            RefusedError, match=r"needs 2, and there are 1 \(the quota of queue small"
+            RefusedError, match=r"needs 2 GPUs, and there are 1 \(the quota of queue small"
         ):
             await site.submit(program("pass", queue="small", gpus=2), NOBODY)
         assert site.state.jobs[second].attempt == 0

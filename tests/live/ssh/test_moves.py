@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 
 BATCH_S = 0.05
 QUANTUM_S = 2.0
-PROBE_S = 4.0
+PROBE_S = 6.0
 TRAINING = """
 import sys, time
 sys.path.insert(0, {package!r})

@@ -98,7 +98,7 @@ KINDS = {
             ("durable TrialStarted", "durable TrialKept", "durable TrialReverted"),
             *(("to ShareTurns",), ("done ShareTurns",)),
         ),
-        {**SLICED, "params": {"gandiva": {"packing": {"probe": 4.0}}}},
+        {**SLICED, "params": {"gandiva": {"packing": {"probe": 6.0}}}},
         SUPERVISORS,
     ),
 }

@@ -46,7 +46,7 @@ JOBS, QUANTUM_S = 6, 0.5
 # GPUs, and what the policy tries. Six on two GPUs are three packs, which take turns.
 KINDS: dict[str, tuple[int, dict[str, Any]]] = {
     "sliced": (4, {}),
-    "packed": (2, {"gandiva": {"packing": {"probe": 4.0}}}),
+    "packed": (2, {"gandiva": {"packing": {"probe": 6.0}}}),
 }
 
 

@@ -149,7 +149,7 @@ def test_a_job_wider_than_the_cluster_is_infeasible() -> None:
     found = why(World(servers=servers(4), jobs=(trace_job(0, 5),)), "j0", 0)
 
     assert document(found)["headline"] == (
-        "j0 was rejected at T+00:00:00 as infeasible: it needs 5, and there are 4 "
+        "j0 was rejected at T+00:00:00 as infeasible: it needs 5 GPUs, and there are 4 "
         "(GPUs of one type in the cluster)"
     )
 

@@ -9,7 +9,7 @@ from shunter.backends.live.messages import Wiring
 from shunter.backends.node.messages.wire import GpuReadings
 from shunter.backends.node.remote.wiring import note_wiring, sources
 from shunter.config.live import SlurmSection
-from shunter.daemon.slurm.noted_wirings import noted_wirings
+from shunter.daemon.slurm import read_noted_wirings
 from shunter.events.values import NodeName
 from tests.factories import configuration
 from tests.unit.backends.node.wiring.test_sources import TOPO, readings, says
@@ -25,7 +25,7 @@ def section(root: Path, mode: str = "pilot") -> SlurmSection:
 def noted(root: Path, gpus: int = 4, mode: str = "pilot") -> Wiring | None:
     """Return what is known of n1."""
     servers = ((N1, configuration(gpus)), (N2, configuration(4)), (N3, configuration(1)))
-    found = noted_wirings(section(root, mode), servers)
+    found = read_noted_wirings(section(root, mode), servers)
     assert not {N2, N3} & found.keys()
     return found.get(N1)
 
