@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from shunter import __version__
 from shunter.cli import output
-from shunter.cli.option_tables import take_plain_values, takes_options
+from shunter.cli.options import take_plain_values, takes_options
 from shunter.errors import NotFoundError, ShunterError
 from shunter.gc_control import collect_rarely, end_uncollected
 
@@ -26,37 +26,40 @@ COMMANDS = {
     "simulate": "simulate",
     "compare": "compare",
     "replay": "replay",
-    "diff": "analysis.diff",
-    "report": "analysis.report",
+    "diff": "compare",
+    "report": "compare",
     "why": "why",
-    "what-if": "forking.what_if",
+    "what-if": "why",
     "profile": "profile",
-    "up": "up.commands",
-    "down": "up.commands",
-    "init": "live.init",
-    "doctor": "live.doctor",
-    "serve": "live.serve",
-    "submit": "live.submit",
-    "queue": "live.queue",
-    "show": "live.show",
-    "history": "live.show",
-    "logs": "live.logs",
-    "cancel": "live.control",
-    "suspend": "live.control",
-    "resume": "live.control",
-    "discard-checkpoint": "live.control",
-    "set-aside": "live.control",
-    "resize": "live.control",
-    "priority": "live.control",
-    "reproduce": "reproduce",
+    "up": "up",
+    "down": "up",
+    "init": "serve",
+    "doctor": "serve",
+    "serve": "serve",
+    "submit": "submit",
+    "queue": "jobs",
+    "show": "jobs",
+    "history": "jobs",
+    "logs": "logs",
+    "cancel": "control",
+    "suspend": "control",
+    "resume": "control",
+    "discard-checkpoint": "control",
+    "set-aside": "control",
+    "resize": "control",
+    "priority": "control",
+    "reproduce": "simulate",
     "log": "log",
     "trace": "trace",
-    "policy": "policy",
+    "policy": "config",
     "config": "config",
-    "nodes": "live.nodes",
-    "group": "live.group",
+    "nodes": "nodes",
+    "group": "control",
 }
-"""Each command, in the order of the help, and the module of its function or of its own commands."""
+"""Each command, in the order of the help, and the module that defines it.
+
+That has a function of its name, or `NAME_commands`, a group of commands.
+"""
 
 _SHOW = "show JOB` or `shunter queue"
 OF_OTHERS = {
@@ -109,8 +112,8 @@ def _made(name: str, module_name: str) -> Any:
     """Return a command as Typer runs it."""
     module = import_module(f"shunter.cli.{module_name}")
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    if hasattr(module, "commands"):
-        alone.add_typer(module.commands, name=name)
+    if (below := getattr(module, f"{name}_commands", None)) is not None:
+        alone.add_typer(below, name=name)
         group = cast("TyperGroup", get_command(alone)).commands[name]
         return take_plain_values(group)
     if hasattr(module, "register"):
@@ -154,7 +157,7 @@ class Commands(TyperGroup):
             output.print_error(error)
             raise typer.Exit(error.exit_code) from error
         except KeyError as error:
-            from shunter.cli.live.connecting import lacking
+            from shunter.cli.answers import lacking
 
             lacks = lacking(error)
             if lacks is None:

@@ -1,23 +1,25 @@
-"""`shunter config`: check a config file, show what is in effect, publish its schema."""
+"""`shunter config`: check a config file and show what is in effect, and `shunter policy`."""
 
-from typing import Annotated
+import inspect
+import json
+from typing import Annotated, Any
 
 import typer
 
 from shunter.cli import output
 from shunter.cli.options import ConfigFile, Json, Settings, load
 from shunter.counting import counted
+from shunter.errors import ConfigError
 
-commands = typer.Typer(no_args_is_help=True, help="Check and show config files.")
+config_commands = typer.Typer(no_args_is_help=True, help="Check and show config files.")
 
 
-@commands.command()
+@config_commands.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
     """Check a file, its overrides and its jobs, as a run would (wrong: exit 2)."""
     from shunter.config.resolved import policy_runtime
     from shunter.daemon.slurm import served_notes
-    from shunter.run.setup import load_jobs, set_up
-    from shunter.run.table_range import servers_out_of_range
+    from shunter.run.setup import load_jobs, servers_out_of_range, set_up
 
     loaded = load(config, settings)
     told: list[str] = []
@@ -40,8 +42,8 @@ def validate(config: ConfigFile, settings: Settings = None) -> None:
         output.note(f"warning: {warning}")
 
 
-@commands.command()
-def show(
+@config_commands.command("show")
+def show_config(
     config: ConfigFile,
     settings: Settings = None,
     origin: Annotated[
@@ -50,8 +52,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print every key with the value in effect, as --set takes it."""
-    from shunter.config.effective import effective
-    from shunter.config.effective import settings as settings_of
+    from shunter.config.loading import effective
+    from shunter.config.loading import settings as settings_of
 
     loaded = load(config, settings)
     if as_json and not origin:
@@ -69,9 +71,103 @@ def show(
             output.print_line(f"{row.key} = {row.text}")
 
 
-@commands.command()
-def schema() -> None:
+@config_commands.command("schema")
+def print_config_schema() -> None:
     """Print the JSON schema of config files."""
-    from shunter.config.effective import json_schema
+    from shunter.config.loading import json_schema
 
     output.print_json(json_schema())
+
+
+# `shunter policy`: which policies there are, and what each one takes.
+
+policy_commands = typer.Typer(no_args_is_help=True, help="List policies and show their parameters.")
+
+
+@policy_commands.command("list")
+def list_policies(as_json: Json = False) -> None:
+    """List the installed policies; one that cannot be used says why."""
+    from shunter.config import POLICIES
+
+    documents = [_listed_policy(name) for name in POLICIES.names()]
+    if as_json:
+        output.print_json(documents)
+        return
+    output.print_table(
+        ["policy", "what it does"],
+        [
+            [document["name"] + ("*" if document["oracle"] else ""), document["summary"]]
+            for document in documents
+        ],
+    )
+    output.print_line("* oracle: uses true durations, which no scheduler knows")
+
+
+@policy_commands.command("show")
+def show_policy(
+    name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = False
+) -> None:
+    """Show what a policy does and which parameters it takes, with defaults and units."""
+    document = _policy_document(name)
+    if as_json:
+        output.print_json(document)
+        return
+    oracle = " (an oracle: it uses true durations)" if document["oracle"] else ""
+    output.print_line(f"{document['name']}{oracle}: {document['summary']}")
+    output.print_line()
+    output.print_line(document["source"])
+    output.print_line()
+    if not document["params"]:
+        output.print_line("It takes no parameters.")
+        return
+    output.print_line(f"[policy.params.{document['name']}]")
+    for param in document["params"]:
+        output.print_line(f"{param['key']} = {json.dumps(param['default'])}")
+        output.print_line(f"    {param['description']}")
+
+
+def _listed_policy(name: str) -> dict[str, Any]:
+    """Return what is known of a policy, or why it cannot be used."""
+    try:
+        return _policy_document(name)
+    except ConfigError as error:
+        problem = " ".join(str(error).split())
+        summary = f"cannot be used: {problem}"
+        return {
+            "name": name,
+            "oracle": False,
+            "summary": summary,
+            "source": "",
+            "params": [],
+            "problem": problem,
+        }
+
+
+def _policy_document(name: str) -> dict[str, Any]:
+    from pydantic import ValidationError
+
+    from shunter.config import find_policy
+
+    plugin = find_policy(name)
+    module = inspect.getmodule(plugin)
+    try:
+        defaults = plugin.Params().model_dump(mode="json", by_alias=True)
+    except ValidationError as error:
+        wanted = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
+        raise ConfigError(
+            f"policy {name!r}: not every parameter has a default: {wanted}"
+        ) from error
+    return {
+        "name": name,
+        "oracle": plugin.oracle,
+        "summary": (inspect.getdoc(plugin) or "").partition("\n")[0],
+        "source": inspect.getdoc(module) or "" if module else "",
+        "params": [
+            {
+                "key": field.alias or attribute,
+                "default": defaults[field.alias or attribute],
+                "description": field.description or "",
+            }
+            for attribute, field in plugin.Params.model_fields.items()
+        ],
+    }

@@ -10,16 +10,16 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from shunter.cli import output
-from shunter.cli.options import Json, reading
+from shunter.cli.options import Json, LogAddress, reading
+from shunter.cli.units import number
 from shunter.counting import counted
 from shunter.errors import UsageError, extra_hint
-from shunter.output_files import check_target, refuse_same, replacing, replacing_bytes
+from shunter.output_files import check_target, made_folder, refuse_same, replacing, replacing_bytes
 
 if TYPE_CHECKING:
     from shunter.ask.run_history import LogStatistics
     from shunter.events.log import LogReader
 
-LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 
 _JOB = re.compile(r"j[0-9]+(\.[0-9]+)?")
 
@@ -40,10 +40,10 @@ class LogCommands(TyperGroup):
             raise
 
 
-commands = typer.Typer(cls=LogCommands, no_args_is_help=True, help="Look into event logs.")
+log_commands = typer.Typer(cls=LogCommands, no_args_is_help=True, help="Look into event logs.")
 
 
-@commands.command()
+@log_commands.command()
 def stats(log: LogAddress, as_json: Json = False) -> None:
     """Count events by kind, with terms, frames, bytes, snapshots and segments."""
     import asyncio
@@ -62,7 +62,7 @@ def stats(log: LogAddress, as_json: Json = False) -> None:
         _print_stats(document)
 
 
-@commands.command()
+@log_commands.command()
 def export(
     log: LogAddress,
     target: Annotated[
@@ -119,7 +119,7 @@ def export(
     asyncio.run(written())
 
 
-@commands.command()
+@log_commands.command()
 def verify(
     log: LogAddress,
     schema: Annotated[
@@ -131,7 +131,6 @@ def verify(
     import asyncio
     from dataclasses import asdict
 
-    from shunter.cli.units import number
     from shunter.events.log import VerifyReport
     from shunter.gc_control import collector_off
 
@@ -153,7 +152,7 @@ def verify(
             output.print_line(f"anchor at sequence number {number(report.anchor_seq)}")
 
 
-@commands.command()
+@log_commands.command()
 def reindex(log: LogAddress) -> None:
     """Make what is derived from the events of a log anew; no event is changed."""
     import asyncio
@@ -164,8 +163,8 @@ def reindex(log: LogAddress) -> None:
     output.note(f"made the tables of past jobs and the index of {log} anew")
 
 
-@commands.command()
-def schema(
+@log_commands.command("schema")
+def print_event_schema(
     log: Annotated[
         str | None, typer.Argument(metavar="[LOG]", help="Refuse if this log is of another one.")
     ] = None,
@@ -239,7 +238,6 @@ def _refuse_log_among_tables(folder: Path, log: str) -> None:
 async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> None:
     from shunter.ask.log_reading import seq_of
     from shunter.ask.parquet import write_tables
-    from shunter.output_files import made_folder
 
     made_folder(folder)
     head = await reader.head()
@@ -264,8 +262,6 @@ async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) ->
 
 
 def _print_stats(document: "LogStatistics") -> None:
-    from shunter.cli.units import number
-
     span, size, terms = document["span"], document["bytes"], document["terms"]
     output.print_pairs(
         [

@@ -1,9 +1,13 @@
-"""Options that several commands share, and the config or log they lead to."""
+"""Options that several commands share, the config or log they lead to, and options as a table."""
 
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import MISSING, fields
+from functools import partial
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from shunter.events.log import LogReader
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file.")]
+LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set one key of the config; may be repeated."),
@@ -44,3 +49,86 @@ async def reading(log: str) -> AsyncIterator["LogReader"]:
         if reader.warning:
             output.note(f"warning: {reader.warning}")
         yield reader
+
+
+# Options of a command as a table: a dataclass whose fields are what Typer would take.
+#
+# Typer reads a command's options from the signature of its function; this one is made from the
+# table, for a function with twenty-five parameters would be no easier to read.
+#
+# Typer has pydantic convert every option of a command, given or not, `--help` too: its import and
+# its adapters were a third of the CPU of `shunter submit`. What is left out, a text that stays a
+# text, and a whole number within its bounds are taken as they are; Typer converts the rest.
+
+Table = TypeVar("Table")
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_OTHER = object()
+
+
+def takes_options(table: type[Table], command: Callable[[Table], None]) -> Callable[..., None]:
+    """Return a function with every option as a parameter, for Typer to read."""
+    hints = get_type_hints(table, include_extras=True)
+
+    def run(**said: Any) -> None:
+        command(table(**said))
+
+    parameters = [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(table)  # type: ignore[arg-type]  # tables are dataclasses
+    ]
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # inspect looks there
+    run.__annotations__ = {name: hints[name] for name in hints}
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    return run
+
+
+def take_plain_values(command: Any) -> Any:
+    """Let a command, or all of a group, take plain values as they are; return it."""
+    command.get_params = partial(_parameters, command.get_params)
+    for below in getattr(command, "commands", {}).values():
+        take_plain_values(below)
+    return command
+
+
+def _parameters(usual: Callable[[Any], list[Any]], ctx: Any) -> list[Any]:
+    """Return the parameters of a command, that of its help among them."""
+    found = usual(ctx)
+    for each in found:
+        if "process_value" not in vars(each):
+            each.process_value = partial(_processed, each, each.process_value)
+    return found
+
+
+def _processed(
+    parameter: Any, usual: Callable[[Any, object], object], ctx: Any, value: object
+) -> object:
+    """Return a value as the command gets it."""
+    taken = _plain(parameter, value)
+    if taken is _OTHER:
+        return usual(ctx, value)
+    return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
+
+
+def _plain(parameter: Any, value: object) -> object:
+    """Return what Typer would convert a value to; `_OTHER`: see what Typer does."""
+    is_many = parameter.multiple or parameter.nargs == -1
+    if value is None or value == ():
+        return _OTHER if parameter.required else () if is_many else None
+    wanted = parameter.type_descriptor.annotation
+    if wanted in (str, bool) and type(value) is wanted:
+        return value
+    if wanted == list[str] and isinstance(value, tuple):
+        return list(value) if all(isinstance(one, str) for one in value) else _OTHER
+    if wanted is not int:
+        return _OTHER
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        value = int(value)
+    least, most = parameter.min, parameter.max
+    is_within = isinstance(value, int) and (least is None or value >= least)
+    return value if is_within and (most is None or value <= most) else _OTHER

@@ -10,13 +10,14 @@ import typer
 
 from shunter.cli import output
 from shunter.cli.options import Json
+from shunter.cli.units import number
 from shunter.counting import counted
-from shunter.errors import ShunterError, UsageError
+from shunter.errors import LogExistsError, ShunterError, UsageError
+from shunter.output_files import check_target, write_text
 
 if TYPE_CHECKING:
     from shunter.events.log.sqlite import WriterLock
-    from shunter.ops.profiling.job_file import JobFile
-    from shunter.ops.profiling.profiling import Cell, Machine, Profiled
+    from shunter.ops.profiling import Cell, JobFile, Machine, Profiled
 
 
 def profile(
@@ -55,9 +56,7 @@ def profile(
     Synergy, OSDI 2022). Modelled cells are then measured as well, as far as can be, and printed
     beside their measurements with the error.
     """
-    from shunter.ops.profiling.job_file import read_job_file
-    from shunter.ops.profiling.profiling import profiled
-    from shunter.output_files import check_target
+    from shunter.ops.profiling import profiled, read_job_file
 
     file = read_job_file(job)
     named = (file.job.simulated.table, *file.job.measuring.dataset)
@@ -88,12 +87,10 @@ def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | N
     if node is not None and on is None:
         raise UsageError("--node names a server of a cluster: name its config with --on")
     if is_simulated:
-        from shunter.ops.profiling.simulated import SimulatedMachine
+        from shunter.ops.simulated_profiling import SimulatedMachine
 
         return SimulatedMachine(file)
-    from shunter.ops.profiling.live import LiveMachine
-    from shunter.ops.profiling.measuring_folders import remove_abandoned
-    from shunter.ops.profiling.servers import ssh_server, this_server
+    from shunter.ops.live_profiling import LiveMachine, remove_abandoned, ssh_server, this_server
 
     for sentence in remove_abandoned():
         output.note(sentence)
@@ -114,7 +111,6 @@ def _claimed(url: str | None) -> Iterator["WriterLock | None"]:
     """
     import asyncio
 
-    from shunter.errors import LogExistsError
     from shunter.events.log import claim_log
 
     try:
@@ -131,8 +127,6 @@ def _write(
     found: "Profiled", out: Path | None, log: str | None, claim: "WriterLock | None"
 ) -> list[ShunterError]:
     """Write the table and the log, each for itself; return what went wrong."""
-    from shunter.output_files import write_text
-
     unwritten: list[ShunterError] = []
     if out is not None:
         try:
@@ -162,8 +156,7 @@ def _append(url: str, found: "Profiled", claim: "WriterLock | None") -> None:
 
 
 def _print(found: "Profiled") -> None:
-    from shunter.cli.units import number
-    from shunter.ops.profiling.profiling import CLAIM
+    from shunter.ops.profiling import CLAIM
 
     job, demand, worst = found.file.job, found.profile.demand, found.worst
     cpus, memory_gb = counted(demand.cpus_milli / 1000, "CPU"), demand.memory_mb / 1000

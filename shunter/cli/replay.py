@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shunter.cli import output
-from shunter.cli.options import Json, reading
+from shunter.cli.options import Json, LogAddress, reading
+from shunter.cli.units import duration, number
 from shunter.counting import counted, jobs_waiting
 from shunter.errors import NotFoundError, UsageError
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from shunter.core.state import State
     from shunter.events.facts import Event
     from shunter.events.log import LogReader
-
-
-LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 
 
 _OLDER = "of an older Shunter, whose time limits, back-off, turns and ends were taken as recorded"
@@ -67,7 +65,7 @@ def replay(
             "--speed tells events in words, line by line: leave --json out (`shunter log export` "
             "prints them as JSON)"
         )
-    asked = _Asked(to, after, speed, break_on, verify, resolve)
+    asked = _Replay(to, after, speed, break_on, verify, resolve)
     document, verdict = asyncio.run(_replay(log, asked))
     if as_json:
         output.print_json(document)
@@ -78,7 +76,7 @@ def replay(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Replay:
     """What is asked of a replay, as it was written."""
 
     to: str | None
@@ -94,7 +92,7 @@ class _Asked:
         return "deciding again" if self.verify else "replaying"
 
 
-async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict | None"]:
+async def _replay(address: str, asked: _Replay) -> tuple[dict[str, Any], "Verdict | None"]:
     from shunter.ask.log_reading import fold_log
     from shunter.ask.recorded_terms import classes_at
     from shunter.ask.verification import verify_log
@@ -143,7 +141,7 @@ async def _place(reader: "LogReader", text: str | None) -> int | None:
 
 
 async def _play(
-    reader: "LogReader", asked: _Asked, to: int
+    reader: "LogReader", asked: _Replay, to: int
 ) -> tuple[Any, dict[str, object] | None]:
     """Go through a log event by event; return the state at the end, and why there.
 
@@ -208,8 +206,6 @@ def _rate(state: "State", seconds: float) -> int:
 
 
 def _print(document: dict[str, Any]) -> None:
-    from shunter.cli.units import duration, number
-
     jobs, cluster, queue = document["jobs"], document["cluster"], document["queue"]
     log, verified = document["log"], document["verification"]
     checked = document["snapshots_checked"]
@@ -246,8 +242,6 @@ def _cluster(cluster: dict[str, int]) -> str:
 
 
 def _verified(verified: dict[str, Any]) -> str:
-    from shunter.cli.units import number
-
     found = verified["divergence"]
     if found is None:
         lenient = verified["lenient_terms"]

@@ -1,13 +1,18 @@
-"""`shunter simulate`: run one config on a virtual clock."""
+"""`shunter simulate`, which runs one config on a virtual clock, and `shunter reproduce`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from shunter.cli import output
 from shunter.cli.options import ConfigFile, Json, Settings, load
+from shunter.cli.units import duration, left_out, number, percent
 from shunter.counting import counted
+from shunter.errors import UsageError
+from shunter.output_files import check_target
 
 if TYPE_CHECKING:
     from shunter.config import LoadedConfig
@@ -31,8 +36,7 @@ def simulate(
     ] = False,
 ) -> None:
     """Run a config on a simulated cluster and sum up what happened."""
-    from shunter.output_files import check_target
-    from shunter.run.jobs_file import write_jobs
+    from shunter.run.summary import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
     check_target(jobs_out, loaded.config.log.url, loaded.layers.inputs())
@@ -67,8 +71,6 @@ def _run(loaded: "LoadedConfig", overwrite: bool) -> "RunResult":
 
 
 def _print(document: "RunDocument") -> None:
-    from shunter.cli.units import duration, left_out, number, percent
-
     star = "*" if document["oracle"] else ""
     cluster, trace, jobs = document["cluster"], document["trace"], document["jobs"]
     rounds, log = document["rounds"], document["log"]
@@ -107,8 +109,6 @@ def _print(document: "RunDocument") -> None:
 
 def _proposals(document: "RunDocument") -> list[tuple[str, str]]:
     """Return what became of proposals, where job schedulers made them."""
-    from shunter.cli.units import number, percent
-
     told = document.get("proposals")
     if told is None:
         return []
@@ -122,8 +122,47 @@ def _address(url: str) -> str:
 
 
 def _times(count: int, numbers: "Times") -> list[str]:
-    from shunter.cli.units import duration, number
-
     jct, wait = numbers["jct_s"], numbers["wait_s"]
     times = [jct["mean"], jct["p50"], jct["p95"], jct["p99"], wait["mean"], wait["p99"]]
     return [number(count), *map(duration, times)]
+
+
+# `shunter reproduce`: the comparisons of papers, which the distribution shunter-papers brings.
+
+
+class _Brought(TyperGroup):
+    """The commands of another distribution, imported when they are asked for."""
+
+    def list_commands(
+        self, ctx: Any
+    ) -> list[str]:  # typer keeps the type of its contexts to itself
+        return _plugged().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _plugged().get_command(ctx, cmd_name)
+
+
+def _plugged() -> TyperGroup:
+    """Return the group of commands that the entry point `reproduce` names.
+
+    Raises:
+        UsageError: nothing that is installed brings it.
+        ConfigError: what brings it cannot be imported.
+    """
+    from shunter.plugins import Plugins
+
+    plugins = Plugins("command", "shunter.commands")
+    point = plugins.point("reproduce")
+    if point is None:
+        raise UsageError(plugins.missing("reproduce"))
+    group = get_command(plugins.loaded(point))
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+reproduce_commands = typer.Typer(
+    cls=_Brought,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Run the comparison of a paper.",
+)

@@ -15,6 +15,7 @@ import typer
 
 from shunter.cli import output
 from shunter.cli.options import Json
+from shunter.cli.units import duration, number, percent
 from shunter.counting import counted
 from shunter.errors import TraceError, UsageError
 from shunter.output_files import check_target, replacing, write_text
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES_MOST = 1 << 16
 
-commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
+trace_commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")]
 Format = Annotated[
@@ -62,7 +63,7 @@ Gpus = Annotated[
 ]
 
 
-@commands.command()
+@trace_commands.command()
 def describe(
     trace: TraceFile,
     format_name: Format = None,
@@ -79,7 +80,7 @@ def describe(
     _describe(loaded, gpus, as_json)
 
 
-@commands.command()
+@trace_commands.command()
 def generate(
     kind: Annotated[
         str, typer.Option(help="philly-like, tiresias-like, gavel-like or synergy-like.")
@@ -107,7 +108,7 @@ def generate(
     _write(made, to, out, gpus)
 
 
-@commands.command()
+@trace_commands.command()
 def convert(
     trace: TraceFile,
     format_name: Format = None,
@@ -125,7 +126,7 @@ def convert(
     _write(loaded, to, out, None)
 
 
-@commands.command("import")
+@trace_commands.command("import")
 def import_history(
     sacct: Annotated[
         Path, typer.Option("--slurm-sacct", metavar="FILE", help="What `sacct -P` has printed.")
@@ -159,7 +160,7 @@ def import_history(
     _write(loaded, to, out, None)
 
 
-@commands.command()
+@trace_commands.command()
 def fit(
     log: Annotated[
         str, typer.Argument(metavar="LOG", help="The log of a live cluster: its path or address.")
@@ -263,7 +264,7 @@ def _read(
         chosen[name] = value
     table = None
     if throughputs is not None:
-        from shunter.config.inputs.throughputs import read_throughputs
+        from shunter.config.inputs import read_throughputs
 
         table = read_throughputs(throughputs).table
     named: dict[str, str] = {}
@@ -330,8 +331,6 @@ def _describe(trace: "Trace", gpus: int | None, as_json: bool) -> None:
 
 
 def _print(trace: "Trace", described: "TraceDescription") -> None:
-    from shunter.cli.units import duration, number, percent
-
     spans = described.duration_s
     pairs = [
         ("trace", f"{trace.source} ({trace.format})  {trace.digest[:12]}"),

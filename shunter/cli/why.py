@@ -1,16 +1,31 @@
-"""`shunter why`: why a job waits, runs, was preempted or ended, now or at a past moment."""
+"""`shunter why`: why a job waits, runs, was preempted or ended; `shunter what-if`: and otherwise?
+
+The first is asked about now or a past moment, the second simulates a log on from there.
+"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
+from shunter.cli import output
+from shunter.cli.answers import Url
+from shunter.cli.answers import check_source
+from shunter.cli.answers import connect
+from shunter.cli.answers import job_ids
+from shunter.cli.options import Json
+from shunter.cli.options import reading
+from shunter.cli.units import duration
+from shunter.cli.units import durations_apart
+from shunter.cli.units import number
+from shunter.cli.units import percent
+from shunter.counting import counted
+from shunter.errors import UnreachableError
+from shunter.errors import UsageError
+from typing import Annotated
+from typing import Any
+from typing import TYPE_CHECKING
+import os
 import typer
 
-from shunter.cli import output
-from shunter.cli.live.connecting import Url, check_source, connect, job_ids
-from shunter.cli.options import Json, reading
-from shunter.errors import UnreachableError, UsageError
-
 if TYPE_CHECKING:
+    from shunter.ask.forks.scenario import Numbers
     from shunter.ask.why.explanation import Explanation
     from shunter.client.requests import Answer
     from shunter.events.log import LogReader
@@ -229,8 +244,6 @@ def _print(document: "Answer") -> None:
 
 
 def _rows(document: "Answer") -> list[tuple[str, str]]:
-    from shunter.cli.units import duration
-
     rows: list[tuple[str, str]] = []
     reason, evidence, decision = document["reason"], document["evidence"], document["decision"]
     if reason is not None:
@@ -348,8 +361,6 @@ def _print_rows(rows: list[tuple[str, str]]) -> None:
 
 
 def _bar(part: "Answer") -> str:
-    from shunter.cli.units import duration, percent
-
     filled = "#" * max(1, round(BAR * (part["share"] or 0)))
     return f"{part['reason']:<24} {filled:<{BAR}} {percent(part['share'])}  {duration(part['s'])}"
 
@@ -397,3 +408,154 @@ def _print_life(document: "Answer") -> None:
         began = part.get("from") or clock(part["from_us"])
         rows.append([began, part["what"], span(to_us - part["from_us"]), text])
     output.print_table(["from", "", output.Column("for", is_number=True), ""], rows)
+
+
+# `shunter what-if`: what another policy, other servers or fewer users would have done to jobs.
+
+
+@dataclass(frozen=True)
+class WhatIfOptions:
+    """What was said on the command line."""
+
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
+    policy: Annotated[
+        str | None, typer.Option(metavar="X", help="The policy that decides instead.")
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A key of policy, or of a policy's parameters (las.queues_gpu_s=…); with no value "
+            "it is left out; may be repeated.",
+        ),
+    ] = None
+    added: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-node",
+            metavar="KEY=VALUE,…",
+            help="Servers that join, by the keys of cluster.nodes: name=gpu[5-8],gpus=8,type=v100.",
+        ),
+    ] = None
+    removed: Annotated[
+        list[str] | None,
+        typer.Option("--remove-node", metavar="NODES", help="Servers that take no more jobs."),
+    ] = None
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without-user", metavar="USER", help="Leave out the jobs of a user."),
+    ] = None
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SEQ|TIME",
+            help="The moment from which on: an event (e20871), T+03:12:40, 90m, or a date. "
+            "Left out: the end of the log.",
+        ),
+    ] = None
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="How often to play it, with other chance.")
+    ] = 1
+    workers: Annotated[
+        int, typer.Option("-j", "--workers", min=0, help="Processes; 0 is one a core.")
+    ] = 0
+    as_json: Json = False
+
+
+def what_if(options: WhatIfOptions) -> None:
+    """Simulate a log on from a moment with something changed, and compare.
+
+    Without a change the same policy is simulated and held to what the log says.
+    """
+    from shunter.ask.forks.fork import Wishes
+    from shunter.ask.forks.scenario import what_if as asked
+
+    said = (options.settings, options.added, options.removed, options.without)
+    wishes = Wishes(options.policy, *(tuple(each or ()) for each in said))
+    with output.progress("simulations done") as report:
+        document = asked(
+            options.log,
+            options.start,
+            wishes,
+            seeds=options.seeds,
+            workers=options.workers or os.cpu_count() or 1,
+            report=report,
+        )
+    if options.as_json:
+        output.print_json(document)
+    else:
+        _print_what_if(document)
+
+
+def _print_what_if(document: dict[str, Any]) -> None:
+    begins, jobs = document["from"], document["jobs"]
+    output.print_line(
+        f"simulated from e{begins['seq']}, {begins['time']}: {_what_changed(document)}"
+    )
+    before = "recorded" if document["compared_with"] == "log" else "same policy (sim)"
+    titles = ["mean JCT", "p50 JCT", "p95 JCT", "mean wait", "last end", "preemptions"]
+    rows = [
+        [before, *_what_if_row(document["before"])],
+        ["what if (sim)", *_what_if_row(document["what_if"])],
+    ]
+    if document["seeds"] > 1:
+        for name in ("least", "most"):
+            band = {key: value[name] for key, value in document["bands"].items()}
+            rows.append([f"  {name} of {document['seeds']} seeds", *_what_if_row(band)])
+    output.print_table(["", *(output.Column(title, is_number=True) for title in titles)], rows)
+    left = f"; {number(jobs['left_out'])} did not finish in it" if jobs["left_out"] else ""
+    output.print_line(
+        f"jobs {number(jobs['compared'])}: {number(jobs['better'])} better, "
+        f"{number(jobs['worse'])} worse, {number(jobs['same'])} the same{left}"
+    )
+    for title in ("winners", "losers"):
+        for each in document[title]:
+            output.print_line(f"  {title[:-1]}  {_what_if_job(each)}")
+    accuracy = document["accuracy"]
+    if accuracy is None:
+        output.print_line("accuracy: not known, as the log ends there")
+    elif accuracy["jobs"]:
+        output.print_line(
+            f"accuracy: the same policy, simulated, has a mean JCT "
+            f"{percent(abs(accuracy['mean_jct_error']))} from what happened; "
+            f"{number(accuracy['exact'])} of {counted(accuracy['jobs'], 'job')} "
+            f"{'ends' if accuracy['jobs'] == 1 else 'end'} exactly as then"
+        )
+    if document["oracle"]:
+        output.print_line("* oracle: uses true durations, which no scheduler knows")
+    for sentence in document["assumptions"]:
+        output.print_line(f"assumed: {sentence}")
+
+
+def _what_changed(document: dict[str, Any]) -> str:
+    """Say who decides, and what is otherwise than in the log."""
+    names, change = document["policy"], document["change"]
+    policy = names["simulated"] + ("*" if document["oracle"] else "")
+    if change["policy"]:
+        policy += f" instead of {names['recorded']}"
+    told = [
+        *(f"with {each}" for each in change["settings"]),
+        *(f"with servers {each}" for each in change["added"]),
+        *(f"no new jobs on {each}" for each in change["removed"]),
+        *(f"without the jobs of {each}" for each in change["without"]),
+    ]
+    return ", ".join([policy, *told])
+
+
+def _what_if_row(numbers: "Numbers") -> list[str]:
+    times = ("mean_jct_s", "p50_jct_s", "p95_jct_s", "mean_wait_s", "last_end_s")
+    return [
+        *(duration(numbers[name]) for name in times),
+        number(round(numbers["preemptions"] or 0)),
+    ]
+
+
+def _what_if_job(each: dict[str, Any]) -> str:
+    before, after = durations_apart(each["before_jct_s"], each["what_if_jct_s"])
+    sign = "+" if each["delta_s"] > 0 else "-"
+    return (
+        f"{each['job']} ({counted(each['gpus'], 'GPU')}) {sign}{duration(abs(each['delta_s']))}: "
+        f"{before} became {after}"
+    )

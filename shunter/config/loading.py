@@ -3,37 +3,56 @@
 import copy
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+from pydantic.json_schema import JsonSchemaValue
 
-from shunter.config.faults import Fault, config_error, faults_of
-from shunter.config.inputs.model_tables import read_factors, read_sensitivity, read_true_sensitivity
-from shunter.config.keys import Origins
+from shunter.config.inputs import (
+    misfits,
+    read_cluster,
+    read_model_table,
+    read_text,
+    read_throughputs,
+)
+from shunter.config.keys import (
+    DEFAULT,
+    Fault,
+    Origins,
+    Path,
+    config_error,
+    faults_in,
+    faults_of,
+    path_text,
+    value_at,
+)
 from shunter.config.layers import (
     CLUSTER_FILE,
+    FACTORS,
     NODES,
+    SENSITIVITY,
     SKEW_TABLE,
     THROUGHPUTS,
+    TRUE_SENSITIVITY,
     Layers,
     history_tables,
     read_layers,
 )
 from shunter.config.model import Config, unsized
-from shunter.config.policies import POLICIES, find_policy
-from shunter.config.policy_tables.placements import SkewSection
+from shunter.config.policy import SkewSection
+from shunter.config.policy_plugins import POLICIES, find_policy
+from shunter.config.simulation import WORLDS
 from shunter.config.workload import ONE_OF
-from shunter.config.worlds import WORLDS
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.speeds.speed_model import FactorTable, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values import GpuType
 from shunter.plugins import did_you_mean
-from shunter.policies.params import PolicyParams
+from shunter.policies.params import PolicyParams, duration_text
 from shunter.policies.tables import ModelSkew, load_skews, parse_history
 
 if TYPE_CHECKING:
@@ -190,13 +209,10 @@ def check_layers(layers: Layers, known: LoadedConfig | None = None) -> LoadedCon
     read = known.tables if known is not None else {}
     tables = {**read, **_skew_table(config, read, faults)}
     throughput_file = _throughputs(config, known.throughput_file if known else None, faults)
-    sensitivity_file = read_sensitivity(config, known.sensitivity_file if known else None, faults)
-    factor_file = read_factors(config, known.factor_file if known else None, faults)
-    truth_file = read_true_sensitivity(config, known.truth_file if known else None, faults)
+    model_tables = _model_tables(config, known, faults)
     if config is None or faults:
         raise config_error(faults, layers.origins, layers.source)
-    read_files = throughput_file, sensitivity_file, factor_file, truth_file
-    return LoadedConfig(config, params, layers, tables, *read_files)
+    return LoadedConfig(config, params, layers, tables, throughput_file, *model_tables)
 
 
 def _lacking_jobs(tree: Mapping[str, object], config: Config | None) -> list[Fault]:
@@ -223,12 +239,10 @@ def _with_cluster_file(layers: Layers, faults: list[Fault]) -> Layers:
     file = cluster.get("file")
     if not isinstance(file, str) or not file:
         return layers
-    from shunter.config.inputs import read_cluster
-
     try:
         groups = read_cluster(file)
     except ConfigError as error:
-        faults += [Fault(CLUSTER_FILE, line) for line in str(error).splitlines()]
+        faults += faults_in(error, CLUSTER_FILE)
         return layers
     keys = ("name", "gpus", "cpus", "memory_gb", "rack")
     nodes = [{key: getattr(group, key) for key in keys} for group in groups]
@@ -243,8 +257,6 @@ def _with_histories(layers: Layers, faults: list[Fault]) -> Layers:
     named = history_tables(layers.tree)
     if not named:
         return layers
-    from shunter.config.inputs import read_text
-
     files = tuple(str(table["history"]) for table in named.values())
     tree, origins = copy.deepcopy(layers.tree), layers.origins.copy()
     read = Layers(layers.source, tree, origins, layers.histories + files)
@@ -253,7 +265,7 @@ def _with_histories(layers: Layers, faults: list[Fault]) -> Layers:
         try:
             samples_us = parse_history(read_text(file), file)
         except ConfigError as error:
-            faults += [Fault(path, line) for line in str(error).splitlines()]
+            faults += faults_in(error, path)
             samples_us = (1,)
         samples_s = [sample_us / 1e6 for sample_us in samples_us]
         read.put(path, samples_s, layers.origins.of(path))
@@ -270,12 +282,10 @@ def _skew_table(config: Config | None, known: SkewTables, faults: list[Fault]) -
         return {}
     table = known.get(section.table)
     if table is None:
-        from shunter.config.inputs import read_text
-
         try:
             table = load_skews(section.table, read_text)
         except ConfigError as error:
-            faults += [Fault(SKEW_TABLE, line) for line in str(error).splitlines()]
+            faults += faults_in(error, SKEW_TABLE)
             return {}
     models = tuple(table)
     faults += [
@@ -295,13 +305,11 @@ def _throughputs(
     """Return the table of throughputs if one is named; check it with the cluster."""
     if config is None or config.workload.throughputs is None:
         return None
-    from shunter.config.inputs.throughputs import misfits, read_throughputs
-
     source, base_type = config.workload.throughputs, config.workload.base_type
     try:
         file = read_throughputs(source, base_type, known)
     except ConfigError as error:
-        faults += [Fault(THROUGHPUTS, line) for line in str(error).splitlines()]
+        faults += faults_in(error, THROUGHPUTS)
         return None
     nodes = config.cluster.nodes
     types = [group.type if group.names and group.accelerators else "" for group in nodes]
@@ -311,6 +319,30 @@ def _throughputs(
         for number, what in misfits(file.table, types, units)
     ]
     return file
+
+
+def _model_tables(
+    config: Config | None, known: LoadedConfig | None, faults: list[Fault]
+) -> "tuple[SensitivityFile | None, FactorFile | None, SensitivityFile | None]":
+    """Return the tables of sensitivity and factors, and that of the truth."""
+    if config is None:
+        return None, None, None
+    from shunter.workloads.sensitivity import load_sensitivity
+
+    sensitivity = known.sensitivity_file if known else None
+    factors, real = (known.factor_file, known.truth_file) if known else (None, None)
+    workload, truth = config.workload, config.simulation.speeds.sensitivity
+    return (
+        read_model_table(workload.sensitivity, SENSITIVITY, load_sensitivity, sensitivity, faults),
+        read_model_table(workload.factors, FACTORS, _load_factors, factors, faults),
+        read_model_table(truth, TRUE_SENSITIVITY, load_sensitivity, real, faults),
+    )
+
+
+def _load_factors(source: str, read: Callable[[str], str]) -> "FactorFile":
+    from shunter.workloads.factors import load_factors
+
+    return load_factors(source, read)
 
 
 def _checked_params(tree: Mapping[str, object], faults: list[Fault]) -> dict[str, PolicyParams]:
@@ -357,3 +389,80 @@ def _unknown_world(config: Config | None) -> Iterator[Fault]:
 def _json(tree: object) -> str:
     """Return a tree as JSON: strict models take a list for a tuple from there only."""
     return json.dumps(tree, default=str)
+
+
+# A config as it is in effect: every key with its value, and where the value came from.
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key: `text` is its value as --set takes it."""
+
+    key: str
+    value: object
+    origin: str
+
+    @property
+    def text(self) -> str:
+        """The value in the notation of TOML."""
+        return json.dumps(self.value, ensure_ascii=False)
+
+
+def effective(loaded: LoadedConfig) -> dict[str, object]:
+    """Return the whole config with all defaults, as tables, lists and values."""
+    document = loaded.config.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document["policy"]["params"] = {
+        name: params.model_dump(mode="json", by_alias=True)
+        for name, params in loaded.params.items()
+    }
+    return document
+
+
+def settings(loaded: LoadedConfig) -> list[Setting]:
+    """Return every key of a config that has a value, in the order of the model."""
+    return [
+        Setting(path_text(path), value, _origin(loaded, path))
+        for path, value in _leaves(effective(loaded), ())
+    ]
+
+
+def json_schema() -> JsonSchemaValue:
+    """Return the JSON schema of config files, for editors."""
+    schema = Config.model_json_schema(by_alias=True)
+    _write_durations(schema)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _origin(loaded: LoadedConfig, path: Path) -> str:
+    if value_at(loaded.layers.tree, path, _MISSING) is _MISSING:
+        return DEFAULT
+    return loaded.layers.origins.of(path)
+
+
+def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
+    """Yield the values of tables, and of lists of tables; other lists are values."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, name))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for place, inner in enumerate(value):
+            yield from _leaves(inner, (*path, place))
+    else:
+        yield path, value
+
+
+def _write_durations(schema: object) -> None:
+    """Write the defaults of durations as people do; the model holds microseconds."""
+    if isinstance(schema, list):
+        for item in schema:
+            _write_durations(item)
+    if not isinstance(schema, dict):
+        return
+    kinds = [schema, *schema.get("anyOf", [])] if isinstance(schema.get("anyOf", []), list) else []
+    is_duration = any(str(kind.get("title", "")).startswith("duration") for kind in kinds)
+    if is_duration and isinstance(schema.get("default"), int):
+        schema["default"] = duration_text(schema["default"])
+    for item in schema.values():
+        _write_durations(item)

@@ -4,8 +4,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from shunter.config.cluster_section import ClusterSection
-from shunter.config.faults import Fault
+from shunter.config.cluster import ClusterSection
+from shunter.config.keys import Fault
 from shunter.config.live import BackendSection, ServerSection
 from shunter.config.policy import PolicySection
 from shunter.config.section import Count, Section, Share

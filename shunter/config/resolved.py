@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.config.accelerators import GPU
+from shunter.config.cluster import GPU
 from shunter.config.loading import LoadedConfig
 from shunter.config.model import Config
-from shunter.config.policies import (
+from shunter.config.policy import PolicySection
+from shunter.config.policy_plugins import (
     built,
     completed,
     equipped,
@@ -21,9 +22,7 @@ from shunter.config.policies import (
     informed,
     weighed,
 )
-from shunter.config.policy import PolicySection
-from shunter.config.simulation import Reactions
-from shunter.config.worlds import find_world
+from shunter.config.simulation import Reactions, find_world
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
 from shunter.core.speeds.sensitivity import SensitivityTable, TableCheck

@@ -5,9 +5,8 @@ import secrets
 
 from shunter.backends.live.settings import Socket, SshAccess, SshHost, SshSettings
 from shunter.backends.live.transport import NO_DEVICE
-from shunter.config.cluster_section import ClusterSection
-from shunter.config.live import SshHostSection, SshSection
-from shunter.config.live.limits import shared_limits
+from shunter.config.cluster import ClusterSection
+from shunter.config.live import SshHostSection, SshSection, shared_limits
 from shunter.counting import counted
 from shunter.errors import ConfigError
 from shunter.events.values import ConfigurationSet, NodeName

@@ -2,311 +2,77 @@
 
     config ─▶ jobs ─▶ opening facts ─▶ round loop ─▶ closing fact, snapshot ─▶ closed log ─▶ result
 
-Nothing here reaches the log but facts: no wall time, no host name, no process id.
+Nothing here reaches the log but facts: no wall time, no host name, no process id. `simulate` is the
+way through; below it stand what a run is measured by, and what interrupts a policy that is late.
 """
 
-import asyncio
-import signal
-import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from statistics import fmean
-from types import FrameType
-from typing import Protocol
-
+from dataclasses import dataclass
+from dataclasses import field
 from shunter.config.loading import LoadedConfig
 from shunter.config.simulation import CostsSection
-from shunter.core.interfaces import Backend, Command, Effect, Input, NothingComes, Observers
-from shunter.core.metrics import JobLedger, JobResult, ProposalNumbers
-from shunter.core.planning.fault_barrier import OBSERVER, Barrier
+from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Command
+from shunter.core.interfaces import Effect
+from shunter.core.interfaces import Input
+from shunter.core.interfaces import NothingComes
+from shunter.core.interfaces import Observers
+from shunter.core.metrics import JobLedger
+from shunter.core.metrics import JobResult
+from shunter.core.metrics import ProposalNumbers
+from shunter.core.planning.fault_barrier import Barrier
+from shunter.core.planning.fault_barrier import OBSERVER
 from shunter.core.ranking import RankedPolicy
-from shunter.core.round_loop import Step, run_rounds
+from shunter.core.round_loop import Step
+from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import NEVER_US, State, state_digest
+from shunter.core.state import NEVER_US
+from shunter.core.state import State
+from shunter.core.state import state_digest
 from shunter.core.view import View
 from shunter.errors import PlanError
-from shunter.events.facts import (
-    JOB_ENDS,
-    NO_SUCH_JOB,
-    AllocationChanged,
-    Event,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobRejected,
-    PlanRejected,
-    PolicySetAside,
-    SchedulerStopped,
-    SizesSet,
-    TargetsSet,
-)
-from shunter.events.log import LogWriter, load_store, open_log
+from shunter.events.facts import AllocationChanged
+from shunter.events.facts import Event
+from shunter.events.facts import JOB_ENDS
+from shunter.events.facts import JobCancelled
+from shunter.events.facts import JobFailed
+from shunter.events.facts import JobFinished
+from shunter.events.facts import JobRejected
+from shunter.events.facts import NO_SUCH_JOB
+from shunter.events.facts import PlanRejected
+from shunter.events.facts import PolicySetAside
+from shunter.events.facts import SchedulerStopped
+from shunter.events.facts import SizesSet
+from shunter.events.facts import TargetsSet
+from shunter.events.log import LogWriter
+from shunter.events.log import load_store
+from shunter.events.log import open_log
 from shunter.events.log.stores import NullStore
-from shunter.events.values import GpuType, JobId
+from shunter.events.values import GpuType
+from shunter.events.values import JobId
 from shunter.gc_control import collector_off
 from shunter.run.code_digests import sources_of
 from shunter.run.parallel import Report
-from shunter.run.setup import Setup, load_jobs, set_up
+from shunter.run.setup import Setup
+from shunter.run.setup import load_jobs
+from shunter.run.setup import set_up
 from shunter.run.snapshots import snapshot_of
-from shunter.run.summary import SCHEMA, RunDocument, job_numbers, stories
-from shunter.workloads import QualityReport, Trace
-
-# Jobs that end near a threshold of attained service: a prediction of theirs may be far off.
-#
-# A policy with thresholds serves a job later from the instant on at which its service reaches
-# one. A job that needs about as much is demoted, and waits for others, or it is not: what no
-# prediction of its work can tell. Other jobs are off as far as the work and the costs are.
-
-NEAR_PERCENT = 10.0
-"""What is nearer is named: completion times were predicted within 5 % (benchmarks/prediction.py),
-and single jobs within twice that; ours."""
-
-_NAMED_MOST = 5
-
-
-def near_thresholds(loaded: LoadedConfig, results: Iterable[JobResult]) -> list[str]:
-    """Return what to say of jobs that end near a threshold.
-
-    It is said where starts and suspensions have costs: such a run stands for a real cluster.
-    """
-    params, name = loaded.chosen_params, loaded.config.policy.name
-    bounds: tuple[int, ...] = getattr(params, "queues_gpu_s", ())
-    if not bounds or loaded.config.simulation.costs == CostsSection():
-        return []
-    counts_gpus = getattr(params, "attained", "gpu_time") == "gpu_time"
-    found: list[tuple[float, int, str]] = []
-    for result in results:
-        service_us = result.service_gpu_us if counts_gpus else result.held_us
-        for bound_us in bounds:
-            off = 100 * (service_us / bound_us - 1)
-            if abs(off) <= NEAR_PERCENT:
-                way = "below" if off < 0 else "above"
-                what = f"{result.job_id}, {abs(off):.1f} % {way} {bound_us / 1e6:g}"
-                found.append((abs(off), result.ordinal, what))
-    if not found:
-        return []
-    nearest = [what for _, _, what in sorted(found)[:_NAMED_MOST]]
-    if hidden := len(found) - len(nearest):
-        nearest.append(f"and {hidden:,} more")
-    unit = "GPU-seconds" if counts_gpus else "seconds"
-    said = (
-        f"{name}: these jobs end with about as many {unit} as a threshold of queues_gpu_s, so that "
-        "with a little more or less work they wait for others or do not, and their prediction may "
-        f"be far off: {'; '.join(nearest)}"
-    )
-    return [said]
-
-
-# A wall-clock limit for the policy of a simulation, where one is asked for.
-#
-# It depends on the machine, so a simulation has none by itself. A signal interrupts the policy, and
-# nothing but the policy: where it comes while the scheduler folds facts, it comes again soon.
-
-AGAIN_S = 0.01
-_HOOKS = frozenset(
-    {Barrier.start.__code__, Barrier.observers.__code__, Barrier.advance.__code__}
-    | {Barrier.target.__code__, Barrier.plan.__code__, Barrier.wake_at.__code__}
-    | {Barrier.settled.__code__}
-)
-
-
-@contextmanager
-def timed(core: Scheduler, limit_us: int | None) -> Iterator[Step | None]:
-    """Give a run's steps a time limit; None, the usual step, where there is none."""
-    if limit_us is None:
-        yield None
-        return
-    limit = _Limit(core, limit_us / 1e6)
-    before = signal.signal(signal.SIGALRM, limit.interrupt)
-    try:
-        yield limit.step
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-class _Limit:
-    """Makes steps, and interrupts a policy that takes too long in one."""
-
-    def __init__(self, core: Scheduler, limit_s: float) -> None:
-        assert isinstance(core.asked, Barrier), "the policy of a simulation is at hand"
-        self._core, self._barrier, self._limit_s = core, core.asked, limit_s
-        self._told = 0
-        self._is_recorded = False
-
-    async def step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
-        """Make a step; record it if the policy was set aside."""
-        core, barrier = self._core, self._barrier
-        barrier.is_late = bool(barrier.aside)
-        signal.setitimer(signal.ITIMER_REAL, self._limit_s)
-        core.take_in(now_us, inputs)
-        if core.is_due(now_us):
-            core.decide(now_us)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        if barrier.aside and not self._is_recorded:
-            self._is_recorded = True
-            core.view.open()
-            core.emit(PolicySetAside(now_us, barrier.name, barrier.aside, self._told))
-            core.view.close()
-        return core.hand_on()
-
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Raise in the policy, if it is at work; look again soon in any case."""
-        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
-        while frame is not None:
-            if frame.f_code in _HOOKS or frame.f_code.co_name == OBSERVER:
-                is_observer = frame.f_code.co_name == OBSERVER
-                self._told = self._core.state.seq - is_observer
-                self._barrier.is_late = True
-                raise PlanError(f"it took longer than policy.time_limit, {self._limit_s:g} s")
-            frame = frame.f_back
-
-
-# How near the sizes of jobs were to what no sizes could beat: what it costs that servers are many.
-#
-# Where programs size jobs, each round in which anything happened has the sum of the speeds of all
-# jobs that run, and its bound: what the sum could be at most if all servers of a GPU type were one.
-
-
-@dataclass(slots=True)
-class SizeGaps:
-    """Follows the answers of programs."""
-
-    _speeds: list[float] = field(default_factory=list)
-    _bounds: list[float] = field(default_factory=list)
-    _gaps: list[float] = field(default_factory=list)
-    _unsolved: int = 0
-
-    def observers(self) -> Observers:
-        """Return what it listens to."""
-        return {SizesSet: self._set}
-
-    def document(self) -> dict[str, object] | None:
-        """Return means and the largest gap; None where programs sized no jobs."""
-        if not self._speeds:
-            return None
-        rounds = list(zip(self._speeds, self._bounds, strict=True))
-        gaps = [1 - speed / bound if bound else 0.0 for speed, bound in rounds]
-        return {
-            "rounds": len(rounds),
-            "unsolved": self._unsolved,
-            "speed_mean": fmean(self._speeds),
-            "bound_mean": fmean(self._bounds),
-            "gap_mean": fmean(gaps),
-            "gap_max": max(gaps),
-            "search_gap_max": max(self._gaps),
-        }
-
-    def _set(self, event: SizesSet, view: View) -> None:
-        self._speeds.append(event.speed)
-        self._bounds.append(event.bound)
-        self._gaps.append(event.gap)
-        self._unsolved += event.status != "ok"
-
-
-# How far jobs were from their target shares: what rounds and whole gangs cost.
-#
-# A gang has all of its GPUs or none, and a turn is a turn: so a job gets more or less of its
-# share. Where a policy sets targets, the gap of a job is the part of its time that it was owed at
-# its end, summed over GPU types. Of jobs of one GPU it is a few turns over their time; of gangs
-# it also shows what no order of turns can give them.
-
-
-@dataclass(slots=True)
-class _Account:
-    """What a job should have had of each type and has had, since when."""
-
-    since_us: int
-    should_us: dict[GpuType, float] = field(default_factory=dict)
-    had_us: dict[GpuType, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class ShareGaps:
-    """Follows targets and allocations; `alone` and `gangs` are gaps of ended jobs."""
-
-    alone: list[float] = field(default_factory=list)
-    gangs: list[float] = field(default_factory=list)
-    _targets: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
-    _set_us: int = 0
-    _seats: dict[JobId, tuple[GpuType, int]] = field(default_factory=dict)
-    _accounts: dict[JobId, _Account] = field(default_factory=dict)
-
-    def observers(self) -> Observers:
-        """Return what it listens to."""
-        ended = dict.fromkeys(JOB_ENDS, self._ended)
-        return {TargetsSet: self._set, AllocationChanged: self._moved, **ended}
-
-    def document(self) -> dict[str, object] | None:
-        """Return mean and largest gaps; None where there were no targets."""
-        if not self.alone and not self.gangs:
-            return None
-        return {"one_gpu": _summed(self.alone), "gangs": _summed(self.gangs)}
-
-    def _set(self, event: TargetsSet, view: View) -> None:
-        for job_id in self._targets:
-            self._owe(job_id, event.at_us)
-        self._targets, self._set_us = {}, event.at_us
-        for target in event.targets:
-            for job_id in target.jobs:
-                row = self._targets.setdefault(job_id, {})
-                row[target.gpu_type] = row.get(target.gpu_type, 0.0) + target.fraction
-                if job_id not in self._accounts:
-                    self._accounts[job_id] = _Account(event.at_us)
-                    self._sit(job_id, event.at_us)
-
-    def _moved(self, event: AllocationChanged, view: View) -> None:
-        self._leave(event.job_id, event.at_us)
-        shares = event.allocation.shares
-        if shares:
-            server = view.cluster.servers[shares[0].node]
-            self._seats[event.job_id] = server.configuration.gpu_type, event.at_us
-
-    def _ended(
-        self, event: JobFinished | JobFailed | JobCancelled | JobRejected, view: View
-    ) -> None:
-        job_id, at_us = event.job_id, event.at_us
-        self._leave(job_id, at_us)
-        self._owe(job_id, at_us)
-        self._targets.pop(job_id, None)
-        account = self._accounts.pop(job_id, None)
-        job = view.departed
-        if account is None or job is None or at_us == account.since_us:
-            return
-        owed_us = sum(
-            max(0.0, should_us - account.had_us.get(name, 0))
-            for name, should_us in account.should_us.items()
-        )
-        gaps = self.alone if job.spec.gpus == 1 else self.gangs
-        gaps.append(owed_us / (at_us - account.since_us))
-
-    def _owe(self, job_id: JobId, now_us: int) -> None:
-        """Book what a job should have had since the targets were set."""
-        account = self._accounts.get(job_id)
-        if account is None:
-            return
-        for name, part in self._targets.get(job_id, {}).items():
-            more_us = part * (now_us - self._set_us)
-            account.should_us[name] = account.should_us.get(name, 0.0) + more_us
-
-    def _sit(self, job_id: JobId, now_us: int) -> None:
-        """Count a seat from now on only."""
-        if job_id in self._seats:
-            self._seats[job_id] = self._seats[job_id][0], now_us
-
-    def _leave(self, job_id: JobId, now_us: int) -> None:
-        """Book what a job has had of a type."""
-        seat, account = self._seats.pop(job_id, None), self._accounts.get(job_id)
-        if seat is not None and account is not None:
-            name, since_us = seat
-            account.had_us[name] = account.had_us.get(name, 0) + now_us - since_us
-
-
-def _summed(gaps: list[float]) -> dict[str, object]:
-    mean = fmean(gaps) if gaps else None
-    return {"jobs": len(gaps), "gap_mean": mean, "gap_max": max(gaps, default=None)}
+from shunter.run.summary import RunDocument
+from shunter.run.summary import SCHEMA
+from shunter.run.summary import job_numbers
+from shunter.run.summary import stories
+from shunter.workloads import QualityReport
+from shunter.workloads import Trace
+from statistics import fmean
+from types import FrameType
+from typing import Protocol
+import asyncio
+import signal
+import time
 
 
 # A simulated world with a program in it that watches its jobs and gives orders: a search.
@@ -612,3 +378,259 @@ def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) 
         "events": log.events,
         "log": {"url": log.url, "digest": log.digest},
     }
+
+
+# A wall-clock limit for the policy of a simulation, where one is asked for.
+#
+# It depends on the machine, so a simulation has none by itself. A signal interrupts the policy, and
+# nothing but the policy: where it comes while the scheduler folds facts, it comes again soon.
+
+AGAIN_S = 0.01
+_HOOKS = frozenset(
+    {Barrier.start.__code__, Barrier.observers.__code__, Barrier.advance.__code__}
+    | {Barrier.target.__code__, Barrier.plan.__code__, Barrier.wake_at.__code__}
+    | {Barrier.settled.__code__}
+)
+
+
+@contextmanager
+def timed(core: Scheduler, limit_us: int | None) -> Iterator[Step | None]:
+    """Give a run's steps a time limit; None, the usual step, where there is none."""
+    if limit_us is None:
+        yield None
+        return
+    limit = _Limit(core, limit_us / 1e6)
+    before = signal.signal(signal.SIGALRM, limit.interrupt)
+    try:
+        yield limit.step
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class _Limit:
+    """Makes steps, and interrupts a policy that takes too long in one."""
+
+    def __init__(self, core: Scheduler, limit_s: float) -> None:
+        assert isinstance(core.asked, Barrier), "the policy of a simulation is at hand"
+        self._core, self._barrier, self._limit_s = core, core.asked, limit_s
+        self._told = 0
+        self._is_recorded = False
+
+    async def step(self, now_us: int, inputs: Sequence[Input]) -> tuple[list[Event], list[Effect]]:
+        """Make a step; record it if the policy was set aside."""
+        core, barrier = self._core, self._barrier
+        barrier.is_late = bool(barrier.aside)
+        signal.setitimer(signal.ITIMER_REAL, self._limit_s)
+        core.take_in(now_us, inputs)
+        if core.is_due(now_us):
+            core.decide(now_us)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if barrier.aside and not self._is_recorded:
+            self._is_recorded = True
+            core.view.open()
+            core.emit(PolicySetAside(now_us, barrier.name, barrier.aside, self._told))
+            core.view.close()
+        return core.hand_on()
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Raise in the policy, if it is at work; look again soon in any case."""
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        while frame is not None:
+            if frame.f_code in _HOOKS or frame.f_code.co_name == OBSERVER:
+                is_observer = frame.f_code.co_name == OBSERVER
+                self._told = self._core.state.seq - is_observer
+                self._barrier.is_late = True
+                raise PlanError(f"it took longer than policy.time_limit, {self._limit_s:g} s")
+            frame = frame.f_back
+
+
+# How near the sizes of jobs were to what no sizes could beat: what it costs that servers are many.
+#
+# Where programs size jobs, each round in which anything happened has the sum of the speeds of all
+# jobs that run, and its bound: what the sum could be at most if all servers of a GPU type were one.
+
+
+@dataclass(slots=True)
+class SizeGaps:
+    """Follows the answers of programs."""
+
+    _speeds: list[float] = field(default_factory=list)
+    _bounds: list[float] = field(default_factory=list)
+    _gaps: list[float] = field(default_factory=list)
+    _unsolved: int = 0
+
+    def observers(self) -> Observers:
+        """Return what it listens to."""
+        return {SizesSet: self._set}
+
+    def document(self) -> dict[str, object] | None:
+        """Return means and the largest gap; None where programs sized no jobs."""
+        if not self._speeds:
+            return None
+        rounds = list(zip(self._speeds, self._bounds, strict=True))
+        gaps = [1 - speed / bound if bound else 0.0 for speed, bound in rounds]
+        return {
+            "rounds": len(rounds),
+            "unsolved": self._unsolved,
+            "speed_mean": fmean(self._speeds),
+            "bound_mean": fmean(self._bounds),
+            "gap_mean": fmean(gaps),
+            "gap_max": max(gaps),
+            "search_gap_max": max(self._gaps),
+        }
+
+    def _set(self, event: SizesSet, view: View) -> None:
+        self._speeds.append(event.speed)
+        self._bounds.append(event.bound)
+        self._gaps.append(event.gap)
+        self._unsolved += event.status != "ok"
+
+
+# How far jobs were from their target shares: what rounds and whole gangs cost.
+#
+# A gang has all of its GPUs or none, and a turn is a turn: so a job gets more or less of its
+# share. Where a policy sets targets, the gap of a job is the part of its time that it was owed at
+# its end, summed over GPU types. Of jobs of one GPU it is a few turns over their time; of gangs
+# it also shows what no order of turns can give them.
+
+
+@dataclass(slots=True)
+class _Account:
+    """What a job should have had of each type and has had, since when."""
+
+    since_us: int
+    should_us: dict[GpuType, float] = field(default_factory=dict)
+    had_us: dict[GpuType, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ShareGaps:
+    """Follows targets and allocations; `alone` and `gangs` are gaps of ended jobs."""
+
+    alone: list[float] = field(default_factory=list)
+    gangs: list[float] = field(default_factory=list)
+    _targets: dict[JobId, dict[GpuType, float]] = field(default_factory=dict)
+    _set_us: int = 0
+    _seats: dict[JobId, tuple[GpuType, int]] = field(default_factory=dict)
+    _accounts: dict[JobId, _Account] = field(default_factory=dict)
+
+    def observers(self) -> Observers:
+        """Return what it listens to."""
+        ended = dict.fromkeys(JOB_ENDS, self._ended)
+        return {TargetsSet: self._set, AllocationChanged: self._moved, **ended}
+
+    def document(self) -> dict[str, object] | None:
+        """Return mean and largest gaps; None where there were no targets."""
+        if not self.alone and not self.gangs:
+            return None
+        return {"one_gpu": _summed(self.alone), "gangs": _summed(self.gangs)}
+
+    def _set(self, event: TargetsSet, view: View) -> None:
+        for job_id in self._targets:
+            self._owe(job_id, event.at_us)
+        self._targets, self._set_us = {}, event.at_us
+        for target in event.targets:
+            for job_id in target.jobs:
+                row = self._targets.setdefault(job_id, {})
+                row[target.gpu_type] = row.get(target.gpu_type, 0.0) + target.fraction
+                if job_id not in self._accounts:
+                    self._accounts[job_id] = _Account(event.at_us)
+                    self._sit(job_id, event.at_us)
+
+    def _moved(self, event: AllocationChanged, view: View) -> None:
+        self._leave(event.job_id, event.at_us)
+        shares = event.allocation.shares
+        if shares:
+            server = view.cluster.servers[shares[0].node]
+            self._seats[event.job_id] = server.configuration.gpu_type, event.at_us
+
+    def _ended(
+        self, event: JobFinished | JobFailed | JobCancelled | JobRejected, view: View
+    ) -> None:
+        job_id, at_us = event.job_id, event.at_us
+        self._leave(job_id, at_us)
+        self._owe(job_id, at_us)
+        self._targets.pop(job_id, None)
+        account = self._accounts.pop(job_id, None)
+        job = view.departed
+        if account is None or job is None or at_us == account.since_us:
+            return
+        owed_us = sum(
+            max(0.0, should_us - account.had_us.get(name, 0))
+            for name, should_us in account.should_us.items()
+        )
+        gaps = self.alone if job.spec.gpus == 1 else self.gangs
+        gaps.append(owed_us / (at_us - account.since_us))
+
+    def _owe(self, job_id: JobId, now_us: int) -> None:
+        """Book what a job should have had since the targets were set."""
+        account = self._accounts.get(job_id)
+        if account is None:
+            return
+        for name, part in self._targets.get(job_id, {}).items():
+            more_us = part * (now_us - self._set_us)
+            account.should_us[name] = account.should_us.get(name, 0.0) + more_us
+
+    def _sit(self, job_id: JobId, now_us: int) -> None:
+        """Count a seat from now on only."""
+        if job_id in self._seats:
+            self._seats[job_id] = self._seats[job_id][0], now_us
+
+    def _leave(self, job_id: JobId, now_us: int) -> None:
+        """Book what a job has had of a type."""
+        seat, account = self._seats.pop(job_id, None), self._accounts.get(job_id)
+        if seat is not None and account is not None:
+            name, since_us = seat
+            account.had_us[name] = account.had_us.get(name, 0) + now_us - since_us
+
+
+def _summed(gaps: list[float]) -> dict[str, object]:
+    mean = fmean(gaps) if gaps else None
+    return {"jobs": len(gaps), "gap_mean": mean, "gap_max": max(gaps, default=None)}
+
+
+# Jobs that end near a threshold of attained service: a prediction of theirs may be far off.
+#
+# A policy with thresholds serves a job later from the instant on at which its service reaches
+# one. A job that needs about as much is demoted, and waits for others, or it is not: what no
+# prediction of its work can tell. Other jobs are off as far as the work and the costs are.
+
+NEAR_PERCENT = 10.0
+"""What is nearer is named: completion times were predicted within 5 % (benchmarks/prediction.py),
+and single jobs within twice that; ours."""
+
+_NAMED_MOST = 5
+
+
+def near_thresholds(loaded: LoadedConfig, results: Iterable[JobResult]) -> list[str]:
+    """Return what to say of jobs that end near a threshold.
+
+    It is said where starts and suspensions have costs: such a run stands for a real cluster.
+    """
+    params, name = loaded.chosen_params, loaded.config.policy.name
+    bounds: tuple[int, ...] = getattr(params, "queues_gpu_s", ())
+    if not bounds or loaded.config.simulation.costs == CostsSection():
+        return []
+    counts_gpus = getattr(params, "attained", "gpu_time") == "gpu_time"
+    found: list[tuple[float, int, str]] = []
+    for result in results:
+        service_us = result.service_gpu_us if counts_gpus else result.held_us
+        for bound_us in bounds:
+            off = 100 * (service_us / bound_us - 1)
+            if abs(off) <= NEAR_PERCENT:
+                way = "below" if off < 0 else "above"
+                what = f"{result.job_id}, {abs(off):.1f} % {way} {bound_us / 1e6:g}"
+                found.append((abs(off), result.ordinal, what))
+    if not found:
+        return []
+    nearest = [what for _, _, what in sorted(found)[:_NAMED_MOST]]
+    if hidden := len(found) - len(nearest):
+        nearest.append(f"and {hidden:,} more")
+    unit = "GPU-seconds" if counts_gpus else "seconds"
+    said = (
+        f"{name}: these jobs end with about as many {unit} as a threshold of queues_gpu_s, so that "
+        "with a little more or less work they wait for others or do not, and their prediction may "
+        f"be far off: {'; '.join(nearest)}"
+    )
+    return [said]

@@ -1,14 +1,18 @@
-"""The document that a run is summed up in; docs/reference/results.md explains each name.
+"""The document that a run is summed up in, and the file of what happened to each job.
+
+docs/reference/results.md explains each name.
 
 Statistics of completion and waiting are over finished jobs. A job that hit its time limit counts
 as failed. What does not exist (the mean of no jobs) is None, never NaN.
 """
 
+import csv
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from shunter.core.metrics import (
@@ -24,6 +28,7 @@ from shunter.core.metrics import (
 )
 from shunter.core.state import State
 from shunter.events.facts import Outcome
+from shunter.output_files import replacing
 
 SCHEMA = 1
 _FAILED = ("failed", "timeout")
@@ -168,3 +173,63 @@ def _counts(statuses: Counter[str], jobs: int) -> dict[str, int]:
 def _seconds(values_us: "array[int]") -> dict[str, float | None]:
     summed: Distribution = distribution(values_us)
     return asdict(summed)
+
+
+# `--jobs-out`: what happened to each job, one row each, in the order of the trace.
+
+COLUMNS = (
+    "job_id",
+    "user",
+    "gpus",
+    "submit_s",
+    "first_start_s",
+    "finish_s",
+    "jct_s",
+    "wait_s",
+    "attained_gpu_s",
+    "preemptions",
+    "migrations",
+    "status",
+)
+
+
+def write_jobs(path: Path, results: Iterable[JobResult], jobs: int) -> None:
+    """Write the stories of so many jobs to a file, which is replaced.
+
+    Raises:
+        ShunterError: the file cannot be written; one that was there is unchanged.
+    """
+    ordered: list[JobResult | None] = [None] * jobs
+    for result in results:
+        ordered[result.ordinal] = result
+    with replacing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(_rows(ordered))
+
+
+def _rows(results: Iterable[JobResult | None]) -> Iterator[tuple[object, ...]]:
+    for result in results:
+        assert result is not None, "every job of the trace has a story"
+        yield (
+            result.job_id,
+            result.user,
+            result.gpus,
+            _decimal_seconds(result.submit_us),
+            _decimal_seconds(result.first_start_us),
+            _decimal_seconds(result.end_us),
+            _decimal_seconds(result.jct_us),
+            _decimal_seconds(result.wait_us),
+            _decimal_seconds(result.service_gpu_us),
+            result.preemptions,
+            result.migrations,
+            result.status,
+        )
+
+
+def _decimal_seconds(value_us: int | None) -> str:
+    """Return microseconds as exact decimal seconds; nothing for what never happened."""
+    if value_us is None:
+        return ""
+    whole, rest = divmod(value_us, 1_000_000)
+    return f"{whole}.{rest:06}".rstrip("0") if rest else str(whole)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from shunter.config import load_config
-from shunter.run.jobs_file import write_jobs
 from shunter.run.simulation import simulate
+from shunter.run.summary import write_jobs
 
 pytestmark = pytest.mark.fidelity
 

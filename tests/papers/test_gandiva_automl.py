@@ -16,15 +16,8 @@ from shunter.cli import app
 from shunter.core.interfaces import Command
 from shunter.core.view import View
 from shunter.run.simulation import simulate
-from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva import comparison
-from shunter_papers.gandiva.automl.comparison import (
-    AutoMl,
-    AutoMlRow,
-    Found,
-    compare,
-    found_min,
-)
+from shunter_papers.gandiva.automl.comparison import AutoMl, AutoMlRow, Found, compare, found_min
 from shunter_papers.gandiva.automl.curves import (
     FITTED,
     SHORTER,
@@ -44,6 +37,7 @@ from shunter_papers.gandiva.automl.figures import (
 from shunter_papers.gandiva.automl.scenes import MAIN, Variant, config, job_ids, jobs
 from shunter_papers.gandiva.automl.search import BACKGROUND, EPOCH_US, Rule, Search
 from shunter_papers.gandiva.automl.verdicts import verdicts
+from shunter_papers.gandiva.work_curves import WorkCurves
 
 SEED = 3
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.config.inputs.text import read_text
+from shunter.config.inputs import read_text
 from shunter.events.facts import JobRejected
 from shunter.policies.tables import load_history
 from tests.peers.blox_literal import ROUND_S, BloxJob, blox_ends

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shunter.ask.verification import Verdict, verify_log
-from shunter.config.policies import POLICIES
+from shunter.config.policy_plugins import POLICIES
 from shunter.core.state import state_digest
 from shunter.events.log import import_jsonl, open_log, read_log
 from shunter.run.setup import rebuild

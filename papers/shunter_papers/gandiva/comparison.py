@@ -12,7 +12,6 @@ from shunter.core.metrics import Distribution, distribution
 from shunter.run.parallel import Report, run_all
 from shunter.run.setup import load_jobs
 from shunter.run.simulation import simulate
-from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva.automl import verdicts as automl_verdicts
 from shunter_papers.gandiva.automl.comparison import AutoMl, compare
 from shunter_papers.gandiva.figures import BATCH_S, CLAIMED_EARLIER, FIRST_BATCHES
@@ -35,6 +34,7 @@ from shunter_papers.gandiva.scenes import (
     six_jobs,
 )
 from shunter_papers.gandiva.verdicts import LEGEND, verdicts
+from shunter_papers.gandiva.work_curves import WorkCurves
 
 SCHEMA: Final = 1
 FIRST_US: Final = round(FIRST_BATCHES * BATCH_S * 1_000_000)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from shunter.backends.node.shares.cgroups import LIMIT, QUOTA
 from shunter.backends.node.shares.division import divisible_v1
 from shunter.cli.application import app
-from shunter.ops.profiling.measuring_folders import remove_abandoned
+from shunter.ops.live_profiling import remove_abandoned
 from tests.live.api.serving import in_the_foreground
 
 pytestmark = pytest.mark.live

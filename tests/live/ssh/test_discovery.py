@@ -14,7 +14,7 @@ from shunter.cli.application import app
 from shunter.config.loading import load_config
 from shunter.core.interfaces import AttemptExited, Terminate
 from shunter.events.facts import ProfileSampled
-from shunter.ops.hosts import checks
+from shunter.ops import ssh_hosts as checks
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
 from tests.live.ssh.faults.test_clocks import an_hour_late

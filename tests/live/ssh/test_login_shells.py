@@ -18,7 +18,7 @@ from shunter.backends.live.ssh import host_inventories
 from shunter.core.interfaces import AttemptExited
 from shunter.events.facts import AttemptStarted, NodeUnreachable
 from shunter.events.values import NodeName
-from shunter.ops.hosts.checks import halves
+from shunter.ops.ssh_hosts import halves
 from tests.live.ssh.bench import Bench, kinds, order, seen_until
 from tests.live.ssh.farm import LACKING, Farm, FarmHost
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.cli import app
-from shunter.config import policies
-from shunter.config.policies import equipped
+from shunter.config import policy_plugins
+from shunter.config.policy_plugins import equipped
 from shunter.core.interfaces import Policy
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError
@@ -25,7 +25,7 @@ def peer(**params: str) -> Policy[Any]:
 
 @pytest.fixture
 def without_ecos(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policies, "find_spec", lambda name: None)
+    monkeypatch.setattr(policy_plugins, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "_ecos", None)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.config.policies import informed
+from shunter.config.policy_plugins import informed
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError

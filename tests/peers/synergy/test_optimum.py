@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.config import policies
-from shunter.config.policies import equipped
+from shunter.config import policy_plugins
+from shunter.config.policy_plugins import equipped
 from shunter.errors import ConfigError
 from shunter_peers.synergy import SynergyPeer
 from shunter_peers.synergy.optimum import Point, Solver, best_points
@@ -87,7 +87,7 @@ def test_run_without_contention_has_the_best_speed_of_every_job(solver: Solver) 
 
 @pytest.fixture
 def without_highs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policies, "find_spec", lambda name: None)
+    monkeypatch.setattr(policy_plugins, "find_spec", lambda name: None)
 
 
 @pytest.mark.usefixtures("without_highs")

@@ -7,18 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.ask.verification import Verifier
-from shunter.config.policies import POLICIES
+from shunter.config.policy_plugins import POLICIES
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.plugins import BROUGHT
 from shunter.run.setup import rebuild
 from tests.property.invariants import check_state
-from tests.replay.placement.composed import (
-    check_contract,
-    composed_config,
-    composed_trace,
-    played,
-)
+from tests.replay.placement.composed import check_contract, composed_config, composed_trace, played
 from tests.slices import THOROUGH, searched, slice_number
 
 NAMES = tuple(name for name in POLICIES.names() if name not in BROUGHT["shunter.policies"])

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from shunter.config.loading import make_config
-from shunter.ops.doctor.checks import kept_log, sockets
-from shunter.ops.doctor.findings import Looked
-from shunter.ops.doctor.machine import disks, held_shares, shares, sizes, sqlite, users
+from shunter.ops.doctor import kept_log, sockets
+from shunter.ops.machine_checks import Looked, disks, held_shares, shares, sizes, sqlite, users
 
 pytestmark = pytest.mark.needs("root")
 

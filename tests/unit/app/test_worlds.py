@@ -8,7 +8,7 @@ import pytest
 
 from shunter import plugins
 from shunter.config import make_config
-from shunter.config.worlds import WORLDS
+from shunter.config.simulation import WORLDS
 from shunter.core.interfaces import AnyPolicy, Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted

@@ -13,7 +13,6 @@ from shunter.core.rng import RandomStream
 from shunter.events.values import JobId
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
-from shunter.run.work_curves import WorkCurves
 from shunter_papers.gandiva.automl.baseline import first_min
 from shunter_papers.gandiva.automl.curves import Curve, Curves, like_published
 from shunter_papers.gandiva.automl.figures import (
@@ -25,6 +24,7 @@ from shunter_papers.gandiva.automl.figures import (
 )
 from shunter_papers.gandiva.automl.scenes import MAIN, VARIANTS, Variant, config, job_ids, jobs
 from shunter_papers.gandiva.automl.search import EPOCH_US, Search
+from shunter_papers.gandiva.work_curves import WorkCurves
 
 Times = tuple[float | None, ...]
 """Minutes to the first accuracy above each threshold; None: there never was one."""

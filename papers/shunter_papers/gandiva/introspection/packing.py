@@ -20,11 +20,11 @@ from shunter.events.facts import TrialKept, TrialReverted, TrialStarted
 from shunter.events.values import GpuType, JobId, TrialReason
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
-from shunter.run.work_curves import WorkCurves
 from shunter.workloads import Trace
 from shunter.workloads.throughputs import builtin_throughputs
 from shunter_papers.gandiva.introspection.clusters import GAVEL, PACKING, config, lasting, trace_of
 from shunter_papers.gandiva.scenes import COSTS, GPUS_PER_SERVER, Form
+from shunter_papers.gandiva.work_curves import WorkCurves
 
 GPU_TYPES: Final = ("p100", "v100", "k80")
 CROWDING: Final[Mapping[str, Sequence[float]]] = {

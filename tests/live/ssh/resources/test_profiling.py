@@ -16,10 +16,8 @@ import pytest
 from shunter.backends.node.shares.cgroups import QUOTA
 from shunter.backends.node.shares.division import divisible_v1
 from shunter.config import load_config
-from shunter.ops.profiling.job_file import read_job_file
-from shunter.ops.profiling.live import LiveMachine
-from shunter.ops.profiling.profiling import Point
-from shunter.ops.profiling.servers import ssh_server
+from shunter.ops.live_profiling import LiveMachine, ssh_server
+from shunter.ops.profiling import Point, read_job_file
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import LACKING, Farm, farm_at
 

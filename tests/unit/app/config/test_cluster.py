@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from shunter.config.cluster_section import ClusterSection, NodeGroup
+from shunter.config.cluster import ClusterSection, NodeGroup
 from shunter.events.values import Level, LevelGroups
 
 

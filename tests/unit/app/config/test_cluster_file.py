@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shunter.config import LoadedConfig, load_config
-from shunter.config.effective import settings
+from shunter.config.loading import settings
 from shunter.config.resolved import record_of
 from shunter.errors import ConfigError
 

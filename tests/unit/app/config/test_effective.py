@@ -2,7 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shunter.config import LoadedConfig, load_config, make_config
-from shunter.config.effective import effective, json_schema, settings
+from shunter.config.loading import effective, json_schema, settings
 
 Generated = Callable[..., LoadedConfig]
 

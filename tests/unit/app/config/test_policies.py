@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from shunter import plugins
 from shunter.cli import app
 from shunter.config import POLICIES, find_policy, make_config
-from shunter.config.policies import built
+from shunter.config.policy_plugins import built
 from shunter.config.resolved import policy_runtime
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError

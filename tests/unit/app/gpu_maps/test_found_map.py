@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.live.messages import GpuWiring, Wiring
-from shunter.config.cluster_section import NodeGroup
+from shunter.config.cluster import NodeGroup
 from shunter.daemon.gpu_maps import FoundMap, ServerMap, found_map, found_map_of, server_map
 from shunter.events.values import Level, LevelGroups
 

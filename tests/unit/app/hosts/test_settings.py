@@ -10,7 +10,7 @@ from shunter.backends.live.transport import NO_DEVICE
 from shunter.config.loading import make_config
 from shunter.daemon.host_settings import ssh_settings
 from shunter.errors import ConfigError, UsageError
-from shunter.ops.hosts.writing import parsed_host
+from shunter.ops.ssh_hosts import parsed_host
 
 
 def settings(

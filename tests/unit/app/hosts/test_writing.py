@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from shunter.backends.live.settings import SshAccess, SshHost
 from shunter.backends.live.ssh import HostInventory
 from shunter.cli.application import app
-from shunter.config.cluster_section import NodeGroup
+from shunter.config.cluster import NodeGroup
 from shunter.config.loading import make_config
 from shunter.events.values import NodeName
-from shunter.ops.hosts import writing
-from shunter.ops.hosts.checks import findings_of, map_findings
+from shunter.ops import ssh_hosts as writing
+from shunter.ops.ssh_hosts import findings_of, map_findings
 from tests.factories import configuration
 from tests.unit.app.gpu_maps.test_found_map import wired
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+
 NOT_NEEDED = (
     "asyncio",
     "sqlalchemy",

@@ -11,9 +11,17 @@ from typer.testing import CliRunner
 from shunter.cli.application import app
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.errors import ConfigError, UsageError
-from shunter.ops.profiling.job_file import read_job_file
-from shunter.ops.profiling.live import BatchRate, LiveMachine, drop_from_cache, last_lines
-from shunter.ops.profiling.servers import SshServer, ThisServer, ssh_server, this_server
+from shunter.ops.live_profiling import (
+    BatchRate,
+    LiveMachine,
+    SshServer,
+    ThisServer,
+    drop_from_cache,
+    last_lines,
+    ssh_server,
+    this_server,
+)
+from shunter.ops.profiling import read_job_file
 from tests.unit.app.profiling.conftest import JOB, WriteJob
 
 HERE = ThisServer(("0",), (0,))

@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 from shunter.cli.application import app
 from shunter.errors import ConfigError
 from shunter.events.log import claim_log
-from shunter.ops.profiling.job_file import read_job_file
-from shunter.ops.profiling.profiling import Point, Profiled, profiled
-from shunter.ops.profiling.simulated import SimulatedMachine
+from shunter.ops.profiling import Point, Profiled, profiled, read_job_file
+from shunter.ops.simulated_profiling import SimulatedMachine
 from shunter.workloads.sensitivity import load_sensitivity
 from tests.unit.app.profiling.conftest import JOB, LOADER, WriteJob
 

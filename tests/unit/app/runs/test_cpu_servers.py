@@ -17,9 +17,8 @@ from shunter.errors import ConfigError
 from shunter.events.facts import AllocationChanged, Event, JobRejected, RoundPlanned, TargetsSet
 from shunter.events.log import read_log
 from shunter.events.values import Reason
-from shunter.run.setup import load_jobs, rebuild
+from shunter.run.setup import fit_to_table, load_jobs, rebuild
 from shunter.run.simulation import simulate
-from shunter.run.throughputs import fit_to_table
 
 KEEN = {"v100": 10.0, "cpu": 1.0}
 CALM = {"v100": 4.0, "cpu": 3.9}

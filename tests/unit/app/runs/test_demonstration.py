@@ -1,5 +1,4 @@
-from shunter.run.comparison import Comparison
-from shunter.run.demonstration import POLICIES, sentences
+from shunter.run.comparison import POLICIES, Comparison, sentences
 from shunter.run.summary import SCHEMA
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from shunter.config import LoadedConfig, load_config
 from shunter.errors import ShunterError
-from shunter.run.jobs_file import COLUMNS, write_jobs
 from shunter.run.simulation import simulate
+from shunter.run.summary import COLUMNS, write_jobs
 
 Generated = Callable[..., LoadedConfig]
 

@@ -15,9 +15,8 @@ from shunter.config.resolved import recorded_throughputs
 from shunter.errors import ConfigError, TraceError
 from shunter.events import SchedulerStarted
 from shunter.events.log import read_log
-from shunter.run.setup import load_jobs, rebuild, set_up
+from shunter.run.setup import fit_to_table, load_jobs, rebuild, set_up
 from shunter.run.simulation import simulate
-from shunter.run.throughputs import fit_to_table
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 8.0}, "('LM', 2)": {"null": 12.0}, "('A3C', 1)": {"null": 5.0},

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from shunter.cli.answers import end_of, ended_by, local_time
 from shunter.cli.application import app
-from shunter.cli.live.queue import _print
-from shunter.cli.live.show import _attempt, _failed_launch, _sample, _service
-from shunter.cli.live.submitting.script import read_script
-from shunter.cli.live.tables import end_of, ended_by, local_time
+from shunter.cli.jobs import _attempt, _failed_launch, _print_queue, _sample, _service
+from shunter.cli.submit import read_script
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_service_is_told_in_gpu_hours_where_it_is_known(
 
 
 def test_empty_queue_names_where_ended_jobs_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _print(
+    _print_queue(
         {"jobs": [], "now": "2026-11-22T10:00:00+00:00", "total": 0, "states": {}}, explain=False
     )
     assert "`shunter history`" in capsys.readouterr().err

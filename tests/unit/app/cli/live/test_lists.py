@@ -2,9 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shunter.cli.live.queue import _print
-from shunter.cli.live.reasons import CLAUSES, clause
-from shunter.cli.live.tables import age, one_line, print_rows, printable
+from shunter.cli.answers import CLAUSES, age, clause, one_line, print_rows, printable
+from shunter.cli.jobs import _print_queue
 from shunter.cli.output import Column
 from shunter.events.values import Reason
 
@@ -89,7 +88,7 @@ def test_what_is_not_shown_is_counted(capsys: pytest.CaptureFixture[str]) -> Non
         "states": {"running": 1, "waiting": 1199},
         "jobs": [row(1), row(2, "no_capacity")],
     }
-    _print(found, explain=True)
+    _print_queue(found, explain=True)
     printed = capsys.readouterr()
     assert printed.err == "1,200 jobs: 1 running, 1,199 waiting; 1,198 more are not shown\n"
     assert printed.out.splitlines()[-1] == (
@@ -102,7 +101,9 @@ def test_queue_says_what_sized_jobs_have(capsys: pytest.CaptureFixture[str]) -> 
     sized = {**row(1), "cpus_held": 2.5, "memory_mb_held": 12000}
     asked = {**row(2), "cpus": 1.0, "cpus_held": 1.0}
     for jobs, has_column in (([asked], False), ([sized, asked], True)):
-        _print({"now": NOW.isoformat(), "total": 2, "states": {}, "jobs": jobs}, explain=False)
+        _print_queue(
+            {"now": NOW.isoformat(), "total": 2, "states": {}, "jobs": jobs}, explain=False
+        )
         printed = capsys.readouterr().out
         assert ("WITH" in printed) is has_column
         assert ("2.5 CPUs, 12,000 MB" in printed) is has_column
@@ -119,7 +120,9 @@ def test_queue_says_who_has_a_turn_and_which_part_of_the_time(
         row(3),
     ]
     for shown, has_columns in ((jobs, True), ([row(3)], False)):
-        _print({"now": NOW.isoformat(), "total": 3, "states": {}, "jobs": shown}, explain=False)
+        _print_queue(
+            {"now": NOW.isoformat(), "total": 3, "states": {}, "jobs": shown}, explain=False
+        )
         lines = [line.split() for line in capsys.readouterr().out.splitlines()]
         assert (lines[0][-4:-1] == ["TURN", "FAIR-SHARE", "USED"]) is has_columns
         if has_columns:

@@ -1,6 +1,6 @@
 import pytest
 
-from shunter.cli.live.submitting.script import name_of
+from shunter.cli.submit import name_of
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.cli.live.submitting.quantities import (
-    array_of,
-    dependency_of,
-    memory_mb,
-    point_of,
-    seconds,
-    since_s,
-)
+from shunter.cli.units import array_of, dependency_of, memory_mb, point_of, seconds, since_s
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import UsageError
 from shunter.events.values import JobSpec, Level

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.cli.forking.forecasts import trust
+from shunter.cli.answers import forecast_trust
 
 
 def _found(ended: int | None) -> dict[str, Any]:
@@ -14,12 +14,14 @@ def _found(ended: int | None) -> dict[str, Any]:
 
 
 def test_no_share_of_ends_is_said_where_no_job_has_ended() -> None:
-    assert trust(_found(0))[2] == "accuracy of ends: not known yet, as no job has ended"
-    assert trust(_found(1))[2].startswith("accuracy of ends: 0.0 % of 3 past jobs ended")
-    assert trust(_found(None))[2].startswith("accuracy of ends: 0.0 % of 3 past jobs ended")
+    assert forecast_trust(_found(0))[2] == "accuracy of ends: not known yet, as no job has ended"
+    assert forecast_trust(_found(1))[2].startswith("accuracy of ends: 0.0 % of 3 past jobs ended")
+    assert forecast_trust(_found(None))[2].startswith(
+        "accuracy of ends: 0.0 % of 3 past jobs ended"
+    )
 
 
 def test_one_is_counted_as_one() -> None:
-    said = trust(_found(0))
+    said = forecast_trust(_found(0))
     assert said[0] == "simulated 1 time from e9 on, now"
     assert "at 1 past moment, from" in said[3]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.cli.live.submitting import waiting
+from shunter.cli import logs as waiting
 from shunter.errors import UnavailableError
 
 MADE = {"id": "j1", "ids": ["j1"]}

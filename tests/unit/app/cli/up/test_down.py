@@ -5,7 +5,7 @@ from typing import NoReturn
 import pytest
 
 from shunter.addresses import UnixAddress
-from shunter.cli.up import commands
+from shunter.cli import up
 from shunter.errors import UnavailableError
 
 ADDRESS = UnixAddress("/run/a.sock")
@@ -19,12 +19,12 @@ def _ended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
         raise UnavailableError(f"no daemon answers on {url}")
 
     found = iter([(1, ADDRESS), None])
-    monkeypatch.setattr(commands, "found_at", lambda _addresses, _busy: next(found))
-    monkeypatch.setattr(commands, "connect", nobody)
+    monkeypatch.setattr(up, "settled_daemon_at", lambda _addresses, _busy: next(found))
+    monkeypatch.setattr(up, "connect", nobody)
 
 
 def test_daemon_that_another_ends_meanwhile_is_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
-    commands.down(end_jobs=False, url=str(ADDRESS))
+    up.down(end_jobs=False, url=str(ADDRESS))
     assert (
         capsys.readouterr().out == "no daemon is running on this machine: it was ended meanwhile\n"
     )
@@ -32,4 +32,4 @@ def test_daemon_that_another_ends_meanwhile_is_no_fault(capsys: pytest.CaptureFi
 
 def test_jobs_that_were_to_end_are_not_said_to_have() -> None:
     with pytest.raises(UnavailableError):
-        commands.down(end_jobs=True, url=str(ADDRESS))
+        up.down(end_jobs=True, url=str(ADDRESS))

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.cli.up.unit import unit_text
+from shunter.cli.up import unit_text
 
 UNIT = """\
 # A scheduler of your own, kept up by systemd:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from shunter.backends.live.orders import contract_of
 from shunter.backends.live.settings import Limits
-from shunter.config.cluster_section import ClusterSection
+from shunter.config.cluster import ClusterSection
 from shunter.core.interfaces import Launch
 from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 

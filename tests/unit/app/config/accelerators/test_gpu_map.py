@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shunter.config.cluster_section import NodeGroup
+from shunter.config.cluster import NodeGroup
 from shunter.events.values import Level, LevelGroups
 
 

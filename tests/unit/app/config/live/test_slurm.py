@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from shunter.config.live.slurm import SlurmSection
+from shunter.config.live import SlurmSection
 
 ASKED = {"root": "/shared", "partition": "gpu"}
 

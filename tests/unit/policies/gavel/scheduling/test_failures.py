@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shunter.config.policies import informed
+from shunter.config.policy_plugins import informed
 from shunter.core.interfaces import SubmitJob
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.round_loop import run_rounds

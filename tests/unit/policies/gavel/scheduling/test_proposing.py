@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.config.policies import completed
+from shunter.config.policy_plugins import completed
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.view import Guards

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shunter.config.policies import completed
+from shunter.config.policy_plugins import completed
 from shunter.core.interfaces import Policy
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError

@@ -1,3 +1,0 @@
-"""Commands that simulate a log on."""
-
-__all__: list[str] = []

@@ -1,3 +1,0 @@
-"""Tables of `[policy]` that are large enough to stand alone."""
-
-__all__ = ()
