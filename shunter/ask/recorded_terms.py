@@ -1,34 +1,21 @@
 """A term of a log, staged again: its policy, told of all that happened, on the state of then."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import replace
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.fault_barrier import Barrier
-from shunter.core.planning.fault_barrier import TARGET
-from shunter.core.planning.placement import Classing
-from shunter.core.planning.planner import Planner
-from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Remembering
-from shunter.core.scheduler import merged
-from shunter.core.scheduler import policy_observers
-from shunter.core.state import FoldResult
-from shunter.core.state import State
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events.codec import decode_record
-from shunter.events.facts import ConfigChanged
-from shunter.events.facts import Event
-from shunter.events.facts import SchedulerStarted
-from shunter.events.values import Demand
-from shunter.events.values import JobId
-from typing import Any
-from typing import TYPE_CHECKING
-from typing import TypeAlias
 import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.planning.fault_barrier import TARGET, Barrier
+from shunter.core.planning.placement import Classing
+from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core.ranking import RankedPolicy, Remembering
+from shunter.core.scheduler import merged, policy_observers
+from shunter.core.state import FoldResult, State
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events.codec import decode_record
+from shunter.events.facts import ConfigChanged, Event, SchedulerStarted
+from shunter.events.values import Demand, JobId
 
 if TYPE_CHECKING:
     from shunter.events.log import LogReader

@@ -6,74 +6,53 @@ Nothing here reaches the log but facts: no wall time, no host name, no process i
 way through; below it stand what a run is measured by, and what interrupts a policy that is late.
 """
 
-from array import array
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.config.loading import LoadedConfig
-from shunter.config.simulation import CostsSection
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import Observers
-from shunter.core.metrics import JobLedger
-from shunter.core.metrics import JobResult
-from shunter.core.metrics import ProposalNumbers
-from shunter.core.planning.fault_barrier import Barrier
-from shunter.core.planning.fault_barrier import OBSERVER
-from shunter.core.ranking import RankedPolicy
-from shunter.core.round_loop import Step
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import NEVER_US
-from shunter.core.state import State
-from shunter.core.state import state_digest
-from shunter.core.view import View
-from shunter.errors import PlanError
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobRejected
-from shunter.events.facts import NO_SUCH_JOB
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import PolicySetAside
-from shunter.events.facts import SchedulerStopped
-from shunter.events.facts import SizesSet
-from shunter.events.facts import TargetsSet
-from shunter.events.log import LogWriter
-from shunter.events.log import load_store
-from shunter.events.log import open_log
-from shunter.events.log.stores import NullStore
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.gc_control import collector_off
-from shunter.run.code_digests import sources_of
-from shunter.run.parallel import Report
-from shunter.run.setup import Setup
-from shunter.run.setup import load_jobs
-from shunter.run.setup import set_up
-from shunter.run.snapshots import snapshot_of
-from shunter.run.summary import RunDocument
-from shunter.run.summary import SCHEMA
-from shunter.run.summary import job_numbers
-from shunter.run.summary import stories
-from shunter.workloads import QualityReport
-from shunter.workloads import Trace
-from statistics import fmean
-from types import FrameType
-from typing import Protocol
 import asyncio
 import signal
 import time
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean
+from types import FrameType
+from typing import Protocol
 
+from shunter.config.loading import LoadedConfig
+from shunter.config.simulation import CostsSection
+from shunter.core.interfaces import Backend, Command, Effect, Input, NothingComes, Observers
+from shunter.core.metrics import JobLedger, JobResult, ProposalNumbers
+from shunter.core.planning.fault_barrier import OBSERVER, Barrier
+from shunter.core.ranking import RankedPolicy
+from shunter.core.round_loop import Step, run_rounds
+from shunter.core.scheduler import Scheduler
+from shunter.core.state import NEVER_US, State, state_digest
+from shunter.core.view import View
+from shunter.errors import PlanError
+from shunter.events.facts import (
+    JOB_ENDS,
+    NO_SUCH_JOB,
+    AllocationChanged,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    PlanRejected,
+    PolicySetAside,
+    SchedulerStopped,
+    SizesSet,
+    TargetsSet,
+)
+from shunter.events.log import LogWriter, load_store, open_log
+from shunter.events.log.stores import NullStore
+from shunter.events.values import GpuType, JobId
+from shunter.gc_control import collector_off
+from shunter.run.code_digests import sources_of
+from shunter.run.parallel import Report
+from shunter.run.setup import Setup, load_jobs, set_up
+from shunter.run.snapshots import snapshot_of
+from shunter.run.summary import SCHEMA, RunDocument, job_numbers, stories
+from shunter.workloads import QualityReport, Trace
 
 # A simulated world with a program in it that watches its jobs and gives orders: a search.
 #

@@ -1,45 +1,30 @@
 """Laws of Gavel's policies: over any small world, and of targets and receipts by themselves."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.ask.verification import Verifier
 from shunter.config.policy_plugins import completed
 from shunter.core.interfaces import Policy
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import Job
-from shunter.core.state import state_digest
-from shunter.events import PlanRejected
-from shunter.events import SchedulerStarted
-from shunter.events import encode_record
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands
-from shunter.policies.gavel.mechanism import Fractions
-from shunter.policies.gavel.mechanism import JobRequest
-from shunter.policies.gavel.mechanism import Ledger
-from shunter.policies.gavel.objectives import Chosen
-from shunter.policies.gavel.objectives import OBJECTIVES
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.policy import Timing
-from shunter.policies.gavel.seating import Candidate
-from shunter.policies.gavel.seating import FreeByType
-from shunter.policies.gavel.seating import choose
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.state import Job, state_digest
+from shunter.events import PlanRejected, SchedulerStarted, encode_record
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
+from shunter.policies.gavel.objectives import OBJECTIVES, Chosen
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.policies.gavel.seating import Candidate, FreeByType, choose
 from shunter.policies.gavel.two_level import TwoLevelPolicy
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import job_spec
-from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
+from tests.factories import Outcome, job_spec, run
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, rebuilt
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 TYPES = (GpuType("k80"), GpuType("p100"), GpuType("v100"))
 PLAYED = ("max_min_fairness", "fifo", "finish_time_fairness", "hierarchical", "allox")

@@ -1,89 +1,64 @@
 """Forks of a log: the moment at which one begins, the fork itself, and what is wanted otherwise."""
 
-from collections.abc import Callable
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+import json
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
 from pydantic import ValidationError
+
 from shunter.ask.forks.future import Future
 from shunter.ask.log_reading import told_term
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.resuming import TotalWork
-from shunter.config.cluster import ClusterSection
-from shunter.config.cluster import NodeGroup
-from shunter.config.cluster import expanded_hostlist
-from shunter.config.keys import Fault
-from shunter.config.keys import faults_of
-from shunter.config.keys import parse_path
-from shunter.config.keys import path_text
+from shunter.ask.recorded_terms import Rebuild, Term, last_start, terms_up_to
+from shunter.backends.simulated.resuming import Resumed, TotalWork
+from shunter.config.cluster import ClusterSection, NodeGroup, expanded_hostlist
+from shunter.config.keys import Fault, faults_of, parse_path, path_text
 from shunter.config.layers import parse_value
 from shunter.config.loading import refused_at_events
-from shunter.config.model import Config
-from shunter.config.model import unsized
+from shunter.config.model import Config, unsized
 from shunter.config.policy import PolicySection
-from shunter.config.policy_plugins import equipped
-from shunter.config.policy_plugins import find_policy
-from shunter.config.resolved import PolicyRuntime
-from shunter.config.resolved import recorded_runtime
-from shunter.config.resolved import refuse_callers
-from shunter.config.resolved import refuse_misfits
+from shunter.config.policy_plugins import equipped, find_policy
+from shunter.config.resolved import PolicyRuntime, recorded_runtime, refuse_callers, refuse_misfits
 from shunter.core.cluster import Health
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import EventLog
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import SubmitJob
+from shunter.core.interfaces import (
+    AnyPolicy,
+    Backend,
+    CancelJob,
+    DrainNode,
+    Effect,
+    EventLog,
+    Input,
+    Observers,
+    SubmitJob,
+)
 from shunter.core.planning.planner import RoundRules
 from shunter.core.planning.proposals import CanPropose
 from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.scheduler import leaves_work
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.errors import ConfigError
-from shunter.errors import UsageError
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import ClockStepped
-from shunter.events.facts import Event
-from shunter.events.facts import EventsLost
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobReleased
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import SchedulerStopped
-from shunter.events.facts import SegmentSealed
+from shunter.core.scheduler import Scheduler, leaves_work
+from shunter.core.state import Job, State
+from shunter.errors import ConfigError, UsageError
+from shunter.events.codec import decode_record, encode_record
+from shunter.events.fact_classes import FactClass, class_of
+from shunter.events.facts import (
+    JOB_ENDS,
+    ClockStepped,
+    Event,
+    EventsLost,
+    JobReleased,
+    JobSubmitted,
+    NodeAdded,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+)
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import UserName
+from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName, UserName
 from shunter.gc_control import collector_off
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from types import MappingProxyType
-from typing import Any
-import json
-import re
-
+from shunter.workloads.trace import JobEnd, TraceJob
 
 # The moment at which a fork begins: state, policy with its memory, and who decided there.
 #

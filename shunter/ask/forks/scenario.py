@@ -6,82 +6,57 @@ the change is compared with the log. Where the log ends there, the change is com
 policy, and nothing says how wrong both are.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.costs import NOT_SLOWED
-from shunter.ask.costs import Slowed
-from shunter.ask.forks.fork import Discarding
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import ForkedWorld
-from shunter.ask.forks.fork import MakeWorld
-from shunter.ask.forks.fork import NOBODY_CALLS
-from shunter.ask.forks.fork import Standing
-from shunter.ask.forks.fork import Wishes
-from shunter.ask.forks.fork import WorkOf
-from shunter.ask.forks.fork import callers_propose
-from shunter.ask.forks.fork import change_of
-from shunter.ask.forks.fork import coming_jobs
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import other_start
-from shunter.ask.forks.fork import standing_at
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.future import measure
-from shunter.ask.forks.future import read_future
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.remaining import Worked
-from shunter.ask.forks.remaining import read_history
-from shunter.ask.log_reading import first_start
-from shunter.ask.log_reading import place_of
-from shunter.ask.log_reading import state_at
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import origin_of
-from shunter.ask.recorded_terms import refuse_other_version
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from shunter.ask.costs import NOT_SLOWED, Slowed
+from shunter.ask.forks.fork import (
+    NOBODY_CALLS,
+    Discarding,
+    ForkChange,
+    ForkedWorld,
+    ForkPoint,
+    MakeWorld,
+    Standing,
+    Wishes,
+    WorkOf,
+    callers_propose,
+    change_of,
+    coming_jobs,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    other_start,
+    standing_at,
+)
+from shunter.ask.forks.future import Future, measure, read_future
+from shunter.ask.forks.remaining import Worked, WorkEstimates, read_history
+from shunter.ask.log_reading import first_start, place_of, state_at
+from shunter.ask.recorded_terms import Rebuild, origin_of, refuse_other_version
 from shunter.ask.words import clock
 from shunter.backends.simulated.failures import RecordedFailures
 from shunter.backends.simulated.lease import RoundEnds
 from shunter.backends.simulated.resuming import Resumed
 from shunter.config.simulation import world_around
-from shunter.core.interfaces import Backend
-from shunter.core.interfaces import Observers
-from shunter.core.metrics import JobLedger
-from shunter.core.metrics import JobResult
-from shunter.core.metrics import distribution
+from shunter.core.interfaces import Backend, Observers
+from shunter.core.metrics import JobLedger, JobResult, distribution
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.core.state import state_digest
+from shunter.core.state import State, state_digest
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events.facts import Event
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import Outcome
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import SchedulerStarted
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
+from shunter.events.facts import Event, NodeAdded, Outcome, QuotaChanged, SchedulerStarted
+from shunter.events.log import LogReader, read_log
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
+from shunter.events.values import ConfigurationSet, JobId, NodeName
 from shunter.gc_control import collector_off
-from shunter.run.parallel import Report
-from shunter.run.parallel import run_all
+from shunter.run.parallel import Report, run_all
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import WorldParts
-from shunter.run.simulated_world import recorded_parts
-from shunter.run.simulated_world import simulated_world
+from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world
 from shunter.workloads.trace import TraceJob
-from statistics import fmean
-from typing import Any
-import asyncio
-
 
 # What a simulated answer rests on, in sentences: it is printed with every one.
 

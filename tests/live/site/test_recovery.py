@@ -1,58 +1,56 @@
 """Schedulers that die: what runs is found again, what ended is told, and nothing is lost."""
 
-from anyio import to_thread
-from datetime import UTC
-from datetime import datetime
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
 from shunter.api.job_history import history_of
 from shunter.clock import wall_now
 from shunter.config.resolved import policy_runtime
 from shunter.core.state import State
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.daemon import open_site
-from shunter.daemon import startup
-from shunter.daemon.cluster_identity import History
-from shunter.daemon.cluster_identity import Identity
+from shunter.daemon import Site, Submission, open_site, startup
+from shunter.daemon.cluster_identity import History, Identity
 from shunter.daemon.log_maintenance import superseded
 from shunter.daemon.startup import term_begin
-from shunter.errors import ConfigError
-from shunter.errors import LogError
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import ClockStepped
-from shunter.events.facts import Event
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import SegmentSealed
+from shunter.errors import ConfigError, LogError
+from shunter.events.facts import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    ClockStepped,
+    Event,
+    JobFailed,
+    JobFinished,
+    LaunchFailed,
+    NodeAdded,
+    NodeRemoved,
+    SchedulerStarted,
+    SegmentSealed,
+)
 from shunter.events.log import read_log
 from shunter.events.values import JobId
 from shunter.ops.doctor import kept_log
 from shunter.ops.machine_checks import Looked
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import config
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import outcome
-from tests.live.site.sites import program
-from tests.live.site.sites import remove_ended
-from tests.live.site.sites import verified
-from tests.live.site.sites import wait_for
-from typing import Any
-import anyio
-import pytest
-import time
-
+from tests.live.site.sites import (
+    NOBODY,
+    at_work,
+    config,
+    events_until,
+    machine,
+    of,
+    outcome,
+    program,
+    remove_ended,
+    verified,
+    wait_for,
+)
 
 pytestmark = pytest.mark.live
 

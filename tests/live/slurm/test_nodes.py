@@ -1,51 +1,43 @@
 """Nodes that Slurm has out of service, and maintenance, as a daemon on a real cluster sees them."""
 
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
+
 from shunter.api.cluster_state import Metrics
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import JobPhase
-from shunter.daemon import Caller
-from shunter.daemon import Site
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import NodeRestored
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import Outcome
+from shunter.daemon import Caller, Site
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeAdded,
+    NodeDrained,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    Outcome,
+)
 from shunter.events.log import read_log
 from shunter.events.schema import to_object
-from shunter.events.values import JobId
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from shunter.ops.doctor import PILOT_KINDS
-from shunter.ops.doctor import moved_by_pilots
+from shunter.events.values import JobId, Level, LevelGroups, NodeName
+from shunter.ops.doctor import PILOT_KINDS, moved_by_pilots
 from shunter.run.setup import rebuild
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import verified
+from tests.live.site.sites import NOBODY, verified
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench
-from tests.live.slurm.site import assert_all_well
-from tests.live.slurm.site import job_of
-from tests.live.slurm.site import served
-from tests.live.slurm.site import until
-from tests.live.slurm.site import worker
-from tests.live.ssh.resources.test_maps import BUSES
-from tests.live.ssh.resources.test_maps import table
-import pytest
-import re
-import sys
-
+from tests.live.slurm.site import assert_all_well, job_of, served, until, worker
+from tests.live.ssh.resources.test_maps import BUSES, table
 
 pytestmark = [
     pytest.mark.asyncio,

@@ -6,55 +6,51 @@ something that it could not have, who may start does in the end, and all is deci
 
 from collections.abc import Iterator
 from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.config.policy_plugins import completed
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.proposals import CanPropose
-from shunter.core.planning.proposals import Decentralised
+from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.round_loop import run_rounds
-from shunter.core.state import State
-from shunter.core.state import state_digest
-from shunter.events import SchedulerStarted
-from shunter.events import encode_payload
-from shunter.events import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import Event
-from shunter.events.facts import GangApproved
-from shunter.events.facts import GangProposed
-from shunter.events.facts import GangRejected
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.policies.gavel.objectives import FastestFirst
-from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.policy import Timing
+from shunter.core.state import State, state_digest
+from shunter.events import SchedulerStarted, encode_payload, encode_record
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    RoundPlanned,
+)
+from shunter.events.values import Allocation, JobId
+from shunter.policies.gavel.objectives import FastestFirst, MaxMinFairness
+from shunter.policies.gavel.policy import GavelPolicy, Timing
 from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import Tape
-from tests.factories import World
-from tests.factories import drive
-from tests.factories import las_policy
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import scheme
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import (
+    Outcome,
+    Tape,
+    World,
+    drive,
+    las_policy,
+    policy,
+    run,
+    scheme,
+    servers,
+    trace_job,
+)
 from tests.property.invariants import check_state
 from tests.property.test_fold_laws import Forgetting
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, rebuilt
 from tests.slices import searched
-
 
 schemes = st.builds(
     scheme,

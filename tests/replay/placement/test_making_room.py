@@ -1,50 +1,35 @@
 """Logs of runs in which jobs are moved for waiting gangs: decided again, and asked why."""
 
+import asyncio
 from dataclasses import replace
-from hypothesis import event
-from hypothesis import given
+from typing import Any
+
+import pytest
+from hypothesis import event, given
 from hypothesis import strategies as st
+
 from shunter.ask.why.sentences import details
 from shunter.backends.simulated import Costs
 from shunter.config.policy_plugins import completed
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.draft import CanMakeRoom
-from shunter.core.planning.draft import MAKE_ROOM
-from shunter.core.planning.draft import ROOM_MADE
-from shunter.core.planning.placement import Mode
-from shunter.core.planning.placement import Topology
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE, CanMakeRoom
+from shunter.core.planning.placement import Mode, Topology
 from shunter.core.planning.proposals import CanPropose
 from shunter.events import AllocationChanged
-from shunter.events.codec import decode_record
-from shunter.events.codec import encode_record
+from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts import PlanRejected
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
+from shunter.events.values import Level, LevelGroups
 from shunter.policies.gavel.policy import Gavel
 from shunter.policies.gavel.two_level import TwoLevel
 from shunter.policies.migration import MakingRoom
 from shunter.policies.tiresias import Tiresias
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import las_policy
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import scheme
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
 from tests.property.invariants import check_state
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import rebuilt
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, asked, rebuilt
 from tests.replay.test_skew import verdict_of
 from tests.slices import searched
-from typing import Any
-import asyncio
-import pytest
-
 
 NAMES = ("fifo", "fifo_backfill", "fifo_easy", "las", "srtf", "tiresias", "gavel", "two_level")
 ADAPTIVE = Topology()

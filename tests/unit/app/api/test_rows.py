@@ -1,43 +1,34 @@
 """Rows of `queue`: reasons with the evidence of now, whatever the log recorded when."""
 
+import asyncio
 from dataclasses import replace
-from shunter.api.job_rows import Present
-from shunter.api.job_rows import queue_document
+from typing import Any
+
+from shunter.api.job_rows import Present, queue_document
 from shunter.ask.log_reading import fold_events
-from shunter.ask.waits import state_document
-from shunter.ask.waits import told_apart
-from shunter.ask.waits import wait_to_count
+from shunter.ask.waits import state_document, told_apart, wait_to_count
 from shunter.ask.why.document import document
 from shunter.ask.why.sentences import rank_lines
 from shunter.backends.simulated import Costs
 from shunter.cli.answers import clause
 from shunter.cli.jobs import explained
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import QuarantineGpu
+from shunter.core.interfaces import Command, DrainNode, QuarantineGpu
 from shunter.core.state import State
-from shunter.events import ClassWait
-from shunter.events import Event
-from shunter.events import JobHeld
-from shunter.events import JobSubmitted
-from shunter.events import NodeDrained
-from shunter.events import NodeLost
-from shunter.events import NodeName
-from shunter.events import Reason
-from shunter.events import RoundPlanned
-from shunter.events import Wait
+from shunter.events import (
+    ClassWait,
+    Event,
+    JobHeld,
+    JobSubmitted,
+    NodeDrained,
+    NodeLost,
+    NodeName,
+    Reason,
+    RoundPlanned,
+    Wait,
+)
 from shunter.events.values import ARRAY
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import job_submitted
-from tests.factories import quota
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import asked
-from tests.replay.recording import record
-from typing import Any
-import asyncio
+from tests.factories import World, job_id, job_spec, job_submitted, quota, servers, trace_job
+from tests.replay.recording import asked, record
 
 
 def state_at(world: World, at_us: int, *commands: Command, name: str = "fifo_backfill") -> State:

@@ -1,27 +1,26 @@
 """Which map counts when a daemon starts again: that of the log, or the one that is told now."""
 
 from dataclasses import replace
-from shunter.config.cluster import ClusterSection
-from shunter.config.cluster import NodeGroup
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.state import State
-from shunter.daemon.gpu_maps import FoundMap
-from shunter.daemon.gpu_maps import Place
-from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.gpu_maps import ToldBySlurm
-from shunter.daemon.gpu_maps import discover_maps
-from shunter.daemon.gpu_maps import kept
-from shunter.daemon.gpu_maps import mapped
-from shunter.daemon.gpu_maps import placed
-from shunter.daemon.gpu_maps import rack_notes
-from shunter.daemon.gpu_maps import server_map
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from tests.factories import configuration
+
 import pytest
 
+from shunter.config.cluster import ClusterSection, NodeGroup
+from shunter.core.cluster import Health, Server
+from shunter.core.state import State
+from shunter.daemon.gpu_maps import (
+    FoundMap,
+    Place,
+    ServerMap,
+    ToldBySlurm,
+    discover_maps,
+    kept,
+    mapped,
+    placed,
+    rack_notes,
+    server_map,
+)
+from shunter.events.values import Level, LevelGroups, NodeName
+from tests.factories import configuration
 
 FLAT = configuration(4, name="v100x4")
 PAIRS = replace(FLAT, name="v100x4@0123ab", levels=(LevelGroups(Level.switch, (0b0011, 0b1100)),))

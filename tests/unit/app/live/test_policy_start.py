@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-
 NOT_NEEDED = (
     "asyncio",
     "sqlalchemy",

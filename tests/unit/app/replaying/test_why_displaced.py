@@ -1,6 +1,8 @@
 """Why a job waits whose GPUs turned out to be others', and what is told of GPUs that are taken."""
 
+import asyncio
 from dataclasses import replace
+
 from shunter.api.cluster_state import nodes_of
 from shunter.api.job_history import history_of
 from shunter.api.job_rows import queue_document
@@ -8,40 +10,35 @@ from shunter.ask.log_reading import is_part
 from shunter.ask.waits import told_apart
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.sentences import details
-from shunter.ask.why.sentences import headline
-from shunter.ask.words import down_in_words
-from shunter.ask.words import fact_in_words
+from shunter.ask.why.sentences import details, headline
+from shunter.ask.words import down_in_words, fact_in_words
 from shunter.cli.answers import clause
 from shunter.core.fold import replay
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpuQuarantined
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeLost
-from shunter.events.facts import RoundPlanned
-from shunter.events.values import Reason
-from shunter.events.values import Wait
-from tests.factories import World
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_added
-from tests.factories import node_name
-from tests.factories import policy
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-from tests.replay.recording import rebuilt
-import asyncio
-
+from shunter.core.interfaces import Input, SubmitJob, SuspendJob
+from shunter.events.facts import (
+    AllocationChanged,
+    AllocationLearned,
+    AttemptStarted,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    GpusTaken,
+    NodeAdded,
+    NodeLost,
+    RoundPlanned,
+)
+from shunter.events.values import Reason, Wait
+from tests.factories import (
+    World,
+    allocation,
+    job_id,
+    job_spec,
+    node_added,
+    node_name,
+    policy,
+    servers,
+)
+from tests.replay.recording import Recorded, asked, rebuilt
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)
 N0 = node_name(0)

@@ -1,28 +1,20 @@
 """Why a job waits whose place is to be proposed: none was yet, or which GPUs were not free."""
 
+import asyncio
+
 from shunter.ask.log_reading import is_part
 from shunter.ask.waits import wait_of
 from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.sentences import details
-from shunter.ask.why.sentences import headline
+from shunter.ask.why.sentences import details, headline
 from shunter.ask.words import fact_in_words
 from shunter.cli.answers import clause
 from shunter.core.interfaces import DrainNode
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GANGS
+from shunter.events.facts import GANGS, AttemptStarted
 from shunter.events.values import Reason
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import node_name
+from tests.factories import allocation, job_id, node_name
 from tests.replay.eventful_run import S
-from tests.replay.proposing.proposed_run import ProposedScript
-from tests.replay.proposing.proposed_run import propose
-from tests.replay.proposing.proposed_run import submit
-from tests.replay.proposing.proposed_run import under_gavel
-from tests.replay.recording import Recorded
-from tests.replay.recording import asked
-import asyncio
-
+from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel
+from tests.replay.recording import Recorded, asked
 
 J1, J2 = job_id(1), job_id(2)
 ALL_OF_N0 = allocation(n0=0b1111)
