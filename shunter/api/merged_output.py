@@ -1,6 +1,6 @@
 """What a rank printed on both streams, in the order of time, line by line.
 
-The times are those that the rank's supervisor noted (shunter/backends/node/output/times.py). Where
+The times are those that the rank's supervisor noted (shunter/backends/node/output.py). Where
 they do not tell which stream was first, that is said in a line of its own.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-from shunter.backends.node.output.times import parsed_times
+from shunter.backends.node.output import parsed_times
 
 TOLD_MS = 100
 """An order that is unsure within less is not told: no reader would notice."""

@@ -13,7 +13,7 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.backends.node.messages.channel import CAUSE_CHARACTERS
+from shunter.backends.node.messages import CAUSE_CHARACTERS
 from shunter.core.intake.inputs import Input
 from shunter.events.facts.execution import MessagesDropped
 from shunter.events.kinds import KINDS

@@ -7,7 +7,7 @@ depends on who shares what alone (`core/performance/gang_slots.py`).
 
 from collections.abc import Mapping
 
-from shunter.backends.node.rotation.timetable import Timetable
+from shunter.backends.node.rotation import Timetable
 from shunter.core.performance.turn_shares import Tenant, gang_slots
 from shunter.events.values.ids import JobId
 

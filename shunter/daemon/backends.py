@@ -14,8 +14,8 @@ from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.settings import Limits, Slicing
 from shunter.backends.agents.transport import NO_DEVICE
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.node.messages.wire import Found
 from shunter.backends.node.records import get, hold, make_folder, put
+from shunter.backends.node.wire import Found
 from shunter.config.cluster_section import ClusterSection
 from shunter.config.live import BackendSection, LocalSection, SshSection
 from shunter.config.live.limits import shared_limits

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from shunter.backends.node.failpoints import failpoint, is_armed
+from shunter.backends.node.records import failpoint, is_armed
 from shunter.core.effects import Effect
 from shunter.core.intake.inputs import Command, Input
 from shunter.core.scheduler import Scheduler

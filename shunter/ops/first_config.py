@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from shunter.addresses import host_name
-from shunter.backends.node.remote.gpus import read_gpus
+from shunter.backends.node.host.gpus import read_gpus
 from shunter.backends.profiles import use_told, why_unseen
 
 OPEN_BASE = "/var/lib/shunter"

@@ -29,7 +29,7 @@ READS = frozenset(
 FORMATS = {"asctime": 0, "gmtime": 0, "localtime": 0, "strftime": 1}
 """What takes an instant, and reads the clock if it gets none: how many arguments come before it."""
 
-MODULES = frozenset({"time", "shunter.backends.node.heartbeat"})
+MODULES = frozenset({"time", "shunter.backends.node.ownership"})
 DATES = frozenset({"date", "datetime"})
 NOW = frozenset({"now", "today", "utcnow"})
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from shunter.api.merged_output import Lines, Piece, in_order, unsure_line
 from shunter.api.services import Services
-from shunter.backends.node.output.times import offset_at
+from shunter.backends.node.output import offset_at
 from shunter.errors import UsageError
 from shunter.events.values.ids import JobId
 

@@ -23,8 +23,8 @@ from shunter.backends.agents.attempt_records import (
     UserNumber,
     Whole,
 )
-from shunter.backends.node.messages.shapes import cleaned
-from shunter.backends.node.remote.session import READ_BYTES_MAX
+from shunter.backends.node.messages import cleaned
+from shunter.backends.node.session import READ_BYTES_MAX
 
 ERROR_CHARACTERS = 1000
 MANY = 100_000

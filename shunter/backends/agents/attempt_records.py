@@ -11,10 +11,16 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
-from shunter.backends.node.messages.attempt_records import PIDS_MOST, SIGNAL_MOST
-from shunter.backends.node.messages.channel import BATCH_S_MOST
-from shunter.backends.node.messages.journal import KINDS_NOTED, OTHER, READ_MOST
-from shunter.backends.node.messages.shapes import CLOCK_MOST, COUNT_MOST
+from shunter.backends.node.messages import (
+    BATCH_S_MOST,
+    CLOCK_MOST,
+    COUNT_MOST,
+    KINDS_NOTED,
+    OTHER,
+    PIDS_MOST,
+    READ_MOST,
+    SIGNAL_MOST,
+)
 from shunter.backends.node.records import LINE_BYTES_MAX
 
 MANY = 4096

@@ -1,7 +1,7 @@
 """The messages between a scheduler and the agent of a node, as the scheduler has them.
 
 A question is a line of JSON {"id", "do", ...}; its answer has the same id and two clocks; news are
-lines without an id. The agent's end is `shunter.backends.node.remote.session`. Questions are ours;
+lines without an id. The agent's end is `shunter.backends.node.session`. Questions are ours;
 answers are somebody else's data, and what is not as `answers` declares it raises
 WrongMessageError. A field that is not declared is ignored.
 
@@ -42,7 +42,7 @@ from shunter.backends.agents.answers import (
 )
 from shunter.backends.agents.attempt_records import Cause, Known, Path, Whole
 from shunter.backends.agents.orders import Command, Order, Shares
-from shunter.backends.node.messages.shapes import (
+from shunter.backends.node.messages import (
     COUNT_MOST,
     PROTOCOL,
     WrongMessageError,

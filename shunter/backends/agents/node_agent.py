@@ -39,13 +39,12 @@ from shunter.backends.agents.transport import (
     UnreachedError,
     hinted,
 )
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.shapes import WrongMessageError
-from shunter.backends.node.records import boot_id
+from shunter.backends.node.messages import WrongMessageError
+from shunter.backends.node.records import boot_id, failpoint
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 
-# Remote procedure calls to an agent over one channel: see `shunter.backends.node.remote.session`.
+# Remote procedure calls to an agent over one channel: see `shunter.backends.node.session`.
 #
 # Each question has a deadline. One that is not answered in time, or whose connection ends, is
 # unknown, never failed: a lost connection does not raise by itself, it ends the output.

@@ -1,6 +1,6 @@
 """What a scheduler has an agent start: the order of an attempt, as its supervisor is given it.
 
-It is ours, so nothing bounds it here; `shunter.backends.node.supervisor` says what comes of it.
+It is ours, so nothing bounds it here; `shunter.backends.node.supervision` says what comes of it.
 """
 
 from typing import Literal
@@ -55,7 +55,7 @@ class Slicing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     One that `is_fixed` works on its own GPUs only, until its program says that it takes its GPU
     anew with each turn. Its supervisor and those of the others do it by themselves:
-    `shunter.backends.node.slicing`. `homes` are its own GPUs by server, of those of the node. A
+    `shunter.backends.node.turns`. `homes` are its own GPUs by server, of those of the node. A
     gang over several servers has its turns by a `timetable`: period, first instant and length, in
     microseconds since the epoch.
     """

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from shunter.backends.agents.attempt_records import Known, Note
-from shunter.backends.node.messages.journal import FACTS
+from shunter.backends.node.messages import FACTS
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 import anyio
 
 from shunter.backends.agents.settings import Socket
-from shunter.backends.node.messages.shapes import WrongMessageError, parsed
-from shunter.backends.node.messages.wire import Shape
+from shunter.backends.node.messages import WrongMessageError, parsed
+from shunter.backends.node.wire import Shape
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 

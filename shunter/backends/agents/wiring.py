@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr
 
 from shunter.backends.agents.answers import ERROR_CHARACTERS
 from shunter.backends.agents.attempt_records import Cpus, Whole
-from shunter.backends.node.messages.shapes import WrongMessageError, cleaned
+from shunter.backends.node.messages import WrongMessageError, cleaned
 
 GPUS_MOST = 1024
 Word = Annotated[str, Meta(pattern=r"\A[A-Z0-9]{0,8}\Z")]
@@ -26,7 +26,7 @@ class GpuWiring(Struct, frozen=True, kw_only=True):
 
 
 class Wiring(Struct, frozen=True, kw_only=True):
-    """The wiring of a host: see `shunter.backends.node.remote.wiring.Wiring`."""
+    """The wiring of a host: see `shunter.backends.node.host.wiring.Wiring`."""
 
     gpus: Annotated[tuple[GpuWiring, ...], Meta(max_length=GPUS_MOST)] = ()
     pci: Rows = ()

@@ -25,7 +25,7 @@ from shunter.backends import node
 from shunter.backends.node.records import create_private, own_folder
 
 NODE = Path(node.__file__).parent
-NOT_PACKED = ("messages/wire.py", "remote/base_folder.py")
+NOT_PACKED = ("wire.py", "host/base_folder.py")
 """What the type checker alone reads, and what comes over stdin instead."""
 PACKAGES = ("shunter", "shunter/backends")
 IN_ZIP = "shunter/backends/node"
@@ -77,8 +77,8 @@ def _compiled(source: bytes, name: str) -> bytes:
 
 
 def installer() -> bytes:
-    """Return the program that puts the file on a host: see remote/base_folder.py."""
-    source = (NODE / "remote/base_folder.py").read_bytes()
+    """Return the program that puts the file on a host: see host/base_folder.py."""
+    source = (NODE / "host/base_folder.py").read_bytes()
     return source + b"\n\ninstall(*sys.argv[3:])\n"
 
 

@@ -1,9 +1,9 @@
-"""Where this machine lets us limit the memory of jobs: see `node.shares.division`."""
+"""Where this machine lets us limit the memory of jobs: see `node.cgroups`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from shunter.backends.node.shares.division import MOVED, divisible
+from shunter.backends.node.cgroups import MOVED, divisible
 
 OURS = MOVED
 PROC = Path("/proc/self")

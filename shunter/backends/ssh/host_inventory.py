@@ -8,7 +8,7 @@ import anyio
 
 from shunter import clock
 from shunter.backends.agents.transport import run_verb
-from shunter.backends.node.messages.shapes import an_object
+from shunter.backends.node.messages import an_object
 from shunter.backends.profiles import why_unseen
 from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
 from shunter.backends.ssh.transport import SshTransport
@@ -21,7 +21,7 @@ INVENTORY_S = 60.0
 class HostInventory:
     """What a host has, or why nobody knows.
 
-    `found` is the answer of `shunter.backends.node.remote.host_inventory`, and `gpu_fault` why
+    `found` is the answer of `shunter.backends.node.host.host_inventory`, and `gpu_fault` why
     neither NVML nor nvidia-smi names a GPU. `ahead_s` is how far its wall clock is ahead of ours,
     and `slow_s` how long connecting and answering took.
     """

@@ -250,7 +250,7 @@ def worded(host: SshHost, access: SshAccess, error: BaseException) -> str:
 # The one file that a host needs, put there once for each version of it.
 #
 # Before anything is written or run, a program that comes over the connection looks at the folder
-# and all it lies in: see `shunter.backends.node.remote.base_folder`. The file's name holds its
+# and all it lies in: see `shunter.backends.node.host.base_folder`. The file's name holds its
 # digest, but what lies there under that name counts only if it is ours and byte for byte the
 # same.
 

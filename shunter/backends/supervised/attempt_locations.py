@@ -14,8 +14,8 @@ from shunter.backends.agents.attempt_records import Known, State
 from shunter.backends.agents.messages import Inventory, Read, SetAside
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.transport import UnreachedError, run_verb
-from shunter.backends.node.messages.shapes import COUNT_MOST, a_list, a_record, a_text, a_whole
-from shunter.backends.node.messages.wire import Ages, Found, Removed, Shape
+from shunter.backends.node.messages import COUNT_MOST, a_list, a_record, a_text, a_whole
+from shunter.backends.node.wire import Ages, Found, Removed, Shape
 from shunter.core.effects import Resume
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId, NodeName

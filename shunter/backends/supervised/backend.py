@@ -24,8 +24,8 @@ from shunter.backends.agents.orders import Shares
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import Transport, UnreachedError
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.wire import Found
+from shunter.backends.node.records import failpoint
+from shunter.backends.node.wire import Found
 from shunter.backends.supervised import environment as environments
 from shunter.backends.supervised.attempt_locations import STRAYS_S, AttemptLocations
 from shunter.backends.supervised.checkpoints.transfer import CheckpointTransfer

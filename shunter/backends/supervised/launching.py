@@ -19,7 +19,7 @@ from shunter.backends.agents.orders import Order
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import UnreachedError
 from shunter.backends.inbox import Inbox
-from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.records import failpoint
 from shunter.backends.supervised.environment import given_to
 from shunter.backends.supervised.gangs.gang import NEVER, Gang
 from shunter.backends.supervised.orders import Where, orders_for

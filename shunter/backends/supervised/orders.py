@@ -4,7 +4,7 @@ A job has one rank for each server, which sees all GPUs it was given there; none
 units of CPU. Its CPUs are those of the sockets that its GPUs are on, as far as these are known: of
 them those with the fewest tenants, the lowest number first, and further ones only where they do not
 suffice. A rank that asks for none may run on all of them. What a node alone knows, the home and the
-groups of a user, say, is filled in there (shunter.backends.node.remote.session).
+groups of a user, say, is filled in there (shunter.backends.node.session).
 """
 
 from collections import Counter
@@ -24,8 +24,7 @@ from shunter.backends.agents.orders import (
 )
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node.messages.attempt_records import a_job
-from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.messages import a_job, checked
 from shunter.backends.supervised.environment import CUDA, devices_shown, filled, rank_environment
 from shunter.backends.supervised.shares import cpus_for, cpus_near, shares_of
 from shunter.core.effects import Launch, Resume

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shunter.backends.agents.attempt_records import Note, Started, State, Status
 from shunter.backends.inbox import Inbox, Stamped
-from shunter.backends.node.messages.journal import FACTS
+from shunter.backends.node.messages import FACTS
 from shunter.backends.node.records import boot_id
 from shunter.core.intake.inputs import AttemptExited
 from shunter.events.facts.execution import (

@@ -153,8 +153,8 @@ def _is_missing(path: Path) -> bool:
 
 
 def _write(path: Path, gpus: int | None) -> None:
+    from shunter.backends.node.ownership import is_networked
     from shunter.backends.node.records import make_folder
-    from shunter.backends.node.remote.ownership import is_networked
     from shunter.ops.first_config import local_config
 
     text, notes = local_config(gpus, socket_of_up())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.backends.agents.wiring import GpuWiring, Wiring, wiring_in
-from shunter.backends.node.messages.shapes import WrongMessageError
+from shunter.backends.node.messages import WrongMessageError
 from shunter.config.accelerators import CpuGroups, GpuGroups, Parts, levels_of
 from shunter.events.values.configuration_set import LevelGroups
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import anyio
 import anyio.lowlevel
 
-from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.records import failpoint
 from shunter.config.model import LogSection
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend

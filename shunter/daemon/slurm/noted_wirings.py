@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterable
 
 from shunter.backends.agents.wiring import Wiring, wiring_in
-from shunter.backends.node.messages.shapes import WrongMessageError
+from shunter.backends.node.host.wiring import NOTED
+from shunter.backends.node.messages import WrongMessageError
 from shunter.backends.node.records import get
-from shunter.backends.node.remote.wiring.sources import NOTED
 from shunter.config.live.slurm import SlurmSection
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import NodeName

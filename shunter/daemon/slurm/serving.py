@@ -8,7 +8,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from shunter.backends.node.batch.claims import WITHDRAWN, claimed_by
+from shunter.backends.node.batch import WITHDRAWN, claimed_by
 from shunter.backends.node.records import get, put
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.config.cluster_section import ClusterSection

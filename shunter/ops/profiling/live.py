@@ -18,9 +18,9 @@ from typing import Final, Protocol
 import anyio
 
 from shunter import clock
-from shunter.backends.node.messages.attempt_records import started_in
+from shunter.backends.node.cgroups import held_to
+from shunter.backends.node.messages import started_in
 from shunter.backends.node.records import folder_of
-from shunter.backends.node.shares.cgroups import held_to
 from shunter.backends.supervised.backend import SupervisedBackend
 from shunter.core.effects import Launch, Terminate
 from shunter.core.intake.inputs import AttemptExited, Input

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shunter.backends.node.processes.marks import alive_below
+from shunter.backends.node.attempts import alive_below
 
 _PREFIX = "shunter-profile-"
 

@@ -1,6 +1,6 @@
 """The agent's end of a session: typed questions in, answers and news out, as lines of bytes.
 
-It answers as `shunter.backends.node.remote.session` does. Questions are decoded into the structs
+It answers as `shunter.backends.node.session` does. Questions are decoded into the structs
 that the daemon encodes, and answers are encoded from those that it decodes.
 """
 
@@ -14,7 +14,7 @@ from shunter.backends.agents import answers
 from shunter.backends.agents import messages as asked
 from shunter.backends.agents.answers import Answer, Stand
 from shunter.backends.agents.attempt_records import Known, Sample
-from shunter.backends.node.remote.ownership import OWNED_S
+from shunter.backends.node.ownership import OWNED_S
 from shunter.backends.supervised.gangs.gang import NEVER
 from tests.doubles.simulated_nodes.attempt import Key
 from tests.doubles.simulated_nodes.node import SimulatedNode

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.node.pilots.pilot_connection import (
+from shunter.backends.node.pilot import (
     SERVER_NAME,
     UnsafePilotFileError,
     dial,

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.node.shares.cgroups import LIMIT, QUOTA
-from shunter.backends.node.shares.division import divisible_v1
+from shunter.backends.node.cgroups import LIMIT, QUOTA, divisible_v1
 from shunter.cli.application import app
 from shunter.ops.profiling.measuring_folders import remove_abandoned
 

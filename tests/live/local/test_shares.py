@@ -18,14 +18,14 @@ import anyio
 import pytest
 
 from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.node.messages.attempt_records import started_in
-from shunter.backends.node.shares.cgroups import (
+from shunter.backends.node.cgroups import (
     change_group,
     folders_of,
     has_quota,
     held_to,
     members,
 )
+from shunter.backends.node.messages import started_in
 from shunter.core.effects import Launch, Reshape
 from shunter.daemon import Site, Submission
 from shunter.events.facts.decisions import JobReshaped

@@ -17,7 +17,7 @@ import asyncssh.channel
 import pytest
 
 from shunter.backends.agents.transport import UnreachedError
-from shunter.backends.node.remote.entry_lists import END, packed
+from shunter.backends.node.host.file_trees import END, packed
 from shunter.backends.ssh import SshAccess, SshBackend
 from shunter.backends.ssh.host_inventory import host_inventories
 from shunter.backends.ssh.transport import WINDOW_BYTES

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shunter import clock
-from shunter.backends.node.batch.claims import (
+from shunter.backends.node.batch import (
     BEGUN,
     WITHDRAWN,
     add_command,
@@ -17,10 +17,10 @@ from shunter.backends.node.batch.claims import (
     claimed_by,
     told_to_leave_by,
 )
-from shunter.backends.node.messages.attempt_records import started_in, status_in
-from shunter.backends.node.messages.wire import Notes, Probe, Started, State, Status
-from shunter.backends.node.processes.attempt_watch import Watched
+from shunter.backends.node.messages import started_in, status_in
 from shunter.backends.node.records import boot_id, get
+from shunter.backends.node.session import Watched
+from shunter.backends.node.wire import Notes, Probe, Started, State, Status
 from shunter.backends.slurm.batch_jobs import NOTICE_LEAD_MOST_S
 from shunter.backends.slurm.jobs.queue_view import LIMIT_SIGNAL, MAY_LIVE_ON, Key, QueueView
 from shunter.backends.slurm.records import SAYS_WHY, end_in_words, limit_in_words, signal_in_words

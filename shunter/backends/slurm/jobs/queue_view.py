@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from shunter import clock
 from shunter.backends.agents.orders import Order
-from shunter.backends.node.messages.attempt_records import number_of
+from shunter.backends.node.messages import number_of
 from shunter.backends.slurm import batch_jobs
 from shunter.backends.slurm.batch_jobs import END_LEAD_S, batch_script, name_in, usual_options
 from shunter.backends.slurm.commands import Slurm

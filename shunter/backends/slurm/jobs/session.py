@@ -25,13 +25,10 @@ from anyio.abc import TaskGroup, TaskStatus
 from shunter import clock
 from shunter.backends.agents.orders import Order
 from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
-from shunter.backends.node.batch.claims import claimed_by, withdraw
-from shunter.backends.node.heartbeat import write_beat
-from shunter.backends.node.messages.attempt_records import a_job, number_of, status_in
-from shunter.backends.node.messages.shapes import PROTOCOL, checked
-from shunter.backends.node.messages.wire import Answer, Found, Known
-from shunter.backends.node.output.files import piece_of
-from shunter.backends.node.processes.attempt_watch import UNREAD
+from shunter.backends.node.batch import claimed_by, withdraw
+from shunter.backends.node.messages import PROTOCOL, a_job, checked, number_of, status_in
+from shunter.backends.node.output import piece_of
+from shunter.backends.node.ownership import write_beat
 from shunter.backends.node.records import (
     boot_id,
     count_in,
@@ -41,8 +38,8 @@ from shunter.backends.node.records import (
     own_folder,
     put,
 )
-from shunter.backends.node.remote.reports import Reports
-from shunter.backends.node.remote.session import OUTPUT, READ_BYTES_MAX, TOLD_OF_JOB
+from shunter.backends.node.session import OUTPUT, READ_BYTES_MAX, TOLD_OF_JOB, UNREAD, Reports
+from shunter.backends.node.wire import Answer, Found, Known
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.jobs import queue_view as accounting
 from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience

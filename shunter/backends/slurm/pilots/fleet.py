@@ -21,7 +21,7 @@ import anyio
 from shunter import clock
 from shunter.backends.agents.node_agent import NodeAgent
 from shunter.backends.agents.zip_application import install_shared
-from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.records import failpoint
 from shunter.backends.slurm.batch_jobs import batch_script, name_in, usual_options
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.node_service import NodeService, least_s

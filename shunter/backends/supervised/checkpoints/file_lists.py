@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from shunter.backends.node.messages.wire import Kind
-from shunter.backends.node.remote.entry_lists import (
+from shunter.backends.node.host.file_trees import (
     ENTRIES_MAX,
+    MODE_BITS,
     PATH_BYTES_MAX,
     ListBound,
     TooMuchError,
     rows_of,
 )
-from shunter.backends.node.remote.file_trees import MODE_BITS
+from shunter.backends.node.wire import Kind
 from shunter.backends.supervised.checkpoints.verbs import failed, read_answer
 from shunter.events.values.ids import NodeName
 

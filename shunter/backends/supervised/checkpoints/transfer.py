@@ -3,7 +3,7 @@
 What the last attempt left on the hosts of its ranks is put together, each file from where it was
 written last, and made to lie on every host of the next attempt. The files that a host lacks are
 streamed from host to host through this machine without resting on it. On both ends a process of the
-job's user reads or writes them (shunter.backends.node.remote.checkpoint_transfer), and what arrives
+job's user reads or writes them (shunter.backends.node.host.checkpoint_transfer), and what arrives
 takes the place of what was there only when all of it is right.
 """
 
@@ -20,9 +20,9 @@ from anyio import to_thread
 from shunter.backends.agents.node_agent import PROGRAMS, NodeAgent
 from shunter.backends.agents.settings import Limits, Owner
 from shunter.backends.agents.transport import Link, UnreachedError
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.remote.checkpoint_transfer import COMMIT
-from shunter.backends.node.remote.entry_lists import END, TOO_MUCH, listings, packed, pieces
+from shunter.backends.node.host.checkpoint_transfer import COMMIT
+from shunter.backends.node.host.file_trees import END, TOO_MUCH, listings, packed, pieces
+from shunter.backends.node.records import failpoint
 from shunter.backends.supervised.checkpoints.file_lists import (
     FileLists,
     TooManyEntriesError,

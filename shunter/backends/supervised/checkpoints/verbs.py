@@ -7,8 +7,8 @@ import anyio
 
 from shunter.backends.agents.answers import ERROR_CHARACTERS
 from shunter.backends.agents.transport import AgentProcess, UnreachedError, hinted
-from shunter.backends.node.messages.shapes import cleaned
-from shunter.backends.node.remote.entry_lists import RECORD_BYTES_MAX
+from shunter.backends.node.host.file_trees import RECORD_BYTES_MAX
+from shunter.backends.node.messages import cleaned
 from shunter.errors import BackendError
 
 READ_BYTES = 1 << 18

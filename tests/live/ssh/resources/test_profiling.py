@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.shares.cgroups import QUOTA
-from shunter.backends.node.shares.division import divisible_v1
+from shunter.backends.node.cgroups import QUOTA, divisible_v1
 from shunter.config import load_config
 from shunter.ops.profiling.job_file import read_job_file
 from shunter.ops.profiling.live import LiveMachine

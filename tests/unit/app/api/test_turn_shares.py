@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from shunter.api.documents.queue import Present, queue_document
 from shunter.api.models.job_documents import TurnPart
 from shunter.ask.replaying.folding import fold_events
-from shunter.backends.node.rotation.member import Member
-from shunter.backends.node.rotation.rule import Rotation
+from shunter.backends.node.rotation import Member, Rotation
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turning.slicing import Slicing
 from shunter.core.intake.inputs import ChangePriority, Command, SuspendJob

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.node.batch.claims import withdraw
+from shunter.backends.node.batch import withdraw
 from shunter.backends.slurm import Slurm, listings
 from shunter.cli.application import app
 from shunter.config import load_config, make_config

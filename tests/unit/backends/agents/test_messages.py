@@ -22,8 +22,7 @@ from shunter.backends.agents.messages import (
     decode_number,
     encode_question,
 )
-from shunter.backends.node.messages.journal import KINDS_NOTED
-from shunter.backends.node.messages.shapes import WrongMessageError
+from shunter.backends.node.messages import KINDS_NOTED, WrongMessageError
 from tests.unit.backends.agents.samples import (
     ABSENT,
     ANSWERS,

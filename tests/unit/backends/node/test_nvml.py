@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.messages.wire import GpuReading
-from shunter.backends.node.remote.nvml import nvml_gpus
+from shunter.backends.node.host.gpus import nvml_gpus
+from shunter.backends.node.wire import GpuReading
 from shunter.backends.profiles import GpuFault, GpuReader, NoGpus, use_told
 from tests.unit.backends.profiles.test_gpus import compiled
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.remote import gpus
-from shunter.backends.node.remote.gpus import Readings
+from shunter.backends.node.host import gpus
+from shunter.backends.node.host.gpus import Readings
 from shunter.backends.profiles import GpuFault, use_told
 from tests.faults.supervised import wait_for
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.remote.entry_lists import rows_of
+from shunter.backends.node.host.file_trees import rows_of
 from shunter.backends.supervised.checkpoints.file_lists import FileLists, ListedEntry
 from shunter.backends.supervised.checkpoints.transfer import CopyPlan
 from shunter.errors import BackendError

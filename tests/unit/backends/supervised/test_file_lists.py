@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from shunter.backends.node.messages.wire import Kind
-from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
+from shunter.backends.node.host.file_trees import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
+from shunter.backends.node.wire import Kind
 from shunter.backends.supervised.checkpoints.file_lists import (
     ENTRIES_OF_ALL_MAX,
     FileLists,

@@ -11,8 +11,8 @@ import pytest
 from shunter.backends.agents.attempt_records import Known
 from shunter.backends.agents.reading import Reading
 from shunter.backends.inbox import Inbox
-from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id
+from shunter.backends.node.session import Watched
 from shunter.backends.supervised.watch import Standing, Told, Watch
 from shunter.core.intake.inputs import AttemptExited, Input
 from shunter.events.facts.execution import (

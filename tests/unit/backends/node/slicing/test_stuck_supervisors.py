@@ -18,13 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.backends.node.messages.commands import COMMAND, commands_in
+from shunter.backends.node import turns as turns_module
+from shunter.backends.node.messages import COMMAND, commands_in
 from shunter.backends.node.records import fifo, folder_of, hold
-from shunter.backends.node.slicing import turns as turns_module
-from shunter.backends.node.slicing.lock import SILENT_MOST_US
-from shunter.backends.node.slicing.members import rotating_in, slices_of
-from shunter.backends.node.slicing.rotator import ANSWER_MOST_US
-from shunter.backends.node.slicing.turns import Turns
+from shunter.backends.node.rotator import ANSWER_MOST_US, SILENT_MOST_US, rotating_in, slices_of
+from shunter.backends.node.turns import Turns
 
 STEP_S, QUANTUM_S, BOUNDARY_S = 0.1, 0.5, 1.0
 STUCK_S = BOUNDARY_S + ANSWER_MOST_US / 1e6

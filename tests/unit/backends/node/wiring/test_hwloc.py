@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.node.remote.wiring import hwloc, sources, wiring_of
-from shunter.backends.node.remote.wiring.hwloc import TopologyError, told_by_hwloc, told_in
-from shunter.backends.node.remote.wiring.records import Told
+from shunter.backends.node.host import wiring
+from shunter.backends.node.host.wiring import (
+    Told,
+    TopologyError,
+    told_by_hwloc,
+    told_in,
+    wiring_of,
+)
 from tests.unit.backends.node.wiring.test_sources import Machine, readings, says
 from tests.unit.backends.node.wiring.topologies import BUSES, Topology
 
@@ -23,7 +28,7 @@ FLAT = [f"0000:00:{number:02x}.0" for number in (3, 4, 5, 6, 0x13, 0x14, 0x15, 0
 """GPUs as a virtual machine has them: all on one host bridge."""
 
 needs_lstopo = pytest.mark.skipif(
-    not any(map(shutil.which, hwloc.PROGRAMS)), reason="install hwloc, whose lstopo is asked"
+    not any(map(shutil.which, wiring.PROGRAMS)), reason="install hwloc, whose lstopo is asked"
 )
 
 
@@ -46,7 +51,7 @@ def corrected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def uncorrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in hwloc.CORRECTED:
+    for name in wiring.CORRECTED:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -191,7 +196,7 @@ def test_driver_that_tells_no_address_leaves_nothing_to_look_for() -> None:
 def test_program_that_misbehaves_is_ended_and_said(
     script: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hwloc, "LIMIT_S", 0.5 if "0.5" in cause else 20.0)
+    monkeypatch.setattr(wiring, "LIMIT_S", 0.5 if "0.5" in cause else 20.0)
     monkeypatch.setenv("PATH", str(printing(tmp_path, script)))
     told = told_by_hwloc(BUSES)
     assert (told.pci, told.cause) == ([], cause)
@@ -261,7 +266,7 @@ def test_hwloc_tells_the_sockets_that_the_firmware_does_not(machine: Machine) ->
 def test_hwloc_is_not_asked_where_sysfs_tells_all(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "told_by_hwloc", lambda _: pytest.fail("it was asked"))
+    monkeypatch.setattr(wiring, "told_by_hwloc", lambda _: pytest.fail("it was asked"))
     buses = in_sysfs(machine, [1] * 4 + [0] * 4)
     found = wiring_of(readings(*buses), str(machine.root))
     assert (found["by"], [gpu["socket"] for gpu in found["gpus"]]) == ("sysfs", [1] * 4 + [0] * 4)
