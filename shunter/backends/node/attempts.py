@@ -1,8 +1,5 @@
 """The attempts of one machine, seen from outside: what runs, what is fenced, what is left."""
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH108, PTH110, PTH112, PTH115, PTH116, PTH123, PTH200, PTH208
-
 from __future__ import annotations
 
 import fcntl
@@ -44,7 +41,7 @@ from shunter.backends.node.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from shunter.backends.node.wire import Answer, Found, Probe, State
+    from shunter.backends.node.wire import Answer, Found, Key, Probe, State
 
 NO_END = ("absent", "lost")
 MARK, SEAL = "SHUNTER_FOLDER", "SHUNTER_MARK"
@@ -123,7 +120,7 @@ def known_of(root: str, job: str) -> list[int]:
     return sorted({*numbers_in(f"{root}/jobs/{job}"), *alive})
 
 
-def running(root: str, wanted: list[tuple[str, int]]) -> list[Found]:
+def running(root: str, wanted: list[Key]) -> list[Found]:
     """Return the state of some attempts, and of all others that still run.
 
     However many there have been below a root, it costs no more than those and a look at the
@@ -139,7 +136,7 @@ def running(root: str, wanted: list[tuple[str, int]]) -> list[Found]:
     return found
 
 
-def pids_of(root: str, key: tuple[str, int], parents: Mapping[int, int]) -> list[int]:
+def pids_of(root: str, key: Key, parents: Mapping[int, int]) -> list[int]:
     """Return the processes of an attempt that runs, whatever their sessions.
 
     Args:
@@ -282,9 +279,9 @@ class Alive(NamedTuple):
     marked: list[int]
 
 
-def alive_below(root: str) -> dict[tuple[str, int], Alive]:
+def alive_below(root: str) -> dict[Key, Alive]:
     """Return what runs of the attempts below a root, with or without folders."""
-    found: dict[tuple[str, int], Alive] = {}
+    found: dict[Key, Alive] = {}
     key, boot, me = seal_key(root), boot_id(), os.getpid()
     real, mount = os.path.realpath(root), mount_of(root)
     parents, holders = processes(), set()
@@ -319,7 +316,7 @@ def _mark_of(pid: int) -> tuple[str, str] | None:
     return (named[MARK], named.get(SEAL, "")) if MARK in named else None
 
 
-def _attempt_in(root: str, folder: str) -> tuple[str, int] | None:
+def _attempt_in(root: str, folder: str) -> Key | None:
     """Return the attempt whose folder this is; None if it is none below a root."""
     if not folder.startswith(f"{root}/jobs/"):
         return None
@@ -477,7 +474,7 @@ class OpenFile(NamedTuple):
             return -1
 
     def _about(self) -> list[str]:
-        return _told_in(f"/proc/{self.pid}/fdinfo/{self.number}")
+        return _lines_in(f"/proc/{self.pid}/fdinfo/{self.number}")
 
 
 def open_files(pid: int) -> Iterator[OpenFile]:
@@ -503,7 +500,7 @@ def mount_of(folder: str) -> str:
     except OSError:
         return ""
     try:
-        return _mount_in(_told_in(f"/proc/self/fdinfo/{opened}"))
+        return _mount_in(_lines_in(f"/proc/self/fdinfo/{opened}"))
     finally:
         os.close(opened)
 
@@ -526,11 +523,11 @@ def is_ours(pid: int) -> bool:
 
 
 def _ids(pid: str) -> list[int]:
-    told = [line for line in _told_in(f"/proc/{pid}/status") if line.startswith("Uid:")]
+    told = [line for line in _lines_in(f"/proc/{pid}/status") if line.startswith("Uid:")]
     return [int(each) for each in told[0].split()[1:5]] if told else []
 
 
-def _told_in(path: str) -> list[str]:
+def _lines_in(path: str) -> list[str]:
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             return file.read().splitlines()

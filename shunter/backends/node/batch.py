@@ -11,9 +11,6 @@ Slurm says that the job is over, nothing of the attempt runs.
 It exits with what the attempt ended with, 75 if it was suspended, and 77 if it did not begin.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH108, PTH110, PTH116, PTH123
-
 from __future__ import annotations
 
 import json
@@ -283,7 +280,7 @@ def placed(order: Order, given: Mapping[str, str]) -> Order:
     if len(order["placement"]) == 1:
         gpus = {here: indices_in(given.get("SLURM_JOB_GPUS", ""))}
     else:
-        gpus = _shares(_told(["scontrol", "show", "job", "-d", "-o", given["SLURM_JOB_ID"]]))
+        gpus = _shares(_output_of(["scontrol", "show", "job", "-d", "-o", given["SLURM_JOB_ID"]]))
     planned = [node for node, _ in order["placement"]]
     nodes = planned if set(planned) == set(gpus) else sorted(gpus, key=lambda node: node != here)
     if len(nodes) != len(planned):
@@ -389,10 +386,10 @@ def _shares(told: str) -> dict[str, list[int]]:
 
 
 def _hostnames(nodes: str) -> list[str]:
-    return _told(["scontrol", "show", "hostnames", nodes]).split()
+    return _output_of(["scontrol", "show", "hostnames", nodes]).split()
 
 
-def _told(words: list[str]) -> str:
+def _output_of(words: list[str]) -> str:
     """Return what a command prints.
 
     Raises:

@@ -5,9 +5,6 @@ named by a line each, for the path of a group has no line feed. CPU time is held
 100 ms.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH103, PTH106, PTH110, PTH120, PTH123
-
 from __future__ import annotations
 
 import errno

@@ -8,9 +8,6 @@ Then come the messages of a job, the records of an attempt, the commands to its 
 journal.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH105, PTH123
-
 from __future__ import annotations
 
 import json
@@ -151,7 +148,7 @@ def a_row(*shapes: Shape[object]) -> Shape[list[object]]:
     def held(value: object) -> list[object]:
         if not isinstance(value, list) or len(value) != len(shapes):
             raise _wrong(value, f"a list of {len(shapes)}")
-        pairs = enumerate(zip(shapes, value))  # noqa: B905 Python 3.8 has no strict
+        pairs = enumerate(zip(shapes, value))
         return [_within(f"[{number}]", shape, each) for number, (shape, each) in pairs]
 
     return held

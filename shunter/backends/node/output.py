@@ -1,8 +1,5 @@
 """What ranks print: a bound on how much of it is kept, and when it was printed."""
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH105, PTH116, PTH123
-
 from __future__ import annotations
 
 import os

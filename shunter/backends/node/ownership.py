@@ -4,9 +4,6 @@ The file `owner` names the cluster, its term and the scheduler; a flock that eac
 (`session.lock`) says that its scheduler is there, and a heartbeat that it is alive.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH116, PTH123
-
 from __future__ import annotations
 
 import fcntl
@@ -181,7 +178,7 @@ def write_beat(path: str, for_ns: int | None = None) -> None:
         finally:
             os.close(file)
     except OSError:
-        if os.path.exists(path):  # noqa: PTH110 as above
+        if os.path.exists(path):
             os.utime(path)  # a full disk after all, which has room for the time of a change
 
 

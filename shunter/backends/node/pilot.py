@@ -21,9 +21,6 @@ soon, and an end that the daemon has read of is no unknown one. What runs below 
 its own, but for what began in another job of Slurm.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH100, PTH111, PTH112, PTH123
-
 from __future__ import annotations
 
 import json
@@ -57,7 +54,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext, SSLSocket
     from subprocess import Popen
 
-    from shunter.backends.node.wire import Answer, Found, PilotAnswer, PilotFile, Shape
+    from shunter.backends.node.wire import Answer, Found, Key, PilotAnswer, PilotFile, Shape
 
 REDIAL_S, REDIAL_S_MAX = 0.25, 10.0
 SERVED_S = 10.0  # a connection that lasted so long was no failed try
@@ -97,7 +94,7 @@ class Pilot:
         self._is_dialling = False
         self._served_s = time.monotonic()
         self._drained_by, self._drain_until_s = "", 0.0
-        self._asked: set[tuple[str, int]] = set()
+        self._asked: set[Key] = set()
         self._was_announced = False
         self._announce_from_s = 0.0
         self._empty_s: float | None = None
@@ -266,7 +263,7 @@ class Pilot:
         away_s = time.monotonic() - self._served_s
         return away_s > self._said["patience_s"] and not self._drained_by and not self._running()
 
-    def _running(self) -> list[tuple[str, int]]:
+    def _running(self) -> list[Key]:
         found = running(self._root, []) if os.path.isdir(self._root) else []
         return [(each["job"], each["attempt"]) for each in found if _is_of_this_job(each)]
 
@@ -508,7 +505,7 @@ def dial(
 
 
 def _dialled(
-    address: tuple[str, int], context: SSLContext, hello: Mapping[str, object], limit_s: float
+    address: Key, context: SSLContext, hello: Mapping[str, object], limit_s: float
 ) -> tuple[SSLSocket, PilotAnswer]:
     import socket
 

@@ -1,8 +1,5 @@
 """The processes of an attempt: its ranks, the codes they end with, and the reaper of the rest."""
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH109, PTH110, PTH113, PTH208
-
 from __future__ import annotations
 
 import errno

@@ -1,8 +1,5 @@
 """What all processes of a node share: records, locks, FIFOs, and a look at other processes."""
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH101, PTH102, PTH105, PTH108, PTH110, PTH112, PTH120, PTH123, PTH208
-
 from __future__ import annotations
 
 import errno

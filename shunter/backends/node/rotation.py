@@ -17,9 +17,6 @@ The simulator and the agents of servers go by this rule. Instants and durations 
 any clock.
 """
 
-# int.bit_count is of Python 3.10.
-# ruff: noqa: FURB161
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple

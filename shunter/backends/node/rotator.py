@@ -7,9 +7,6 @@ are made and parted between two quanta. An order that nobody carries out is give
 are nobody's own any more are left at once.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH105, PTH108, PTH116, PTH123, PTH208
-
 from __future__ import annotations
 
 import fcntl
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeGuard
 
-    from shunter.backends.node.wire import Shape, Slice, Turn
+    from shunter.backends.node.wire import Key, Shape, Slice, Turn
 
 AGAIN_US = 1_000_000
 LOOK_US = 1_000_000
@@ -76,7 +73,7 @@ class Rotator:
         self._used = used_in(slices)
         self._rotation = Rotation(1)
         self._set_clock(now_us)
-        self._keys: dict[str, tuple[str, int]] = {}
+        self._keys: dict[str, Key] = {}
         self._number, self._ordered_us = now_us, now_us  # above all that another has given
         self._masks: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
@@ -91,9 +88,9 @@ class Rotator:
         for name in self._keys:  # whatever the one before had begun
             self._end_turn(name, now_us)
 
-    def look(self, now_us: int, *, is_told: bool = False) -> None:
+    def look(self, now_us: int, *, has_changed: bool = False) -> None:
         """Do what is due; somebody may have told that others come or go."""
-        if not is_told and now_us < self.next_us:
+        if not has_changed and now_us < self.next_us:
             return
         self._set_clock(now_us)
         self._hand_over(now_us)  # first: GPUs idle meanwhile
@@ -158,9 +155,7 @@ class Rotator:
             self._change(self._rotation.job(name), record, now_us)
         self._call_off([name for name in found if name in self._keys], records, now_us)
 
-    def _call_off(
-        self, names: Iterable[str], records: Mapping[tuple[str, int], Slice], now_us: int
-    ) -> None:
+    def _call_off(self, names: Iterable[str], records: Mapping[Key, Slice], now_us: int) -> None:
         """Have those stand still that were away, before anybody has their GPUs.
 
         An order of before may have given it up with that, or may still be on its way to them.
@@ -209,7 +204,7 @@ class Rotator:
         if member.home != record["home"]:
             self._rotation.rehome(member.name, record["home"])
 
-    def _join(self, name: str, key: tuple[str, int], record: Slice, now_us: int) -> None:
+    def _join(self, name: str, key: Key, record: Slice, now_us: int) -> None:
         self._keys[name] = key
         if self._is_gone(name):
             drop_member(self._slices, self._keys.pop(name))
@@ -371,7 +366,7 @@ class RotationLock:
         key: job and number of the attempt.
     """
 
-    def __init__(self, slices: str, key: tuple[str, int]) -> None:
+    def __init__(self, slices: str, key: Key) -> None:
         self._slices, self._key = slices, key
         self._held: int | None = None
         self._number = self._signed_us = 0
@@ -481,20 +476,20 @@ def slices_of(root: str, server: str) -> str:
     return f"{root}/slices/{server.encode().hex()}"
 
 
-def put_member(slices: str, key: tuple[str, int], member: Slice) -> None:
+def put_member(slices: str, key: Key, member: Slice) -> None:
     """Let an attempt take turns, or change how."""
     own_folder(slices)
     write(f"{slices}/{key[0]}.{key[1]}", dict(member))
 
 
-def drop_member(slices: str, key: tuple[str, int]) -> None:
+def drop_member(slices: str, key: Key) -> None:
     """Let an attempt take no turns any more."""
     for path in (f"{slices}/{key[0]}.{key[1]}", _answer_of(slices, key)):
         with suppress(OSError):
             os.unlink(path)
 
 
-def members_in(slices: str) -> dict[tuple[str, int], Slice]:
+def members_in(slices: str) -> dict[Key, Slice]:
     """Return who takes turns, in order of their names; what is no record is left out."""
     found = {}
     try:
@@ -509,17 +504,17 @@ def members_in(slices: str) -> dict[tuple[str, int], Slice]:
     return found
 
 
-def put_answer(slices: str, key: tuple[str, int], turn: Turn) -> None:
+def put_answer(slices: str, key: Key, turn: Turn) -> None:
     """Tell who rotates how a turn stands, where its job writes nothing."""
     write(_answer_of(slices, key), dict(turn))
 
 
-def answer_in(slices: str, key: tuple[str, int], folder: str) -> Turn:
+def answer_in(slices: str, key: Key, folder: str) -> Turn:
     """Return the last answer; an older release writes it to its own folder."""
     return checked(get(_answer_of(slices, key)), TURN) or turn_in(folder)
 
 
-def _answer_of(slices: str, key: tuple[str, int]) -> str:
+def _answer_of(slices: str, key: Key) -> str:
     return f"{slices}/{key[0]}.{key[1]}.answer"
 
 
@@ -539,14 +534,14 @@ def drop_turn(folder: str) -> None:
         os.unlink(f"{folder}/turn")
 
 
-def name_rotating(lock: int, key: tuple[str, int]) -> None:
+def name_rotating(lock: int, key: Key) -> None:
     """Write who rotates into the file that it holds locked."""
     with suppress(OSError):  # without it news is seen later
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{key[0]}.{key[1]}".encode(), 0)
 
 
-def rotating_in(slices: str) -> tuple[str, int] | None:
+def rotating_in(slices: str) -> Key | None:
     """Return who rotated last on a server, as far as it is known."""
     try:
         with open(open_regular(f"{slices}/lock"), "rb") as file:
@@ -556,7 +551,7 @@ def rotating_in(slices: str) -> tuple[str, int] | None:
     return _key_in(name)
 
 
-def _key_in(name: str) -> tuple[str, int] | None:
+def _key_in(name: str) -> Key | None:
     """Return the job and the number of an attempt, of a name made of both."""
     job, _, attempt = name.rpartition(".")
     number = number_of(attempt)

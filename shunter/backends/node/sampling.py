@@ -5,9 +5,6 @@ all reads it often enough. The first come soon, so that a short job has one too.
 says nothing prints, such as a progress bar, stands in for what it would have said.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH105, PTH110, PTH123
-
 from __future__ import annotations
 
 import json

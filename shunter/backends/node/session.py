@@ -12,9 +12,6 @@ One scheduler owns BASE at a time (`claim`); what it runs lies below BASE/cluste
 are forked from here, so that a job costs no start of Python.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH100, PTH111, PTH116, PTH120, PTH123
-
 from __future__ import annotations
 
 import array

@@ -6,9 +6,6 @@ are; memory is then not held. What holds now is read from the kernel, so a chang
 also by an agent that knows nothing of the one before.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH110, PTH208
-
 from __future__ import annotations
 
 import os

@@ -11,9 +11,6 @@ what clears its environment, where there are no groups, outlives both; `ranks.lo
 long as it keeps its files open.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH103, PTH108, PTH110, PTH116, PTH123
-
 from __future__ import annotations
 
 import fcntl
@@ -499,7 +496,7 @@ class Supervision:
 
     def _obey(self, order: Command) -> None:
         if order["do"] == "turns":  # of another supervisor: somebody comes or goes
-            self.turns.told()
+            self.turns.note_change()
             return
         if (order["term"] or 0) < count_in(f"{self.root}/term", "term"):
             return  # from a scheduler that has been replaced

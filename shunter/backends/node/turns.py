@@ -18,9 +18,6 @@ rotates dies, the next takes the lock, as it does when that one hangs: everybody
 then the rule goes on from the times that were had. Times are microseconds of the monotonic clock.
 """
 
-# int.bit_count is of Python 3.10.
-# ruff: noqa: FURB161
-
 from __future__ import annotations
 
 import signal
@@ -49,7 +46,7 @@ from shunter.backends.node.rotator import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from shunter.backends.node.wire import Command, Message, Order, Slice, Turn
+    from shunter.backends.node.wire import Command, Key, Message, Order, Slice, Turn
 
 
 class Turns:
@@ -80,11 +77,11 @@ class Turns:
         slicing = order.get("slicing")
         self.is_sliced = slicing is not None
         self._record: Slice | None = None
-        self._seats: list[Seat] = []
+        self._places: list[ServerPlace] = []
         self._moves = self._is_in_batch = False
         if slicing is not None:
             homes = slicing.get("homes") or [order["placement"][0]]
-            self._seats = [Seat(root, server, home, key) for server, home in homes]
+            self._places = [ServerPlace(root, server, home, key) for server, home in homes]
             self._moves = not slicing["is_fixed"]
             self._record = {
                 "weight": slicing["weight"],
@@ -92,13 +89,13 @@ class Turns:
                 "quantum_us": slicing["quantum_us"],
                 "wait_most_us": slicing["wait_most_us"],
                 "boundary_most_us": slicing["boundary_most_us"],
-                "home": self._seats[0].home,
+                "home": self._places[0].home,
                 "is_urgent": False,
                 "pack": "",
                 "timetable": slicing.get("timetable"),
                 "joined_us": None,
             }
-        self._width = sum(bin(seat.home).count("1") for seat in self._seats)
+        self._width = sum(bin(place.home).count("1") for place in self._places)
         self._folder = folder_of(root, *key)
         self._boundary = Boundary(self._width)
         self._is_member = self._is_leaving = self._is_stopped = False
@@ -108,8 +105,8 @@ class Turns:
         if self._record is None:
             return
         self._is_member = True
-        for seat in self._seats:
-            seat.join({**self._record, "home": seat.home})
+        for place in self._places:
+            place.join({**self._record, "home": place.home})
 
     def leave(self) -> None:
         """Be on the way out: with the next turn at once, and until all is over."""
@@ -119,8 +116,8 @@ class Turns:
         self._record["is_urgent"] = True
         if self._boundary.is_awaited:  # it keeps its turn
             self._boundary.end()
-            for seat in self._seats:
-                seat.number = seat.done
+            for place in self._places:
+                place.number = place.done
             self._show()
         if self._is_stopped:
             self._come_back(self._record)
@@ -130,30 +127,31 @@ class Turns:
     def end(self) -> None:
         """Be gone: nobody waits for this attempt any more."""
         self._is_member = False
-        for seat in self._seats:
-            seat.end()
+        for place in self._places:
+            place.end()
 
     def obey(self, order: Command) -> None:
         """Do what who rotates orders, once; who is on the way out gives up no turn."""
-        mask, number, seat = order["mask"] or 0, order["number"] or 0, self._seat(order["server"])
-        if seat is None or number < seat.number:
+        mask, number = order["mask"] or 0, order["number"] or 0
+        place = self._place_on(order["server"])
+        if place is None or number < place.number:
             return
-        if number == seat.done:
-            self._confirm(seat)  # what was written is gone, or never was: the disk was full
+        if number == place.done:
+            self._confirm(place)  # what was written is gone, or never was: the disk was full
             return
-        if number == seat.number and self._boundary.is_awaited:
+        if number == place.number and self._boundary.is_awaited:
             return
-        if mask and seat.is_outdated(number):
+        if mask and place.is_outdated(number):
             return
-        if self._is_leaving and seat.mask and not mask:
+        if self._is_leaving and place.mask and not mask:
             return
-        seat.number = number
-        if self._boundary.is_awaited and not mask and seat.mask:
+        place.number = number
+        if self._boundary.is_awaited and not mask and place.mask:
             return  # from the next one that rotates, or of another server
         if not mask and self._is_on and self._awaits_boundary(order["until"] or number):
             return
-        self._take(seat, 0 if self._is_stopped else mask)
-        self._confirm(seat)
+        self._take(place, 0 if self._is_stopped else mask)
+        self._confirm(place)
 
     def receive(self, said: Message) -> None:
         """Take in what the job says of its turns."""
@@ -173,16 +171,16 @@ class Turns:
             {
                 **record,
                 "weight": order["weight"] or 1.0,
-                "home": home if is_possible and len(self._seats) == 1 else record["home"],
+                "home": home if is_possible and len(self._places) == 1 else record["home"],
                 "pack": order["pack"] or "",
                 "timetable": order["timetable"],
             }
         )
 
-    def told(self) -> None:
+    def note_change(self) -> None:
         """Note that others come or go."""
-        for seat in self._seats:
-            seat.told()
+        for place in self._places:
+            place.note_change()
 
     def stop(self) -> bool:
         """Stand still until told to go on, without turns; False if it takes none anyhow."""
@@ -190,9 +188,9 @@ class Turns:
             return self._record is not None
         self._is_stopped = True
         self._record["pack"] = ""  # others have their turns without it
-        for seat in self._seats:
-            self._take(seat, 0)
-            seat.leave()
+        for place in self._places:
+            self._take(place, 0)
+            place.leave()
         self._is_member = False
         self._note("stopped")
         return True
@@ -208,18 +206,18 @@ class Turns:
         """Rotate if nobody else does, and it is time."""
         now_us = time.monotonic_ns() // 1000
         if self._boundary.is_awaited and self._boundary.is_reached(now_us):
-            for seat in [seat for seat in self._seats if seat.number != seat.done]:
-                self._take(seat, 0)
-                self._confirm(seat)
-        for seat in self._seats:
-            seat.look(now_us)
+            for place in [place for place in self._places if place.number != place.done]:
+                self._take(place, 0)
+                self._confirm(place)
+        for place in self._places:
+            place.look(now_us)
 
     def patience_s(self, otherwise_s: float) -> float:
         """Return how long nothing has to be done, at most so long."""
-        if not self._seats:
+        if not self._places:
             return otherwise_s
         now_us = time.monotonic_ns() // 1000
-        left_us = min(seat.left_us(now_us) for seat in self._seats)
+        left_us = min(place.left_us(now_us) for place in self._places)
         if self._boundary.is_awaited:
             left_us = min(left_us, self._boundary.left_us(now_us))
         return min(otherwise_s, left_us / 1e6)
@@ -233,13 +231,13 @@ class Turns:
     @property
     def _is_on(self) -> bool:
         """Whether it is its turn: on all of its servers."""
-        return all(seat.mask for seat in self._seats)
+        return all(place.mask for place in self._places)
 
-    def _seat(self, server: str | None) -> Seat | None:
-        """Return the seat that an order is about; older releases name no server."""
+    def _place_on(self, server: str | None) -> ServerPlace | None:
+        """Return the place that an order is about; older releases name no server."""
         if server is None:
-            return self._seats[0] if len(self._seats) == 1 else None  # whose GPUs is not known
-        return next((seat for seat in self._seats if seat.server == server), None)
+            return self._places[0] if len(self._places) == 1 else None  # whose GPUs is not known
+        return next((place for place in self._places if place.server == server), None)
 
     def _awaits_boundary(self, number: int) -> bool:
         """Ask the job to stand still at its next boundary; False if it cannot be asked."""
@@ -251,16 +249,16 @@ class Turns:
             self._boundary.end()
         return self._boundary.is_awaited
 
-    def _take(self, seat: Seat, mask: int) -> None:
+    def _take(self, place: ServerPlace, mask: int) -> None:
         """Work on these GPUs of a server, or stand still, and note it."""
-        if not mask and not seat.mask:
+        if not mask and not place.mask:
             return
         is_at_boundary = self._boundary.is_standing
         was_on = self._is_on
         self._boundary.end()
-        if mask == seat.mask:
+        if mask == place.mask:
             return
-        seat.mask = mask
+        place.mask = mask
         if was_on:
             stop_all(self._processes)
             self._note("turn_ended")
@@ -269,15 +267,15 @@ class Turns:
         if self._is_on:
             self._show()  # before it goes on: it looks there for its GPUs
             can_move = self._boundary.can_move
-            self._note("turn_started", mask=self._seats[0].mask, can_move=can_move)
+            self._note("turn_started", mask=self._places[0].mask, can_move=can_move)
             for pid in self._processes():
                 kill(pid, signal.SIGCONT)
 
-    def _confirm(self, seat: Seat) -> None:
+    def _confirm(self, place: ServerPlace) -> None:
         """Say that the last order is carried out, so that others may go on."""
-        seat.done = seat.number
+        place.done = place.number
         self._show()
-        seat.confirm()
+        place.confirm()
 
     def _show(self) -> bool:
         """Write for the job how the turn stands; False if it cannot be.
@@ -285,8 +283,8 @@ class Turns:
         Who rotates does not go by it, since the job can remove it or put anything in its place.
         """
         ends = self._boundary.number
-        done = max(seat.done if ends else seat.number for seat in self._seats)
-        mask = self._seats[0].mask if self._is_on else 0
+        done = max(place.done if ends else place.number for place in self._places)
+        mask = self._places[0].mask if self._is_on else 0
         try:
             put_turn(self._folder, {"number": done, "mask": mask, "ends": ends})
         except OSError:  # a full disk; what is there would ask a job to stand still for ever
@@ -308,14 +306,14 @@ class Turns:
         if record == self._record:
             return
         self._record = record
-        if len(self._seats) == 1:
-            self._seats[0].home = record["home"]
+        if len(self._places) == 1:
+            self._places[0].home = record["home"]
         if self._is_member:
             with suppress(OSError):
                 self.join()
 
 
-class Seat:
+class ServerPlace:
     """An attempt's place among those that share the GPUs of one server.
 
     Args:
@@ -330,7 +328,7 @@ class Seat:
         done: the last one that was carried out.
     """
 
-    def __init__(self, root: str, server: str, home: int, key: tuple[str, int]) -> None:
+    def __init__(self, root: str, server: str, home: int, key: Key) -> None:
         self._root, self._key = root, key
         self._slices = slices_of(root, server)
         self.server, self.home = server, home
@@ -338,7 +336,7 @@ class Seat:
         self._lock = RotationLock(self._slices, key)
         self._rotator: Rotator | None = None
         self._next_us = 0
-        self._is_told = False
+        self._has_changed = False
 
     def join(self, record: Slice) -> None:
         """Take turns from now on, or in another way.
@@ -374,19 +372,19 @@ class Seat:
             put_answer(self._slices, self._key, answer)
         rotating = rotating_in(self._slices)
         if rotating == self._key:
-            self._is_told = True
+            self._has_changed = True
         elif rotating is not None:
             self._tell(rotating)
 
-    def told(self) -> None:
+    def note_change(self) -> None:
         """Note that others come or go."""
-        self._is_told = True
+        self._has_changed = True
 
     def look(self, now_us: int) -> None:
         """Rotate if nobody else does, and it is time."""
-        if now_us < self._next_us and not self._is_told:
+        if now_us < self._next_us and not self._has_changed:
             return
-        is_told, self._is_told = self._is_told, False
+        has_changed, self._has_changed = self._has_changed, False
         if self._rotator is not None and not self._lock.keep(now_us):
             self._lock.release()
             self._rotator = None
@@ -395,21 +393,21 @@ class Seat:
                 if self._lock.take(now_us):
                     self._rotator = Rotator(self._root, self._slices, self.server, now_us)
         if self._rotator is not None:
-            self._rotator.look(now_us, is_told=is_told)
+            self._rotator.look(now_us, has_changed=has_changed)
         self._next_us = now_us + LOOK_US if self._rotator is None else self._rotator.next_us
 
     def left_us(self, now_us: int) -> int:
         """Return for how long there is nothing to do."""
-        return 0 if self._is_told else max(0, self._next_us - now_us)
+        return 0 if self._has_changed else max(0, self._next_us - now_us)
 
     def _tell_others(self) -> None:
         """Wake who rotates; nobody knows who that is."""
-        self._is_told = True
+        self._has_changed = True
         for key in members_in(self._slices):
             if key != self._key:
                 self._tell(key)
 
-    def _tell(self, key: tuple[str, int]) -> None:
+    def _tell(self, key: Key) -> None:
         send(folder_of(self._root, *key), {"do": "turns"})
 
 

@@ -1,9 +1,12 @@
 """The types of what is written to files, FIFOs and connections between scheduler and agent.
 
 They are for the type checker alone: what the agent runs imports them only while it is checked, and
-its zip application lacks them. What comes from outside is held to `shapes` before it has a type.
-Instants `*_ns` are nanoseconds of the host's monotonic clock, `cpus` in ranks are CPU numbers.
+its zip application lacks them. What comes from outside is held to a shape (messages.py) before it
+has a type. Instants `*_ns` are nanoseconds of the host's monotonic clock, `cpus` in ranks are CPU
+numbers.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Literal, NotRequired, TypedDict, TypeVar

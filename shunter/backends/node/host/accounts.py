@@ -68,10 +68,10 @@ def become(user: User | None) -> None:
 
 def as_user(
     user: User | None,
-    work: Callable[[], Answer],
+    work: Callable[[], Answer | None],
     within_s: float | None = AS_USER_S,
 ) -> Answer:
-    """Do work in a process with the rights of a user; return its answer.
+    """Do work in a process with the rights of a user; return its answer, if any.
 
     It is {"error": why} if the work failed, or took longer than `within_s`, in seconds: then the
     process is killed. None: it may take as long as somebody listens to our output.
@@ -84,10 +84,10 @@ def as_user(
             become(user)
             os.umask(0o077)
             try:
-                found = work()
+                found = work() or {}
             except (OSError, ValueError, KeyError, EOFError) as error:
                 found = {"error": str(error)}
-            with open(writer, "w", encoding="utf-8") as file:  # noqa: PTH123  no path
+            with open(writer, "w", encoding="utf-8") as file:
                 json.dump(found, file)
         finally:
             os._exit(0)

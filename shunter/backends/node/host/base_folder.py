@@ -13,9 +13,6 @@ what lies there may be whole. This module is that program (see agents/zip_applic
 imports nothing of ours. Only the standard library of Python 3.8 or later.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH111, PTH115, PTH118, PTH120
-
 from __future__ import annotations
 
 import grp
@@ -136,7 +133,7 @@ def _is_ours(path: str, content: bytes) -> bool:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
-    with open(file, "rb") as opened_file:  # noqa: PTH123  no path
+    with open(file, "rb") as opened_file:
         found = os.fstat(file)
         is_safe = found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
         return stat.S_ISREG(found.st_mode) and is_safe and opened_file.read() == content
@@ -147,7 +144,7 @@ def _write_whole(path: str, content: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with open(os.open(temporary, flags, 0o600), "wb") as file:  # noqa: PTH123  no path
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

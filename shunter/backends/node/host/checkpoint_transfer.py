@@ -27,9 +27,6 @@ named `FOLDER.whole.INODE` until an attempt begins: until then all ranks' files 
 One transfer at a time holds `FOLDER.lock`; readers share it, and so does who starts an attempt.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH110, PTH112, PTH120, PTH123, PTH208
-
 from __future__ import annotations
 
 import fcntl
@@ -85,7 +82,7 @@ def digest(folder: str, name: str, nonce: str) -> Answer:
     """Return the digests of the files that stdin names, if they can be read."""
 
     def work() -> Answer:
-        paths = list(_told_paths())  # nobody waits to tell the rest while a large file is read
+        paths = list(_paths_asked_for())  # nobody waits to tell the rest while a large file is read
         top, found = _opened_as(folder, name), []  # type: int, list[str | None]
         for path in paths:
             try:
@@ -101,7 +98,7 @@ def digest(folder: str, name: str, nonce: str) -> Answer:
 def stream(folder: str, name: str, nonce: str) -> Answer:
     """Stream the files that stdin names, and end without another word."""
     try:
-        paths = list(_told_paths())
+        paths = list(_paths_asked_for())
         top = _opened_as(folder, name)
         sys.stdout.write(f"\n{nonce} ")
         sys.stdout.flush()
@@ -260,7 +257,7 @@ def _built(new: int, old: int | None) -> Answer:
     for record in unpacked(read_exactly):
         if "entries" in record:
             for path, fields in rows_of(record):
-                told: Any = dict(zip(TRANSFERRED, fields))  # noqa: B905  for 3.8
+                told: Any = dict(zip(TRANSFERRED, fields))
                 bound.add(path, told["to"])
                 told["to"] = path_in_record(told["to"])
                 entry: Any = {"path": path_in_record(path), **told}
@@ -272,7 +269,7 @@ def _built(new: int, old: int | None) -> Answer:
     return {"generation": generation, "entries": signed}
 
 
-def _told_paths() -> Iterator[str]:
+def _paths_asked_for() -> Iterator[str]:
     """Yield the paths that stdin names."""
     bound = ListBound()
     for record in unpacked(read_exactly):
@@ -350,17 +347,12 @@ def _remove_folder(path: str, user: User | None, aside: str) -> None:
     """Remove a folder: what is in it as its user, then its name, which is ours."""
     top = opened(path)
     try:
-        as_user(user, lambda: _emptied(top), REMOVE_S)
+        as_user(user, lambda: empty(top), REMOVE_S)
         os.rmdir(path)
     except OSError:  # not even its user may remove all that is in it
         os.rename(path, aside)
     finally:
         os.close(top)
-
-
-def _emptied(top: int) -> Answer:
-    empty(top)
-    return {}
 
 
 def _answered(nonce: str, folder: str, work: Callable[[], Answer]) -> Answer:

@@ -15,9 +15,6 @@ A file is streamed as pieces that hold data, so that holes stay holes: each is p
 pieces.
 """
 
-# Paths are bytes, as the kernel has them.
-# ruff: noqa: PTH101, PTH208
-
 from __future__ import annotations
 
 import errno

@@ -56,11 +56,11 @@ def gpus_command() -> list[str]:
     """Return the command that asks this very program of the GPUs."""
     if sys.argv[0] == "-c":  # that of the package, on the daemon's own machine
         return [*sys.orig_argv[: -len(sys.argv) + 1], "gpus", "", "GPUS"]
-    this = os.path.abspath(sys.argv[0])  # noqa: PTH100  Path.absolute keeps what is doubled
+    this = os.path.abspath(sys.argv[0])
     return [sys.executable, "-I", "-S", this, "gpus", "", "GPUS"]
 
 
-def gpus_told(said: str) -> GpuReadings:
+def gpus_in(said: str) -> GpuReadings:
     """Return the answer to the command."""
     answer = said.rpartition("\nGPUS ")[2]
     found: GpuReadings = json.loads(answer) if answer else {"gpus": [], "by": "", "code": 0}
@@ -115,7 +115,7 @@ class Readings:
             return []
         said, self._asked = self._asked.communicate()[0], None
         try:
-            found: list[GpuReading] = gpus_told(said)["gpus"]
+            found: list[GpuReading] = gpus_in(said)["gpus"]
         except ValueError:
             found = []
         if not found:  # a host without any

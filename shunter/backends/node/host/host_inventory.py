@@ -6,9 +6,6 @@ GPUs are asked for in a process of their own (host/gpus.py), since a driver in t
 answer; how they are wired says host/wiring.py.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH100, PTH111, PTH112, PTH116, PTH118, PTH120, PTH123, PTH208
-
 from __future__ import annotations
 
 import os
@@ -19,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.host.gpus import gpus_command, gpus_told, said_by
+from shunter.backends.node.host.gpus import gpus_command, gpus_in, said_by
 from shunter.backends.node.host.wiring import sockets, wiring_of
 from shunter.backends.node.ownership import NETWORKED, is_networked
 from shunter.backends.node.shares import means_of, memory_group
@@ -33,7 +30,7 @@ def host_inventory(base: str, group: str, nonce: str) -> Answer:
     base = os.path.expanduser(base)
     limited, unlimited = memory_group(group, prepare=False)
     said, silence = said_by(gpus_command())
-    seen = gpus_told("" if silence else said)
+    seen = gpus_in("" if silence else said)
     lost = [gpu for gpu in seen["gpus"] if not gpu.get("uuid")]
     gpus = [{**gpu, "name": gpu["name"] or "GPU"} for gpu in seen["gpus"] if gpu.get("uuid")]
     found = {

@@ -12,9 +12,6 @@ rights, so that nothing is removed that the user could not remove. It has a limi
 who exceeds it, nothing more is tried in this look, and the others' turn has come.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH116, PTH208
-
 from __future__ import annotations
 
 import json
@@ -176,16 +173,11 @@ def _empty_attempt_as(user: User, folder: int) -> None:
         OSError: something in it cannot be removed by that user.
     """
     began_s = time.monotonic()
-    error = as_user(user, lambda: _emptied_attempt(folder), ATTEMPT_S).get("error")
+    error = as_user(user, lambda: _empty_attempt(folder), ATTEMPT_S).get("error")
     if error and time.monotonic() - began_s >= ATTEMPT_S:
         raise _TooSlowError(user["uid"], str(error))
     if error:
         raise OSError(f"user {user['uid']} cannot remove what is in it: {error}")
-
-
-def _emptied_attempt(folder: int) -> Answer:
-    _empty_attempt(folder)
-    return {}
 
 
 def _empty_attempt(folder: int) -> None:
@@ -223,7 +215,7 @@ def _attempts_within(folder: int) -> list[str]:
 
 
 def _number_of(name: str) -> str:
-    return name[: -len(GONE)] if name.endswith(GONE) else name  # noqa: FURB188  not in Python 3.8
+    return name[: -len(GONE)] if name.endswith(GONE) else name
 
 
 def _names_within(path: str) -> list[str]:

@@ -13,9 +13,6 @@ that somebody has corrected (`HWLOC_XMLFILE`), hwloc comes before sysfs. What ca
 open, with a word why.
 """
 
-# Paths are strings: importing pathlib would cost more than all the rest of the start.
-# ruff: noqa: PTH110, PTH118, PTH119, PTH123
-
 from __future__ import annotations
 
 import os
@@ -71,7 +68,7 @@ class Wiring(TypedDict):
     cpus: list[int]
 
 
-class Told(NamedTuple):
+class WiringReport(NamedTuple):
     """What one source tells: words for two GPUs each, sockets and CPUs of each.
 
     Nothing of `pci` if it does not tell of all GPUs; `cause` says why.
@@ -136,7 +133,7 @@ def wiring_of(gpus: Sequence[GpuReading], sysfs: str = SYSFS) -> Wiring:
     found = _combined(buses, sysfs, matrix)
     told: list[GpuWiring] = [
         {"index": gpu["index"], "uuid": gpu["uuid"], "socket": socket, "cpus": cpus}
-        for gpu, socket, cpus in zip(there, found.sockets, found.cpus)  # noqa: B905  for 3.8
+        for gpu, socket, cpus in zip(there, found.sockets, found.cpus)
     ]
     return {
         "gpus": told,
@@ -163,13 +160,13 @@ def _matrix(gpus: Sequence[GpuReading]) -> Matrix:
     return found if found.rows or not fault else Matrix([], [], [], fault)
 
 
-def _combined(buses: Sequence[str | None], sysfs: str, matrix: Matrix) -> Told:
+def _combined(buses: Sequence[str | None], sysfs: str, matrix: Matrix) -> WiringReport:
     """Return what all sources tell together, each asked only where it may count."""
-    kernel, has_bridges = told_by_sysfs(buses, sysfs)
-    driver = Told("nvidia-smi", _pci_words(matrix), matrix.numa, matrix.cpus, matrix.cause)
-    corrected, hwloc = corrected_by(), Told("hwloc", [], [], [])
+    kernel, has_bridges = report_by_sysfs(buses, sysfs)
+    driver = WiringReport("nvidia-smi", _pci_words(matrix), matrix.numa, matrix.cpus, matrix.cause)
+    corrected, hwloc = corrected_by(), WiringReport("hwloc", [], [], [])
     if len(buses) > 1 and (corrected or not (has_bridges and kernel.pci and kernel.has_sockets)):
-        hwloc = told_by_hwloc(buses)
+        hwloc = report_by_hwloc(buses)
     sources = [hwloc, kernel, driver] if corrected else [kernel, hwloc, driver]
     by_pci = next((each for each in sources if each.pci), None)
     if by_pci is kernel and not has_bridges and hwloc.has_switches:
@@ -186,7 +183,7 @@ def _combined(buses: Sequence[str | None], sysfs: str, matrix: Matrix) -> Told:
     names = dict.fromkeys(each.by for each in (by_pci, by_socket) if each and by_pci)
     # One that does not know all sockets may be completed: NUMA nodes have one number each.
     near = [by_socket, *sources] if by_socket else [kernel, driver]
-    return Told(
+    return WiringReport(
         " and ".join(names),
         by_pci.pci if by_pci else [],
         by_socket.sockets if by_socket else _completed(kernel, driver, len(buses)),
@@ -202,7 +199,9 @@ def _pci_words(matrix: Matrix) -> list[list[str]]:
     return [[word if word in BY_PCI else "" for word in row] for row in matrix.rows]
 
 
-def _causes(hwloc: Told, driver: Told, by_pci: Told | None, corrected: str) -> list[str]:
+def _causes(
+    hwloc: WiringReport, driver: WiringReport, by_pci: WiringReport | None, corrected: str
+) -> list[str]:
     """Return why nothing is known, or why a correction does not count."""
     asked = f"hwloc: {hwloc.cause}" if hwloc.cause else ""
     if by_pci is None:
@@ -211,7 +210,7 @@ def _causes(hwloc: Told, driver: Told, by_pci: Told | None, corrected: str) -> l
     return [f"{asked}; {corrected}"] if asked and corrected else []
 
 
-def _is_at_odds(by_pci: Told, by_socket: Told) -> bool:
+def _is_at_odds(by_pci: WiringReport, by_socket: WiringReport) -> bool:
     """Say whether a switch of one would lie on several sockets of the other."""
     return any(
         word in BELOW_SWITCH and by_socket.sockets[one] != by_socket.sockets[two]
@@ -220,7 +219,7 @@ def _is_at_odds(by_pci: Told, by_socket: Told) -> bool:
     )
 
 
-def _completed(kernel: Told, driver: Told, count: int) -> list[int | None]:
+def _completed(kernel: WiringReport, driver: WiringReport, count: int) -> list[int | None]:
     """Return the sockets that the kernel knows, and those that the driver adds."""
     rest = driver.sockets or [None] * count
     return [rest[at] if socket is None else socket for at, socket in enumerate(kernel.sockets)]
@@ -243,7 +242,7 @@ def link_rows(chains: Sequence[Sequence[object]], sockets: Sequence[int | None])
 
 
 def _link(one: Sequence[object], other: Sequence[object], is_near: bool) -> str:
-    apart = (place for place, (a, b) in enumerate(zip(one, other)) if a != b)  # noqa: B905  for 3.8
+    apart = (place for place, (a, b) in enumerate(zip(one, other)) if a != b)
     shared = next(apart, min(len(one), len(other)))
     if shared > 1:  # a bridge, and not only where all of them begin
         return "PIX" if max(len(one), len(other)) - shared <= 1 else "PXB"
@@ -268,7 +267,7 @@ def cpus_in(text: str) -> list[int]:
 # What sysfs tells of PCI devices: bridges above them, their NUMA nodes, the CPUs near to them.
 
 
-def told_by_sysfs(buses: Sequence[str | None], sysfs: str = SYSFS) -> tuple[Told, bool]:
+def report_by_sysfs(buses: Sequence[str | None], sysfs: str = SYSFS) -> tuple[WiringReport, bool]:
     """Return what sysfs tells of GPUs, and whether it shows any bridge above them.
 
     Virtual machines hang them on the host bridge, whatever is above them in truth.
@@ -276,7 +275,7 @@ def told_by_sysfs(buses: Sequence[str | None], sysfs: str = SYSFS) -> tuple[Told
     chains = [_chain(bus, sysfs) for bus in buses]
     nodes = [numa_node(bus, sysfs) for bus in buses]
     pci = link_rows(chains, nodes) if all(chains) else []
-    told = Told("sysfs", pci, nodes, [local_cpus(bus, sysfs) for bus in buses])
+    told = WiringReport("sysfs", pci, nodes, [local_cpus(bus, sysfs) for bus in buses])
     return told, any(len(chain) > 1 for chain in chains)
 
 
@@ -375,21 +374,21 @@ def corrected_by(environment: Mapping[str, str] = os.environ) -> str:
     return " ".join(f"{name}={environment[name]}" for name in CORRECTED if environment.get(name))
 
 
-def told_by_hwloc(buses: Sequence[str | None]) -> Told:
+def report_by_hwloc(buses: Sequence[str | None]) -> WiringReport:
     """Return what hwloc tells of GPUs; without a cause if it is not installed."""
     program = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
     if program is None:
-        return Told("hwloc", [], [], [])
+        return WiringReport("hwloc", [], [], [])
     until_s, causes = time.monotonic() + LIMIT_S, []
     for options in OPTIONS:
         try:
-            return told_in(_printed([program, "--of", "xml", *options], until_s), buses)
+            return report_in(_printed([program, "--of", "xml", *options], until_s), buses)
         except (OSError, TopologyError) as error:
             causes.append(str(error))
-    return Told("hwloc", [], [], [], causes[0])
+    return WiringReport("hwloc", [], [], [], causes[0])
 
 
-def told_in(text: bytes, buses: Sequence[str | None]) -> Told:
+def report_in(text: bytes, buses: Sequence[str | None]) -> WiringReport:
     """Return what the XML of a topology tells of GPUs.
 
     Raises:
@@ -399,13 +398,13 @@ def told_in(text: bytes, buses: Sequence[str | None]) -> Told:
     if None in wanted or len({*wanted}) < len(wanted):
         raise TopologyError("the driver does not tell the PCI address of each GPU")
     found = devices_in(text, frozenset(bus for bus in wanted if bus is not None))
-    absent = [bus for bus, known in zip(buses, wanted) if known not in found]  # noqa: B905  for 3.8
+    absent = [bus for bus, known in zip(buses, wanted) if known not in found]
     if absent:
         raise TopologyError(f"it shows no device {absent[0]}")
     devices = [found[bus] for bus in wanted if bus is not None]
     sockets = _sockets(devices)
     rows = link_rows([each.chain for each in devices], sockets)
-    return Told("hwloc", rows, sockets, [list(each.cpus) for each in devices])
+    return WiringReport("hwloc", rows, sockets, [list(each.cpus) for each in devices])
 
 
 def devices_in(text: bytes, wanted: frozenset[int]) -> dict[int, Device]:

@@ -81,7 +81,7 @@ class Attempt:
             if order["do"] == "turn":
                 self.turns.obey(order)
             else:
-                self.turns.told()
+                self.turns.note_change()
         self.turns.look()
 
     def dies(self) -> None:
@@ -90,8 +90,8 @@ class Attempt:
         assert self._held is not None
         os.close(self._held)
         os.close(self._orders)
-        for seat in self.turns._seats:
-            seat._lock.release()
+        for place in self.turns._places:
+            place._lock.release()
 
     def _note(self, what: str, **fields: Any) -> None:
         if what == "turn_ended":
