@@ -8,6 +8,7 @@ outcomes later ones keep beside them. They are read as they are, and held to the
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cache
 from itertools import islice
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from shunter.events.facts.jobs import Outcome
 from shunter.events.log import LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.row_source import Column, Encode, compile_encoder
-from shunter.events.rows import columns_of, row_decoder, stored_fields
+from shunter.events.rows import columns_of, row_decoder, row_encoder, stored_fields
 from shunter.events.values.ids import JobId
 
 _ENDED, _KEYS = "ended", "keys"
@@ -101,7 +102,7 @@ def check_state(state: State, snapshot: Snapshot, past: MemoryPastJobs) -> None:
         past: what the same events say of past jobs.
     """
     if not snapshot.has_past:
-        is_same = encode_record(state) == snapshot.state
+        is_same = encode_record(state) == snapshot.state or _is_older(state, snapshot)
     else:
         values = {field.name: getattr(state, field.name) for field in stored_fields(State)}
         keys = dict(islice(past.keys.items(), max(0, len(past.keys) - KEYS_MOST), None))
@@ -131,6 +132,25 @@ async def check_outcomes(
                 "up to there lead to: one of the two was changed, or made by other rules",
                 each.seq,
             )
+
+
+def _is_older(state: State, snapshot: Snapshot) -> bool:
+    """Tell whether a snapshot lacks of the folded state only why jobs had left their GPUs.
+
+    No state knew it up to commit 7db48e7c, nor does one know it of jobs in such a snapshot that it
+    was begun from.
+    """
+    try:
+        known: State = row_decoder(State)(json.loads(snapshot.state))
+    except (ValueError, TypeError, LookupError, AttributeError, IllegalEventError):
+        return False
+    values = {field.name: getattr(state, field.name) for field in stored_fields(State)}
+    jobs = values["jobs"] = dict(state.jobs)
+    for job_id, job in known.jobs.items():
+        if job.left_for is None and job_id in jobs:
+            jobs[job_id] = copy(jobs[job_id])
+            jobs[job_id].left_for = None
+    return encode_row(row_encoder(State)(SimpleNamespace(**values))) == snapshot.state
 
 
 async def _old_outcomes(

@@ -245,3 +245,35 @@ def test_snapshots_do_not_bloat_a_log(tmp_path: Path) -> None:
         return path.stat().st_size
 
     assert size("with.db", 1_000) < 1.33 * size("without.db", 0)
+
+
+@pytest.mark.parametrize("is_changed", [False, True], ids=["older", "changed"])
+def test_snapshot_that_does_not_know_for_whom_jobs_left_is_of_an_older_version(
+    is_changed: bool, tmp_path: Path
+) -> None:
+    """Seen with a log of commit 7db48e7c under `tiresias`, which no longer verified."""
+    jobs = tuple(trace_job(number, 2, at=5 * number, lasts=90 - 20 * number) for number in range(4))
+    events = run(World(servers=servers(1, 2), jobs=jobs, round_us=5), policy("srtf")).events
+    state = State()
+    for count in range(1, len(events)):
+        fold_events(state, events[count - 1 : count])
+        if any(job.left_for for job in state.jobs.values()):
+            break
+    assert any(job.left_for for job in state.jobs.values())
+    for job in state.jobs.values():
+        job.left_for = None
+        job.moves += is_changed
+
+    async def folded() -> int:
+        path = str(tmp_path / "log.db")
+        async with open_log(path, frame_events=None) as log:
+            log.append(events[:count])
+            await log.save_snapshot(snapshot_of_state(state, b"[]"))
+        async with read_log(path) as reader:
+            return (await fold_log(reader)).snapshots
+
+    if is_changed:
+        with pytest.raises(LogDamagedError, match="is not the state that the events"):
+            asyncio.run(folded())
+    else:
+        assert asyncio.run(folded()) == 1
