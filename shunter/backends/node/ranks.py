@@ -333,7 +333,7 @@ def family(group: str | None) -> list[int]:
     """
     try:
         found = listed_below(os.getpid())
-    except FileNotFoundError:
+    except FileNotFoundError:  # a kernel without these files
         return remaining(group)
     return sorted({*found, *(members(group) if group else ())})
 
