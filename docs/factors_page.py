@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from shunter.core.performance.speed_model import ModelFactors
+from shunter.core.speeds.speed_model import ModelFactors
 from shunter.events.values.job_spec import Level
 from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
 

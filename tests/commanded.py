@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Command, Input
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Backend, Command, Effect, Input
 
 
 class Commanded:

@@ -14,20 +14,20 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES, Failures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
-from shunter.backends.simulated.samples import NO_SAMPLES, Samples
-from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
 from shunter.core.interfaces import Observers, Policy
-from shunter.core.performance.correction import TableCheck
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.guards import NO_GUARDS, Guards
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.planning.planner import RoundRules
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
+from shunter.core.speeds.sensitivity import TableCheck
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
+from shunter.core.view import NO_GUARDS, Guards
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
 from shunter.events.facts.execution import AttemptStarted

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shunter.core.effects import Effect, Fence, Launch, Resume
-from shunter.core.intake.inputs import AttemptExited, Input
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import AttemptExited, Backend, Effect, Fence, Input, Launch, Resume
 from shunter.events.facts.execution import AttemptLost
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId

@@ -37,10 +37,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from shunter.ask.forking.fork_point import fork_point
-from shunter.ask.predictions.answer import Forecasting, Quantiles
-from shunter.ask.predictions.history import History, read_history
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.forks.forecasts import Forecasting, Quantiles
+from shunter.ask.forks.fork import fork_point
+from shunter.ask.forks.remaining import History, read_history
+from shunter.ask.log_reading import fold_events
 from shunter.config import make_config
 from shunter.core.state import Job, State
 from shunter.events.kinds import Event

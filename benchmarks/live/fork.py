@@ -16,10 +16,9 @@ from pathlib import Path
 
 from benchmarks.commands import simulated
 from benchmarks.loop import loop_s
-from shunter.ask.forking.fork import Change, fork_at, standing_at
-from shunter.ask.forking.fork_point import end_of_instant, fork_point
-from shunter.ask.forking.future import Future
-from shunter.ask.forking.remaining import WorkEstimates
+from shunter.ask.forks.fork import ForkChange, end_of_instant, fork_at, fork_point, standing_at
+from shunter.ask.forks.future import Future
+from shunter.ask.forks.remaining import WorkEstimates
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import read_log
@@ -70,9 +69,9 @@ async def measure(address: str, jobs: int, runs: int) -> dict[str, object]:
             ),
             future,
             WorkEstimates((), 0).work_of,
-            Change(),
+            ForkChange(),
         )
-        fork_at(standing, Change())
+        fork_at(standing, ForkChange())
         seconds.append(time.process_time() - begun)
     return {
         "benchmark": "live_fork",

@@ -31,9 +31,9 @@ from typing import TypeVar
 
 import anyio
 
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.log_reading import fold_events
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.intake.inputs import CancelJob
+from shunter.core.interfaces import CancelJob
 from shunter.core.state import State
 from shunter.daemon import Caller, Site, Submission, open_site
 from shunter.daemon.policy.asked import AskedPolicy

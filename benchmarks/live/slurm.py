@@ -27,11 +27,11 @@ from anyio import to_thread
 
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
-from shunter.backends.agents.reading import Reading
+from shunter.backends.live.node_agent import Reading
 from shunter.backends.node.batch import BEGUN, take_claim
 from shunter.backends.node.records import folder_of, own_folder, put
-from shunter.backends.slurm.jobs.queue_view import job_name
-from shunter.backends.slurm.jobs.taken_resources import JobBackend
+from shunter.backends.slurm.job_attempts import attempt_job_name
+from shunter.backends.slurm.job_backend import JobBackend
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
 from shunter.events.facts.jobs import JobFinished
@@ -133,8 +133,10 @@ async def watch_percent(slurm: SlurmBench, root: Path, count: int, seconds: floa
     slurm.command("scontrol", "update", "PartitionName=main", "State=DOWN")
     try:
         for number in range(count):
-            _running(settings.root, f"j{number}", job_name(settings.cluster_id, f"j{number}", 1))
-            name = f"--job-name={job_name(settings.cluster_id, f'j{number}', 1)}"
+            _running(
+                settings.root, f"j{number}", attempt_job_name(settings.cluster_id, f"j{number}", 1)
+            )
+            name = f"--job-name={attempt_job_name(settings.cluster_id, f'j{number}', 1)}"
             await to_thread.run_sync(slurm.submit, "true", name)
         async with JobBackend(settings) as backend:
             (agent,) = backend.agents.values()

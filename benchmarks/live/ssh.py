@@ -21,9 +21,9 @@ from statistics import median
 import anyio
 
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
-from shunter.backends.ssh import SshBackend
+from shunter.backends.live.ssh import SshBackend
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input
 from shunter.daemon import Site, Submission
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted

@@ -21,11 +21,10 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.inbox import Stamped
+from shunter.backends.live.inbox import Stamped
 from shunter.config.loading import make_config
 from shunter.config.resolved import policy_runtime
-from shunter.core.effects import Launch, Resume
-from shunter.core.intake.inputs import Input, SubmitJob
+from shunter.core.interfaces import Input, Launch, Resume, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.cluster_identity import read_history
 from shunter.daemon.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance

@@ -21,8 +21,7 @@ from pathlib import Path
 from benchmarks.commands import ROOT, TRACES, simulated
 from benchmarks.loop import loop_s
 from shunter.core.cluster import Pool, Server
-from shunter.core.placement import Mode, Topology
-from shunter.core.placement.fitting import find
+from shunter.core.planning.placement import Mode, Topology, find
 from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
 from shunter.events.values.ids import GpuType, NodeName
 from shunter.events.values.job_spec import Demand, Level

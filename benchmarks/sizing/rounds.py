@@ -21,9 +21,8 @@ from statistics import fmean
 
 from benchmarks.loop import loop_s
 from shunter.config import load_config
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Input
-from shunter.core.rng import Rng
+from shunter.core.interfaces import Effect, Input
+from shunter.core.rng import RandomStream
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.events.kinds import Event
@@ -56,7 +55,7 @@ CASES = (("tune", 1000, 128, 0.050), ("opt", 100, 21, 1.0))
 
 def jobs_csv(jobs: int, path: Path) -> None:
     """Write jobs that all come at once."""
-    models, rng = sorted(builtin_sensitivity().table.models), Rng(1, "rounds", 0)
+    models, rng = sorted(builtin_sensitivity().table.models), RandomStream(1, "rounds", 0)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["job_id", "submit_s", "duration_s", "gpus", "model"])

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.commands import ROOT, TRACES, simulated
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.workloads import load_trace
 from shunter.workloads.sensitivity import builtin_sensitivity
 
@@ -26,7 +26,7 @@ SERVERS = ("--set", "cluster.nodes.0.cpus=12", "--set", "cluster.nodes.0.memory_
 
 def with_models(trace: Path, rows: int, path: Path) -> None:
     """Write the first rows of a trace with a model for each job."""
-    models, rng = sorted(builtin_sensitivity().table.models), Rng(1, "models", 0)
+    models, rng = sorted(builtin_sensitivity().table.models), RandomStream(1, "models", 0)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["job_id", "submit_s", "duration_s", "gpus", "model"])

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import JobId
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter.policies.gavel.objectives import MaxMinFairness

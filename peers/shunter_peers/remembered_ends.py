@@ -9,9 +9,7 @@ they wait or run again.
 from collections.abc import Sequence
 from typing import Any
 
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import Backend, SimulatedWorld
+from shunter.core.interfaces import Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 

@@ -19,7 +19,7 @@ import anyio
 import msgspec
 
 from shunter.api.access.user_turns import UserTurns
-from shunter.ask.predictions.messages import (
+from shunter.ask.forks.forecast_process import (
     BOOT,
     Found,
     Held,

@@ -13,10 +13,9 @@ from prometheus_client.registry import Collector
 from shunter import __version__
 from shunter.api.documents.cluster_state import STATES as NODE_STATES
 from shunter.api.documents.cluster_state import server_state
-from shunter.ask.replaying.waits import job_state, told_apart, wait_to_count
+from shunter.ask.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health
-from shunter.core.proposals.book import ProposalBook
-from shunter.core.state import State
+from shunter.core.state import ProposalBook, State
 from shunter.daemon.site import Site
 from shunter.events.facts.jobs import Outcome
 from shunter.events.values.ids import NodeName, QueueName

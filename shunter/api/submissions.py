@@ -12,7 +12,7 @@ import msgspec
 from shunter.api.documents.queue import BLOCKERS_MOST, told_of_servers
 from shunter.api.models.submission import ArrayBody, SubmitBody
 from shunter.api.services import Services
-from shunter.ask.replaying.waits import holding_back
+from shunter.ask.waits import holding_back
 from shunter.core.cluster import Cluster, Health
 from shunter.core.state import WAITING
 from shunter.counting import counted, jobs_waiting

@@ -2,13 +2,13 @@
 
 The gang with the least part of those that meet has a quantum in each period; turns begin and end at
 the same instants on all of their servers. The rule is that of the simulator and of live servers: it
-depends on who shares what alone (`core/performance/gang_slots.py`).
+depends on who shares what alone (`core/turn_shares.py`).
 """
 
 from collections.abc import Mapping
 
 from shunter.backends.node.rotation import Timetable
-from shunter.core.performance.turn_shares import Tenant, gang_slots
+from shunter.core.turn_shares import Tenant, gang_slots
 from shunter.events.values.ids import JobId
 
 

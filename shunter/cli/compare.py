@@ -96,7 +96,7 @@ def _reported(folder: Path) -> list[tuple[str, str]]:
     import shlex
     import sys
 
-    from shunter.ask.reports.page import page_of
+    from shunter.ask.report import page_of
     from shunter.cli.analysis.report import document_of
     from shunter.output_files import write_text
     from shunter.run.demonstration import logs_of, middle_s

@@ -16,7 +16,7 @@ from shunter.errors import UsageError, extra_hint
 from shunter.output_files import check_target, refuse_same, replacing, replacing_bytes
 
 if TYPE_CHECKING:
-    from shunter.ask.replaying.statistics import LogStatistics
+    from shunter.ask.run_history import LogStatistics
     from shunter.events.log import LogReader
 
 LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
@@ -48,7 +48,7 @@ def stats(log: LogAddress, as_json: Json = False) -> None:
     """Count events by kind, with terms, frames, bytes, snapshots and segments."""
     import asyncio
 
-    from shunter.ask.replaying.statistics import LogStatistics, log_statistics
+    from shunter.ask.run_history import LogStatistics, log_statistics
 
     async def counted() -> LogStatistics:
         async with reading(log) as reader:
@@ -186,7 +186,7 @@ def schema(
 
 async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> int:
     """Write the events up to one of them, and return how many they are."""
-    from shunter.ask.replaying.lookup import seq_of
+    from shunter.ask.log_reading import seq_of
     from shunter.events.log import export_jsonl
 
     head = await reader.head()
@@ -202,7 +202,7 @@ async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> 
 
 
 async def _export_trace(reader: "LogReader", target: Path | None) -> None:
-    from shunter.ask.replaying.trace_export import observed_trace
+    from shunter.ask.costs import observed_trace
     from shunter.workloads import write_trace
 
     with output.progress("collecting jobs") as advance:
@@ -230,15 +230,15 @@ def _need(option: str, package: str, extra: str) -> None:
 def _refuse_log_among_tables(folder: Path, log: str) -> None:
     """Refuse a folder in which a table would take the place of the log."""
     _need("--parquet", "pyarrow", "parquet")
-    from shunter.ask.exports.parquet.tables import TABLES
+    from shunter.ask.parquet import TABLES
 
     for name in TABLES:
         refuse_same(folder / f"{name}.parquet", log)
 
 
 async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> None:
-    from shunter.ask.exports.parquet.tables import write_tables
-    from shunter.ask.replaying.lookup import seq_of
+    from shunter.ask.log_reading import seq_of
+    from shunter.ask.parquet import write_tables
     from shunter.output_files import made_folder
 
     made_folder(folder)
@@ -251,10 +251,10 @@ async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> 
 
 
 async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) -> None:
-    from shunter.ask.replaying.lookup import seq_of
+    from shunter.ask.log_reading import seq_of
 
     _need("--perfetto", "perfetto", "perfetto")
-    from shunter.ask.exports.perfetto import write_perfetto
+    from shunter.ask.perfetto import write_perfetto
 
     head = await reader.head()
     last = head.seq if to is None else seq_of(to, head.seq)

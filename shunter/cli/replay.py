@@ -14,7 +14,7 @@ from shunter.counting import counted, jobs_waiting
 from shunter.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.ask.replaying.verification import Verdict
+    from shunter.ask.verification import Verdict
     from shunter.core.state import State
     from shunter.events.kinds import Event
     from shunter.events.log import LogReader
@@ -94,10 +94,10 @@ class _Asked:
 
 
 async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict | None"]:
-    from shunter.ask.replaying.consolidated_gangs import classes_at
-    from shunter.ask.replaying.folding import fold_log
-    from shunter.ask.replaying.state_document import standing
-    from shunter.ask.replaying.verification import verify_log
+    from shunter.ask.log_reading import fold_log
+    from shunter.ask.recorded_terms import classes_at
+    from shunter.ask.verification import verify_log
+    from shunter.ask.waits import state_document
     from shunter.run.setup import rebuild
 
     async with reading(address) as reader:
@@ -121,7 +121,7 @@ async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict
         elapsed = {"wall_s": time.perf_counter() - wall_s, "cpu_s": time.process_time() - cpu_s}
         log = {"url": reader.url, "events": head.seq, "digest": head.chain.hex()}
         rebuilt = await classes_at(reader, state, rebuild)
-    document = {**standing(state, rebuilt), "log": log, "snapshots_checked": snapshots}
+    document = {**state_document(state, rebuilt), "log": log, "snapshots_checked": snapshots}
     document["verification"] = (
         None if verdict is None else _verification(verdict, resolve=asked.resolve)
     )
@@ -132,8 +132,8 @@ async def _replay(address: str, asked: _Asked) -> tuple[dict[str, Any], "Verdict
 
 async def _place(reader: "LogReader", text: str | None) -> int | None:
     """Return the event that a person means; None: he named none."""
-    from shunter.ask.replaying.lookup import first_start, place_of
-    from shunter.ask.replaying.recorded_terms import origin_of
+    from shunter.ask.log_reading import first_start, place_of
+    from shunter.ask.recorded_terms import origin_of
 
     if text is None:
         return None
@@ -149,10 +149,9 @@ async def _play(
     Raises:
         NotFoundError: what is looked for does not come.
     """
-    from shunter.ask.replaying.breakpoints.expression import parse
-    from shunter.ask.replaying.breakpoints.playback import event_in_words, play, speed_of
-    from shunter.ask.replaying.instants import clock
-    from shunter.ask.replaying.scores.measures import measures_in
+    from shunter.ask.playback import event_in_words, parse, play, speed_of
+    from shunter.ask.scores import measures_in
+    from shunter.ask.words import clock
     from shunter.events.schema import to_object
     from shunter.run.setup import rebuild
 

@@ -20,7 +20,7 @@ from shunter.errors import TraceError, UsageError
 from shunter.output_files import check_target, replacing, write_text
 
 if TYPE_CHECKING:
-    from shunter.ask.cost_fitting import Observed
+    from shunter.ask.attempts import Observed
     from shunter.workloads import Trace, TraceDescription
 
 KEY_BYTES_MOST = 1 << 16
@@ -178,7 +178,7 @@ def fit(
     """Measure what starts and suspensions cost in a log, as a config that predicts."""
     import asyncio
 
-    from shunter.ask.cost_fitting import (
+    from shunter.ask.costs import (
         config_text,
         fit_costs,
         fit_document,
@@ -222,7 +222,7 @@ def fit(
 
 
 async def _observed(log: str) -> "Observed":
-    from shunter.ask.cost_fitting import observe_log
+    from shunter.ask.attempts import observe_log
     from shunter.events.log import read_log
 
     async with read_log(log) as reader:

@@ -11,7 +11,7 @@ from shunter.cli.options import Json, reading
 from shunter.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.ask.replaying.why.explanation import Explanation
+    from shunter.ask.why.explanation import Explanation
     from shunter.client.requests import Answer
     from shunter.events.log import LogReader
 
@@ -154,11 +154,11 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
 
 async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | None]":
     """Return why a job of a log is where it is; and the date it began, of a live one."""
-    from shunter.ask.forking.counterfactuals import starts_if
-    from shunter.ask.replaying.lookup import first_start, place_of
-    from shunter.ask.replaying.recorded_terms import origin_of
-    from shunter.ask.replaying.why.document import document
-    from shunter.ask.replaying.why.explanation import explain
+    from shunter.ask.forks.counterfactuals import starts_if
+    from shunter.ask.log_reading import first_start, place_of
+    from shunter.ask.recorded_terms import origin_of
+    from shunter.ask.why.document import document
+    from shunter.ask.why.explanation import explain
     from shunter.events.values.ids import JobId
     from shunter.run.setup import rebuild
 
@@ -176,18 +176,19 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
-    from shunter.ask.forking.inevitable import Kind, inevitable
+    from shunter.ask.forks.inevitable import inevitable
+    from shunter.ask.forks.inevitable_outcomes import Harm
     from shunter.policies.params import duration_us
     from shunter.run.setup import rebuild
 
     avoid, within = options.avoid, options.within
-    if avoid is not None and avoid not in tuple(Kind):
-        raise UsageError(f"--avoid {avoid}: expected {', '.join(Kind)}")
+    if avoid is not None and avoid not in tuple(Harm):
+        raise UsageError(f"--avoid {avoid}: expected {', '.join(Harm)}")
     try:
         within_us = None if within is None else duration_us(within)
     except ValueError as error:
         raise UsageError(f"--within {within}: {error}") from error
-    kind = None if avoid is None else Kind(avoid)
+    kind = None if avoid is None else Harm(avoid)
     with output.progress("simulations done") as report:
         return await inevitable(reader, found, rebuild, kind, within_us, report)
 
@@ -314,8 +315,7 @@ def _tried_rows(document: "Answer") -> list[tuple[str, str]]:
 
 
 def _blocker(blocker: "Answer") -> str:
-    from shunter.ask.replaying.formatting import gpus_in_words
-    from shunter.ask.replaying.instants import clock
+    from shunter.ask.words import clock, gpus_in_words
 
     if blocker.get("where", "nothing") == "nothing":
         return f"{blocker['id']}: {blocker['phase']}"
@@ -355,7 +355,7 @@ def _bar(part: "Answer") -> str:
 
 def _print_history(document: "Answer") -> None:
     """Print each reason of each wait, and each attempt, with their events."""
-    from shunter.ask.replaying.instants import clock, span
+    from shunter.ask.words import clock, span
 
     rows: list[list[str]] = []
     steps: list[tuple[Answer, int, str, tuple[int | None, ...]]]
@@ -378,7 +378,7 @@ def _print_history(document: "Answer") -> None:
 
 def _print_life(document: "Answer") -> None:
     """Print the waits and runs, if there is more than one."""
-    from shunter.ask.replaying.instants import clock, span
+    from shunter.ask.words import clock, span
 
     parts = document["timeline"]
     if len(parts) < 2:

@@ -13,7 +13,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from shunter.backends.agents.settings import Socket
+from shunter.backends.live.settings import Socket
 from shunter.config.accelerators import (
     GPU,
     VISIBLE,

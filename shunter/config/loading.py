@@ -28,9 +28,8 @@ from shunter.config.policies import POLICIES, find_policy
 from shunter.config.policy_tables.placements import SkewSection
 from shunter.config.workload import ONE_OF
 from shunter.config.worlds import WORLDS
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.speed_model import FactorTable
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.speed_model import FactorTable, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.plugins import did_you_mean

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from shunter.config.cluster_section import ClusterSection
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.throughputs import ThroughputTable
-from shunter.core.placement import Placement
 from shunter.core.planning.fault_barrier import told_of
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import RankedPolicy, Weighing
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError, ShunterError
 from shunter.events.values.ids import GpuType
 from shunter.plugins import Plugins

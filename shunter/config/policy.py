@@ -9,17 +9,17 @@ from pydantic import Field, field_validator
 from shunter.config.policy_tables.placements import Part, SkewSection, TopologySection
 from shunter.config.section import Positive, Section, Span, Stretch
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.placement import (
+from shunter.core.planning.draft import CanMakeRoom
+from shunter.core.planning.fault_barrier import OnFault
+from shunter.core.planning.placement import (
     PLACEMENTS,
     Placement,
 )
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.guards import Guards
-from shunter.core.planning.making_room import CanMakeRoom
-from shunter.core.proposals.scheme import CanPropose, Decentralised
+from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.view import Guards
 from shunter.errors import ConfigError
 from shunter.policies.sizing import HighsSolver
 

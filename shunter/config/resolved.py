@@ -25,10 +25,9 @@ from shunter.config.policy import PolicySection
 from shunter.config.simulation import Reactions
 from shunter.config.worlds import find_world
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.performance.correction import TableCheck
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.throughputs import ThroughputTable
 from shunter.core.planning.planner import RoundRules
+from shunter.core.speeds.sensitivity import SensitivityTable, TableCheck
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
 
 LAUNCHES_FIRST = "launches_first"

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
-from shunter.backends.simulated.costs import Costs, transfer_us, transfers_us
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
+from shunter.backends.simulated.work import Costs, transfer_us, transfers_us
 from shunter.config.section import Section, Share, Span, Stretch
 from shunter.policies.params import duration_text
 

@@ -1,16 +1,432 @@
-"""What the core needs from others, and never who provides it."""
+"""What the core needs from others, and never who provides it.
+
+First what comes in (commands and observations), then what goes out (orders), then the ports: a
+policy, a backend, a log.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Input
-from shunter.core.planning.plan import Plan
+from shunter.core.plan import Plan
 from shunter.core.view import View
+from shunter.events.facts.cluster import (
+    GpuQuarantined,
+    GpusTaken,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
 from shunter.events.facts.decisions import SolvedFact, Target
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    ReshapeRefused,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts.run import ClockStepped, SegmentSealed
 from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.values.allocation import Allocation
+from shunter.events.values.fact import fact
+from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
+
+# What comes in: commands of people and observations of backends, each with its instant.
+#
+# Many observations are facts already (`AttemptStarted`, `GpusReleased`, `NodeLost`, …) and come as
+# such; the records here are those from which the core must make a fact, or more than one.
+
+
+@fact
+class SubmitJob:
+    """Somebody submits a job; `duration_us` is what a trace knows of its run time.
+
+    A second one under the same `key` of the same user is none. `environment` are names and digests.
+    """
+
+    at_us: int
+    job_id: JobId
+    spec: JobSpec
+    duration_us: int | None = None
+    key: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@fact
+class CancelJob:
+    """Somebody wants a job to end; `group`: with all of its multi-job."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+    group: str = ""
+
+
+@fact
+class HoldJob:
+    """Somebody wants a waiting job not to start."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class SuspendJob:
+    """Somebody wants a job to leave its GPUs, and not to start until it is released."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class DiscardCheckpoint:
+    """Somebody gives up what a job saved on servers that do not answer."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class ReleaseJob:
+    """Somebody lets a held job start again."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class ResizeJob:
+    """Somebody wants the gang of a job to have another number of GPUs."""
+
+    at_us: int
+    job_id: JobId
+    gpus: int
+    by: str = ""
+
+
+@fact
+class ChangePriority:
+    """Somebody gives a job another priority; `group`: and to all of its multi-job."""
+
+    at_us: int
+    job_id: JobId
+    priority: int
+    by: str = ""
+    group: str = ""
+
+
+@fact
+class SetAttemptAside:
+    """Somebody wants nothing that a job's attempt tells to be believed any more."""
+
+    at_us: int
+    job_id: JobId
+    by: str = ""
+
+
+@fact
+class ProposeGang:
+    """Somebody's scheduler proposes places for a job, found in the view of `version`."""
+
+    at_us: int
+    job_id: JobId
+    version: int
+    candidates: tuple[Allocation, ...]
+    by: str = ""
+
+
+@fact
+class DrainNode:
+    """Somebody wants no new jobs on a server."""
+
+    at_us: int
+    node: NodeName
+    by: str = ""
+
+
+@fact
+class RestoreNode:
+    """Somebody puts a drained server back to work."""
+
+    at_us: int
+    node: NodeName
+    by: str = ""
+
+
+@fact
+class QuarantineGpu:
+    """Somebody wants no new jobs on one GPU of a server."""
+
+    at_us: int
+    node: NodeName
+    gpu: int
+    by: str = ""
+
+
+@fact
+class ReleaseGpu:
+    """Somebody puts a quarantined GPU back to work."""
+
+    at_us: int
+    node: NodeName
+    gpu: int
+    by: str = ""
+
+
+@fact
+class AttemptExited:
+    """The processes of an attempt are gone; `released` says that its GPUs are too.
+
+    `ended_us` is when they went, where that was not seen at once. `memory_kills` of them were
+    killed for want of memory. `signal` killed the one whose end the exit code tells.
+    """
+
+    at_us: int
+    job_id: JobId
+    attempt: int
+    exit_code: int | None
+    released: bool = False
+    ended_us: int | None = None
+    memory_kills: int = 0
+    signal: int | None = None
+
+
+@fact
+class RoundEnded:
+    """The backend says that a round is over (where rounds have no fixed length)."""
+
+    at_us: int
+
+
+@fact
+class NothingComes:
+    """Nothing happens any more in a simulation unless it is ordered."""
+
+    at_us: int
+
+
+@fact
+class WorldEnded:
+    """Nothing will happen again unless the scheduler acts (only a simulation knows)."""
+
+    at_us: int
+
+
+Command: TypeAlias = (
+    SubmitJob
+    | CancelJob
+    | HoldJob
+    | SuspendJob
+    | DiscardCheckpoint
+    | ReleaseJob
+    | ResizeJob
+    | ChangePriority
+    | SetAttemptAside
+    | ProposeGang
+    | DrainNode
+    | RestoreNode
+    | QuarantineGpu
+    | ReleaseGpu
+)
+Observation: TypeAlias = (
+    AttemptExited
+    | RoundEnded
+    | NothingComes
+    | WorldEnded
+    | LaunchFailed
+    | AttemptStarted
+    | SpeedChanged
+    | SuspendAcknowledged
+    | SuspendEscalated
+    | TrainingStarted
+    | JobStopped
+    | JobContinued
+    | TurnStarted
+    | TurnEnded
+    | CheckpointSaved
+    | MessagesDropped
+    | JobSuspended
+    | AttemptLost
+    | GpusReleased
+    | NodeLost
+    | NodeUnreachable
+    | NodeReachable
+    | AllocationLearned
+    | ReshapeRefused
+    | GpuQuarantined
+    | GpusTaken
+    | ProfileSampled
+    | ClockStepped
+    | SegmentSealed
+)
+Input: TypeAlias = Command | Observation
+
+
+# What goes out: the orders every backend understands, keyed by (job, attempt).
+#
+# Resume is a launch from a checkpoint; migrate is a suspend and, once its end is observed, a launch
+# elsewhere. Every order is idempotent on its key. Stop, Continue and SetAside go to live
+# backends only.
+
+
+@fact
+class Launch:
+    """Start the job's first attempt.
+
+    Where it takes turns, the weight of `spec` is that of now.
+    """
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+    spec: JobSpec
+
+
+@fact
+class Resume:
+    """Start a later attempt, from the last checkpoint.
+
+    `checkpoints` are the servers of earlier attempts, by rank, the newest attempt first; None: of
+    where its checkpoints lie nothing is known here, or all servers share them.
+    """
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+    spec: JobSpec
+    migrates: bool = False
+    checkpoints: tuple[tuple[NodeName, ...], ...] | None = None
+
+
+@fact
+class Suspend:
+    """Make an attempt save its state and leave its GPUs, to be resumed later."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class Migrate:
+    """Make an attempt save its state and leave, to be resumed elsewhere."""
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+
+
+@fact
+class Reshape:
+    """Give a running attempt other CPUs or memory beside the GPUs that it has."""
+
+    job_id: JobId
+    attempt: int
+    allocation: Allocation
+
+
+@fact
+class Weigh:
+    """Give an attempt another weight beside those with which it takes turns."""
+
+    job_id: JobId
+    attempt: int
+    weight: float
+
+
+@fact
+class ShareTurns:
+    """Let an attempt have its turns together with other jobs.
+
+    They are on the same GPUs at once. With nobody `beside` it has turns of its own again.
+    """
+
+    job_id: JobId
+    attempt: int
+    beside: tuple[JobId, ...]
+
+
+@fact
+class Stop:
+    """Make the processes of an attempt stand still; it keeps all it holds."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class Continue:
+    """Let the processes of a stopped attempt go on."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class Terminate:
+    """End an attempt for good; where none runs, there will be no other one."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class SetAside:
+    """End an attempt, and believe nothing that it tells; then it is lost."""
+
+    job_id: JobId
+    attempt: int
+
+
+@fact
+class Fence:
+    """Ensure that nothing of this or an earlier attempt runs or can write any more.
+
+    With `is_alone` only this attempt is ended, and none is barred from starting: what was found
+    running may bear a number that the log has yet to give.
+    """
+
+    job_id: JobId
+    attempt: int
+    is_alone: bool = False
+
+
+PauseEffect: TypeAlias = Stop | Continue
+"""What leaves an attempt where it is."""
+
+Effect: TypeAlias = (
+    Launch
+    | Resume
+    | Suspend
+    | Migrate
+    | Reshape
+    | Weigh
+    | ShareTurns
+    | Stop
+    | Continue
+    | Terminate
+    | SetAside
+    | Fence
+)
+
+
+# Who provides it: policies, backends and logs.
 
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]

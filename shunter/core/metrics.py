@@ -12,23 +12,25 @@ ran, and its rejection is no end.
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
+from typing import TypedDict
 
 from shunter.core.cluster import UsableGpus
 from shunter.core.interfaces import Observers
-from shunter.core.state import State
+from shunter.core.state import ProposalBook, State
 from shunter.core.view import View
 from shunter.events.facts.cluster import (
     CLUSTER_CHANGES,
 )
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
+from shunter.events.facts.decisions import AllocationChanged, JobReshaped, RoundPlanned
 from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptLost,
     GpusReleased,
     LaunchFailed,
 )
+from shunter.events.facts.gangs import GangApproved
 from shunter.events.facts.jobs import JOB_ENDS, Outcome, end_us_of
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation
@@ -285,3 +287,64 @@ def _result(job_id: JobId, user: str, status: str, numbers: "array[int]") -> Job
         status,
         ordinal,
     )
+
+
+# What became of the proposals of a run: how many collided, and how long approval took.
+#
+# A job's approval takes from the instant at which the order let it start up to the one at which a
+# proposal for it was approved.
+
+
+class ProposalsDocument(TypedDict):
+    """The part of a run's document about proposals; docs/reference/results.md."""
+
+    proposed: int
+    approved: int
+    rejected: int
+    conflicts: int
+    conflict_rate: float
+    approval_s: dict[str, float | None]
+
+
+@dataclass(slots=True)
+class ProposalNumbers:
+    """Follows who is admitted, at the instants `admitted_us`, and approved."""
+
+    admitted_us: list[int] = field(default_factory=list)
+    waits_s: list[float] = field(default_factory=list)
+    _since_us: dict[JobId, int] = field(default_factory=dict)
+
+    def observers(self) -> Observers:
+        """Return what it listens to."""
+        return {
+            RoundPlanned: self._planned,
+            GangApproved: self._approved,
+            **dict.fromkeys(JOB_ENDS, self._ended),
+        }
+
+    def document(self, book: ProposalBook) -> ProposalsDocument:
+        """Return counts, the conflict rate, and times to approval in seconds."""
+        times = distribution_of(self.waits_s)
+        return {
+            "proposed": book.proposed,
+            "approved": book.approved,
+            "rejected": book.rejected,
+            "conflicts": book.conflicts,
+            "conflict_rate": book.conflict_rate,
+            "approval_s": asdict(times),
+        }
+
+    def _planned(self, event: RoundPlanned, view: View) -> None:
+        for job_id in event.admitted:
+            self._since_us[job_id] = event.at_us
+            self.admitted_us.append(event.at_us)
+        for job_id in event.dismissed:
+            self._since_us.pop(job_id, None)
+
+    def _approved(self, event: GangApproved, view: View) -> None:
+        since_us = self._since_us.pop(event.job_id, None)
+        if since_us is not None:
+            self.waits_s.append((event.at_us - since_us) / 1e6)
+
+    def _ended(self, event: Event, view: View) -> None:
+        self._since_us.pop(getattr(event, "job_id", JobId("")), None)

@@ -8,7 +8,7 @@ _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
 
 
-class Rng:
+class RandomStream:
     """One stream of pseudo-random numbers, named by its parts."""
 
     __slots__ = ("_parts", "_state")

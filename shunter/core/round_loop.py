@@ -6,9 +6,7 @@ when a batch is full. A failed commit ends the loop, and nobody outside has seen
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import Backend, EventLog
+from shunter.core.interfaces import Backend, Effect, EventLog, Input
 from shunter.core.scheduler import Scheduler
 from shunter.events.kinds import Event
 

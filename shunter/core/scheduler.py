@@ -8,12 +8,23 @@ over), then time limits, then ranks that change by themselves, then the round.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from shunter.core.effects import Effect, Launch, Migrate, Reshape, Resume, Suspend, Terminate
 from shunter.core.fold import RULES
-from shunter.core.fold.checkpoints import within_reach
-from shunter.core.intake.input_handlers import HANDLERS
-from shunter.core.intake.inputs import Input, NothingComes
-from shunter.core.interfaces import Observer, Observers, Policy
+from shunter.core.fold.attempts import within_reach
+from shunter.core.input_handlers import HANDLERS
+from shunter.core.interfaces import (
+    Effect,
+    Input,
+    Launch,
+    Migrate,
+    NothingComes,
+    Observer,
+    Observers,
+    Policy,
+    Reshape,
+    Resume,
+    Suspend,
+    Terminate,
+)
 from shunter.core.planning.fault_barrier import Barrier
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.planning.trials import orders_of

@@ -2,28 +2,31 @@
 
 Only the rules in `core/fold` write to it. Fields marked derived are rebuilt from the others when
 a snapshot is read, so they need no place in it.
+
+First the values that it is made of: places of checkpoints, queues, proposals. Then `Job`, `State`,
+and the digest of all of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
 
 from shunter.core.cluster import Cluster
-from shunter.core.performance.correction import MeasuredCell
-from shunter.core.performance.learnt_tolerance import MeasuredPlacement, bounded
-from shunter.core.performance.trials import (
+from shunter.core.speeds.measured import (
     NO_PACE,
     BestBatch,
     KnownVerdict,
+    MeasuredPlacement,
     MeasuredRate,
     Pace,
     Trial,
+    bounded,
 )
-from shunter.core.progress import Place, worked_us
-from shunter.core.proposals.book import ProposalBook
-from shunter.core.queue import Queue
+from shunter.core.speeds.sensitivity import MeasuredCell
+from shunter.events.codec import encode_record
 from shunter.events.facts.decisions import Target
 from shunter.events.facts.jobs import Outcome
 from shunter.events.rows import DERIVED
@@ -31,8 +34,145 @@ from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
 from shunter.events.values.fact import fact, record
 from shunter.events.values.ids import JobId, NodeName, QueueName
 from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Wait
+from shunter.events.values.reasons import Reason, Wait
 from shunter.events.values.trials import ChangeKey
+
+# How work turns into time and back, and where what is done lies saved.
+
+NEVER_US = 1 << 62
+"""An instant after all others."""
+
+
+@fact
+class Place:
+    """The servers with an attempt's checkpoints, by rank, and the last step it told."""
+
+    attempt: int
+    nodes: tuple[NodeName, ...]
+    step: int | None = None
+
+
+def worked_us(elapsed_us: int, speed: float) -> int:
+    """Return the work done in a time, in microseconds at base speed, rounded down."""
+    return elapsed_us if speed == 1.0 else int(elapsed_us * speed)
+
+
+def time_for_us(work_us: int, speed: float) -> int:
+    """Return the time in which at least that much work gets done at a speed above 0.
+
+    It is `NEVER_US` at the most: beyond, times are not told apart by a float.
+    """
+    if speed == 1.0:
+        return work_us
+    if not work_us / speed < NEVER_US:
+        return NEVER_US
+    needed = int(work_us / speed)
+    while worked_us(needed, speed) < work_us:
+        needed += 1
+    return needed
+
+
+def steps_in(elapsed_us: int, rate: float) -> int:
+    """Return the whole steps that fit into a time, at a rate in steps per second."""
+    return int(rate * (elapsed_us / 1_000_000))
+
+
+@dataclass(slots=True)
+class Queue:
+    """A queue: hard GPU quota (None: no bound), weight, GPUs decided to its jobs."""
+
+    name: QueueName
+    quota_gpus: int | None = None
+    weight: float = 1.0
+    users: tuple[str, ...] = ()
+    gpus: int = field(default=0, metadata=DERIVED)
+
+
+# What is true of proposals: who may propose, who was rejected, which GPUs are kept for whom.
+
+
+@record
+class Rejection:
+    """The last rejection of a job's proposals, and how many there were in a row.
+
+    `conflicts` are the masks of the GPUs that were not free for it, by server.
+    """
+
+    at_us: int
+    count: int
+    reason: Reason
+    conflicts: tuple[tuple[NodeName, int], ...] = ()
+    detail: str = ""
+    retry_us: int | None = None
+
+
+@dataclass(slots=True)
+class ProposalBook:
+    """The part of the state that is about proposals.
+
+    `admitted` are the jobs that the order lets start and that have not started. `reserved` are the
+    GPUs that proposals of other jobs may not have. The rest counts proposals since the log began;
+    `conflicts` are those of the rejected ones that wanted GPUs which were not free for them.
+    """
+
+    admitted: dict[JobId, None] = field(default_factory=dict)
+    rejections: dict[JobId, Rejection] = field(default_factory=dict)
+    reserved: dict[JobId, tuple[Share, ...]] = field(default_factory=dict)
+    approved: int = 0
+    rejected: int = 0
+    conflicts: int = 0
+
+    @property
+    def proposed(self) -> int:
+        """How many proposals there were."""
+        return self.approved + self.rejected
+
+    @property
+    def conflict_rate(self) -> float:
+        """The part of all proposals that wanted GPUs which were not free for them."""
+        return self.conflicts / self.proposed if self.proposed else 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of any job."""
+        return not (self.admitted or self.rejections or self.reserved)
+
+    def rejected_in_a_row(self, job_id: JobId) -> int:
+        """Return how often a job was rejected since it was admitted, or last approved."""
+        known = self.rejections.get(job_id)
+        return 0 if known is None else known.count
+
+    def forget(self, job_id: JobId) -> None:
+        """Drop what is known of a job that has started, ended, or may not start now."""
+        self.admitted.pop(job_id, None)
+        self.rejections.pop(job_id, None)
+        self.reserved.pop(job_id, None)
+
+
+PROPOSING = (Reason.awaiting_proposal, Reason.proposal_rejected)
+"""Why jobs wait that the order lets start, where job schedulers propose; never recorded."""
+
+
+def proposal_wait_of(job_id: JobId, book: ProposalBook) -> Wait | None:
+    """Return why a job waits that the order lets start; None: it does not."""
+    if job_id not in book.admitted:
+        return None
+    last = book.rejections.get(job_id)
+    return admitted_wait() if last is None else rejected_wait(last.conflicts)
+
+
+def admitted_wait() -> Wait:
+    """Return that a job may be proposed, and was not rejected since."""
+    return Wait(Reason.awaiting_proposal)
+
+
+def rejected_wait(conflicts: Sequence[tuple[NodeName, int]]) -> Wait:
+    """Return that a job was rejected, with the masks that were not free for it."""
+    detail = " ".join(f"{node}:{mask:#x}" for node, mask in conflicts)
+    return Wait(Reason.proposal_rejected, detail=detail)
+
+
+# A job, and where it is in its life.
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 
@@ -398,3 +538,13 @@ class State:
 
 Rule = Callable[[State, Any], FoldResult | None]
 """Folds a fact of one kind; returns what became of jobs, if that is more than the fact says."""
+
+
+# One number for everything that is true: two states with the same digest are the same.
+
+DIGEST_BYTES = 32
+
+
+def state_digest(state: State) -> str:
+    """Return the digest that a simulation prints, and that a replay must find again."""
+    return blake2b(encode_record(state), digest_size=DIGEST_BYTES).hexdigest()

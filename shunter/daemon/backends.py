@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.settings import Limits, Slicing
-from shunter.backends.agents.transport import NO_DEVICE
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.settings import Limits, LocalNode, LocalSettings, TurnSettings
+from shunter.backends.live.transport import NO_DEVICE
 from shunter.backends.node.records import get, hold, make_folder, put
 from shunter.backends.node.wire import Found
 from shunter.config.cluster_section import ClusterSection
@@ -21,8 +21,7 @@ from shunter.config.live import BackendSection, LocalSection, SshSection
 from shunter.config.live.limits import shared_limits
 from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Backend, Input
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
 from shunter.errors import BackendError, ConfigError, extra_hint
@@ -186,12 +185,12 @@ def _sizes(loaded: LoadedConfig) -> bool:
     return loaded.config.policy.sizing is not None
 
 
-def slicing_of(loaded: LoadedConfig) -> Slicing | None:
+def slicing_of(loaded: LoadedConfig) -> TurnSettings | None:
     """Return how jobs share GPUs in turns; None: they do not."""
     section = loaded.config.policy.slicing
     if section is None:
         return None
-    slicing = Slicing(quantum_us=section.quantum, wait_most_us=section.wait_most)
+    slicing = TurnSettings(quantum_us=section.quantum, wait_most_us=section.wait_most)
     if section.boundary_most is None:
         return slicing
     return replace(slicing, boundary_most_us=section.boundary_most)
@@ -210,7 +209,7 @@ def _over_ssh(
     """Return the SSH backend, whose libraries only its users need."""
     if find_spec("asyncssh") is None:
         raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
-    from shunter.backends.ssh import SshBackend
+    from shunter.backends.live.ssh import SshBackend
     from shunter.daemon.host_settings import ssh_settings
 
     settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
@@ -234,10 +233,10 @@ def _inside_slurm(
     settings = as_wanted(settings, loaded)
     keep = partial(keep_mode, settings.root, section.mode, held)
     if section.mode == "per-job":
-        from shunter.backends.slurm.jobs.taken_resources import JobBackend
+        from shunter.backends.slurm.job_backend import JobBackend
 
         return _below(settings.root, cluster_id, JobBackend(settings, instants.now_us()), keep)
-    from shunter.backends.slurm.pilots.fleet import PilotBackend
+    from shunter.backends.slurm.pilot_fleet import PilotBackend
 
     return _below(settings.root, cluster_id, PilotBackend(settings, instants.now_us()), keep)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from shunter import clock
-from shunter.ask.replaying.folding import state_at
+from shunter.ask.log_reading import state_at
 from shunter.core.state import State
 from shunter.errors import LogDamagedError, UsageError
 from shunter.events.facts.run import SchedulerStarted

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from shunter.backends.node.records import failpoint, is_armed
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Command, Input
+from shunter.core.interfaces import Command, Effect, Input
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed

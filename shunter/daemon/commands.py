@@ -7,15 +7,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from shunter.ask.replaying.rejections import refuse_impossible, rejection_in_words
+from shunter.ask.words import refuse_impossible, rejection_in_words
 from shunter.config.model import Config
 from shunter.config.resolved import learns_tolerance
+from shunter.core.admission import AcceptedTypes, Admission
 from shunter.core.cluster import Health
-from shunter.core.fold.checkpoints import awaited, given_up, waits_for_checkpoint
-from shunter.core.intake.accepted_types import AcceptedTypes
-from shunter.core.intake.admission import Admission
-from shunter.core.intake.arrays import has_no_turn
-from shunter.core.intake.inputs import (
+from shunter.core.fold.attempts import awaited, given_up, waits_for_checkpoint
+from shunter.core.interfaces import (
     CancelJob,
     ChangePriority,
     Command,
@@ -31,9 +29,10 @@ from shunter.core.intake.inputs import (
     SubmitJob,
     SuspendJob,
 )
-from shunter.core.performance.learnt_tolerance import has_learnt_floor
-from shunter.core.ranking.index import PRIORITY_MOST
+from shunter.core.ranking.ranking import PRIORITY_MOST
+from shunter.core.speeds.measured import has_learnt_floor
 from shunter.core.state import ENDING, Job, State
+from shunter.core.timers import has_no_turn
 from shunter.daemon.digests import Digests
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job, server_for

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 
-from shunter.backends.supervised.environment import put_privately
+from shunter.backends.live.orders import put_privately
 from shunter.errors import BackendError
 
 KEY = "environment.key"

@@ -3,9 +3,8 @@
 import os
 import secrets
 
-from shunter.backends.agents.settings import Socket
-from shunter.backends.agents.transport import NO_DEVICE
-from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.live.settings import Socket, SshAccess, SshHost, SshSettings
+from shunter.backends.live.transport import NO_DEVICE
 from shunter.config.cluster_section import ClusterSection
 from shunter.config.live import SshHostSection, SshSection
 from shunter.config.live.limits import shared_limits

@@ -22,7 +22,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.core.effects import (
+from shunter.core.input_handlers import stays_in_place
+from shunter.core.interfaces import (
     Continue,
     Effect,
     Fence,
@@ -34,7 +35,6 @@ from shunter.core.effects import (
     Terminate,
     Weigh,
 )
-from shunter.core.intake.input_handlers import stays_in_place
 from shunter.core.scheduler import launch_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.daemon.backends import LiveBackend

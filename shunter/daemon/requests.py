@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from shunter.core.cluster import Health, Server
-from shunter.core.performance.speed_model import unfit_contract
 from shunter.core.planning.approver import unfit_for_sizes
-from shunter.core.ranking.index import PRIORITY_MOST
+from shunter.core.ranking.ranking import PRIORITY_MOST
+from shunter.core.speeds.speed_model import unfit_contract
 from shunter.core.state import State
 from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.kinds import Event

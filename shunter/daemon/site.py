@@ -13,9 +13,8 @@ import anyio
 from shunter import clock
 from shunter.backends.node.records import failpoint
 from shunter.config.loading import LoadedConfig
-from shunter.core.effects import Effect
-from shunter.core.intake.accepted_types import AcceptedTypes
-from shunter.core.intake.inputs import Command, Input
+from shunter.core.admission import AcceptedTypes
+from shunter.core.interfaces import Command, Effect, Input
 from shunter.core.planning.planner import RoundRules
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View

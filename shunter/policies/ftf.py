@@ -16,7 +16,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from math import ceil
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View

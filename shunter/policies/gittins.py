@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Index, Measure, Misfit, NotedRanks, Notes, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View

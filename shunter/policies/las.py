@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from pydantic import Field, field_validator
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View

@@ -5,7 +5,7 @@ What the public simulator of Tiresias (NSDI 2019) calls sjf.
 
 from dataclasses import dataclass
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View

@@ -8,7 +8,7 @@ length that run already.
 
 from dataclasses import dataclass
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View

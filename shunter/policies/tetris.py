@@ -12,10 +12,10 @@ public simulator of Synergy divides it by, tells of where a job was put.
 
 from dataclasses import dataclass, field, replace
 
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.sizing import WHOLE, Demands
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.policies.params import PolicyParams

@@ -19,7 +19,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure, Misfit, Note, NotedRanks, Notes, RankedPolicy
 from shunter.core.state import Job
 from shunter.core.view import View

@@ -16,9 +16,9 @@ from shunter.config.resolved import (
 from shunter.config.workload import ONE_OF
 from shunter.config.worlds import world_around
 from shunter.core.interfaces import AnyPolicy, Backend
-from shunter.core.performance.learnt_tolerance import has_learnt_floor
+from shunter.core.planning.fault_barrier import is_our_own
 from shunter.core.planning.planner import RoundRules
-from shunter.core.planning.policy_answers import is_our_own
+from shunter.core.speeds.measured import has_learnt_floor
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.facts.run import SchedulerStarted

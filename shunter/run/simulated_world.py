@@ -8,15 +8,14 @@ from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.failures import Failures, RecordedFailures
 from shunter.backends.simulated.lease import Progress
 from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
 from shunter.backends.simulated.work import Arrival
+from shunter.backends.simulated.world import Samples
 from shunter.config.policy import PolicySection, SlicingSection
 from shunter.config.resolved import recorded_sensitivity, recorded_throughputs
 from shunter.config.simulation import Reactions, SimulationSection
-from shunter.core.performance.sensitivity import SensitivityTable
-from shunter.core.performance.speed_model import FactorTable, SpeedModel
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.speed_model import FactorTable, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType, JobId, NodeName

@@ -135,7 +135,7 @@ async def check_outcomes(
 
 
 def _is_older(state: State, snapshot: Snapshot) -> bool:
-    """Tell whether a snapshot lacks of the folded state only why jobs had left their GPUs.
+    """Tell whether a snapshot lacks only why jobs had left their GPUs.
 
     No state knew it up to commit 7db48e7c, nor does one know it of jobs in such a snapshot that it
     was begun from.

@@ -16,12 +16,12 @@ from shunter.core.metrics import (
     Distribution,
     JobLedger,
     JobResult,
+    ProposalsDocument,
     distribution,
     distribution_of,
     finish_time_fairness,
     size_class,
 )
-from shunter.core.proposals.numbers import ProposalsDocument
 from shunter.core.state import State
 from shunter.events.facts.jobs import Outcome
 

@@ -8,7 +8,7 @@ so much or so little, are told of and recorded.
 from collections.abc import Iterable
 
 from shunter.config.loading import LoadedConfig
-from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.events.values.ids import JobId
 from shunter.events.values.resources import Resources
 from shunter.workloads import TraceJob

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from shunter.config.loading import LoadedConfig
-from shunter.core.intake.accepted_types import AcceptedTypes
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.admission import AcceptedTypes
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.counting import counted
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId

@@ -12,8 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from shunter.core.interfaces import Observers
-from shunter.core.progress import time_for_us, worked_us
-from shunter.core.state import Job
+from shunter.core.state import Job, time_for_us, worked_us
 from shunter.core.view import View
 from shunter.events.kinds import KINDS
 from shunter.events.values.ids import JobId

@@ -13,7 +13,7 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec

@@ -25,9 +25,9 @@ PRELOADED = (
     "shunter.api.serving.daemon",
     "shunter.cli",
     "shunter.daemon",
-    "shunter.ask.replaying.verification",
+    "shunter.ask.verification",
     "shunter.run.setup",
-    "shunter.backends.ssh",
+    "shunter.backends.live.ssh",
     "shunter.events.schema",
     "uvicorn",
 )

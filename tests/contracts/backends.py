@@ -12,9 +12,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend
-from shunter.core.intake.inputs import AttemptExited, Input, NothingComes
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import (
+    AttemptExited,
+    Backend,
+    Effect,
+    Input,
+    Launch,
+    Migrate,
+    NothingComes,
+    Resume,
+    Suspend,
+)
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import JobId, NodeName

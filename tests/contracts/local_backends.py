@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from shunter.backends.agents.settings import Slicing
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings, TurnSettings
 from shunter.backends.node import attempts
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -64,7 +64,12 @@ class LocalKind:
         )
         with tempfile.TemporaryDirectory() as root:
             settings = LocalSettings(
-                root, nodes, 1, grace_s=0.3, is_sized=True, slicing=Slicing(quantum_us=2 * TICK_US)
+                root,
+                nodes,
+                1,
+                grace_s=0.3,
+                is_sized=True,
+                slicing=TurnSettings(quantum_us=2 * TICK_US),
             )
             async with LocalBackend(settings) as backend:
                 named = {program.name: program for program in programs}

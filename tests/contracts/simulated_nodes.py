@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from shunter.backends.agents.settings import Limits, Owner, Slicing
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import Limits, Owner, TurnSettings
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.backends import Program, Stage
@@ -17,7 +17,7 @@ from tests.doubles.simulated_nodes import (
 )
 
 TICK_US = 200_000
-LIMITS = Limits(grace_s=0.3, is_sized=True, slicing=Slicing(quantum_us=2 * TICK_US))
+LIMITS = Limits(grace_s=0.3, is_sized=True, slicing=TurnSettings(quantum_us=2 * TICK_US))
 
 
 @dataclass(frozen=True, slots=True)

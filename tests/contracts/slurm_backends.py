@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.agents.settings import Slicing
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import TurnSettings
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.backends import Program, Stage
@@ -54,7 +54,7 @@ class PilotKind:
             used = tuple(node for node in bench.settings().nodes if node.name in servers)
             try:
                 # As the local backend, so that the same ticks do.
-                slicing = Slicing(quantum_us=2 * TICK_US)
+                slicing = TurnSettings(quantum_us=2 * TICK_US)
                 async with bench.opened(
                     nodes=used, grace_s=0.3, patrol_s=1.0, is_sized=True, slicing=slicing
                 ) as backend:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.agents.settings import Slicing
-from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
+from shunter.backends.live.settings import SshAccess, SshHost, SshSettings, TurnSettings
+from shunter.backends.live.ssh import SshBackend
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
 from tests.contracts.backends import Program, Stage
@@ -64,7 +64,7 @@ class SshKind:
                 grace_s=0.3,
                 patrol_s=1.0,
                 is_sized=True,
-                slicing=Slicing(quantum_us=2 * TICK_US),
+                slicing=TurnSettings(quantum_us=2 * TICK_US),
             )
             async with SshBackend(settings) as backend:
                 named = {program.name: program for program in programs}

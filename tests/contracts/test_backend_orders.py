@@ -6,8 +6,16 @@ answers were lost, and an order can meet an end on its way.
 
 import pytest
 
-from shunter.core.effects import Fence, Launch, Migrate, Reshape, Resume, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import (
+    AttemptExited,
+    Fence,
+    Launch,
+    Migrate,
+    Reshape,
+    Resume,
+    Suspend,
+    Terminate,
+)
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import NodeName

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.core.interfaces import AttemptExited
 from shunter.errors import BackendError
 from shunter.events.values.ids import JobId
 from tests.contracts.backends import BackendKind, Driver, Program, driven

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from shunter.core.effects import ShareTurns, Terminate, Weigh
+from shunter.core.interfaces import ShareTurns, Terminate, Weigh
 from shunter.events.facts.execution import LaunchFailed, TurnEnded, TurnStarted
 from shunter.events.values.allocation import Allocation, Sharing
 from tests.contracts.backends import ON_N0, BackendKind, Driver, Program, driven

@@ -51,7 +51,7 @@ def test_no_name_comes_twice() -> None:
     assert len(named) == len(set(named))
 
 
-LATER_WHEN_LIVE = ("shunter/core/ranking/observers.py", "shunter/core/ranking/ranking.py")
+LATER_WHEN_LIVE = ("shunter/core/ranking/ranking.py",)
 """Of the policy, which a simulation tells of each fact at once, and a live step of all together."""
 
 

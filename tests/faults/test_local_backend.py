@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import pytest
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node import attempts
-from shunter.core.effects import Effect, Launch, Resume, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts.execution import (
     AttemptLost,

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.supervised.environment import path_of
-from shunter.core.effects import Effect, Launch, Resume, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.orders import environment_path
+from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,
@@ -213,7 +213,7 @@ async def test_ranks_are_told_who_they_are_and_get_a_port_of_their_own(tmp_path:
 
 
 async def test_secret_reaches_the_job_and_no_record(tmp_path: Path) -> None:
-    path = path_of(str(tmp_path), J0)
+    path = environment_path(str(tmp_path), J0)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"TOKEN": "s3cret", "RANK": "99"}))
     async with machine(tmp_path) as backend:

@@ -12,12 +12,11 @@ from string import Template
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events, fold_log, state_at
-from shunter.ask.replaying.statistics import log_statistics
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.core.digest import state_digest
-from shunter.core.state import State
+from shunter.ask.log_reading import fold_events, fold_log, state_at
+from shunter.ask.run_history import log_statistics
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.core.state import State, state_digest
 from shunter.errors import LogDamagedError, LogError, ShunterError
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.local import LocalBackend
-from shunter.core.effects import Launch, Resume, Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.backends.live.local import LocalBackend
+from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
 from shunter.events.facts.execution import (
     CheckpointSaved,
     GpusReleased,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter_peers.gavel import PeerRounds

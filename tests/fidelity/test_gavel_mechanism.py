@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
 from shunter.policies.gavel.objectives import FastestFirst, Isolated

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
 from shunter.policies.gavel.solving.groups import Groups, proportional_rates

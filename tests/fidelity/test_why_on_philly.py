@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.cli import app
 from shunter.core.state import Job, State
 from shunter.events import AllocationChanged, Event, JobId

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.instants import clock, span
-from shunter.ask.replaying.scores.words import gpu_time_in_words, ordinal_in_words, used_in_words
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, used_in_words
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.words import clock, span
 from shunter.config import load_config
 from shunter.core.state import Job, JobPhase, State
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shunter.api.documents.queue import queue_document
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.instants import clock
+from shunter.ask.log_reading import fold_events
+from shunter.ask.words import clock
 from shunter.core.state import State
 from shunter.events import Event
 from shunter.events.facts.decisions import AllocationChanged

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from shunter.api.documents.job_history import history_of
 from shunter.api.documents.queue import queue_document
-from shunter.ask.replaying.instants import clock
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import clock
 from shunter.cli import app
 from shunter.core.ranking import Ranking
 from shunter.events import Event

@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio
 
-from shunter.ask.forking.changes import Wishes
-from shunter.ask.forking.comparison import what_if
+from shunter.ask.forks.fork import Wishes
+from shunter.ask.forks.scenario import what_if
 from shunter.daemon import Site
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.kinds import Event

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.core.intake.inputs import Command
+from shunter.core.interfaces import Command
 from shunter.core.view import View
 from shunter.run.simulation import simulate
 from shunter.run.work_curves import WorkCurves

@@ -5,7 +5,7 @@ from typing import Any
 
 from shunter.backends.simulated import SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.policies.fifo import Fifo, FifoBackfill
 from shunter.workloads.trace import TraceJob
 from shunter_peers.queueing import BloxPeer, TiresiasPeer

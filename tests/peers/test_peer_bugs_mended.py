@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.policies.gittins import ServiceSteps, gittins_index
 from shunter.policies.tiresias import FeedbackQueues

@@ -6,8 +6,7 @@ from pydantic import ValidationError
 from shunter.backends.simulated import SimulatedBackend
 from shunter.config.loading import make_config
 from shunter.config.simulation import SimulationSection
-from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import AttemptExited, Backend, Input, SubmitJob
 from shunter.errors import ConfigError
 from shunter.run.setup import load_jobs, set_up
 from shunter.workloads.trace import TraceJob

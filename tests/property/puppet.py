@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from shunter.core.interfaces import Rng
-from shunter.core.placement import FirstFit, place
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.planning.placement import FirstFit, place
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share, Sharing

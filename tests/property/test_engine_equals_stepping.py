@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from shunter.core.interfaces import Policy
-from shunter.core.placement import PLACEMENTS, Placement
+from shunter.core.planning.placement import PLACEMENTS, Placement
 from shunter.core.ranking import Aged, Index, RankedPolicy
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
 from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected

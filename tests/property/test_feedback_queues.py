@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.ranking.ranking import NO_POOL, Ranking
 from shunter.core.state import Job

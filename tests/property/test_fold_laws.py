@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.core.effects import Effect
 from shunter.core.fold import replay
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import Backend, Effect, Input
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State

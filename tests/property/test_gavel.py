@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.config.policies import completed
-from shunter.core.digest import state_digest
 from shunter.core.interfaces import Policy
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
-from shunter.core.state import Job
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.state import Job, state_digest
 from shunter.events import PlanRejected, SchedulerStarted, encode_record
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger

@@ -14,15 +14,13 @@ from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.core.fold import apply, replay
 from shunter.core.interfaces import Observers, both
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.guards import Guards
-from shunter.core.proposals.memory import AllocationHistory, ProposalMemory, proposal_observers
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning.proposals import AllocationHistory, ProposalMemory, proposal_observers
 from shunter.core.scheduler import Scheduler
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.core.state import State
-from shunter.core.view import View
+from shunter.core.view import Guards, View
 from shunter.events.codec import encode_record
 from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
 from shunter.events.facts.decisions import (

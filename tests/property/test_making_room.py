@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 
 from shunter.core.cluster import Server
 from shunter.core.fold import replay
-from shunter.core.performance.speed_model import level_of
-from shunter.core.placement.fitting import is_within
+from shunter.core.plan import Move, Plan, Start
 from shunter.core.planning.approver import approve
-from shunter.core.planning.guards import Guards
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
-from shunter.core.planning.plan import Move, Plan, Start
-from shunter.core.rng import Rng
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
+from shunter.core.planning.placement import is_within
+from shunter.core.rng import RandomStream
 from shunter.core.sizing import Sizing
+from shunter.core.speeds.speed_model import level_of
 from shunter.core.state import Job, State
-from shunter.core.view import View
+from shunter.core.view import Guards, View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share
@@ -136,7 +135,7 @@ def planned(state: State, most: int = MOVES_MOST, sizing: Sizing | None = None) 
     view.now_us = NOW_US
     by = policy("fifo_backfill", "topology").with_room(MakingRoom(COST_US, most, 100))
     by = replace(by, sizing=sizing)
-    return by.plan(by.start(view), view, Rng(0, by.name, 0))
+    return by.plan(by.start(view), view, RandomStream(0, by.name, 0))
 
 
 class Brute:

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
 from shunter.core.fold import replay
-from shunter.core.placement import PLACEMENTS
+from shunter.core.plan import Plan, Start, Suspend
 from shunter.core.planning.approver import approve
-from shunter.core.planning.guards import Guards
-from shunter.core.planning.plan import Plan, Start, Suspend
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.ranking.ranking import Ranking
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.core.state import Job, State
-from shunter.core.view import View
+from shunter.core.view import Guards, View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -199,7 +198,7 @@ def planned(moment: Moment) -> Planned:
     view.now_us = NOW_US
     policy = RankedPolicy(las.AttainedService((1_000,)), PLACEMENTS[moment.placement]())
     memory = policy.start(view)
-    plan = policy.plan(memory, view, Rng(0, "las", 0))
+    plan = policy.plan(memory, view, RandomStream(0, "las", 0))
     return Planned(state, memory, plan)
 
 

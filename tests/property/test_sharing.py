@@ -15,11 +15,10 @@ from shunter.backends.simulated.failures import Failures
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.core.fold import apply, replay
 from shunter.core.interfaces import Rng
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.planner import RoundRules
 from shunter.core.scheduler import Scheduler
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
 from shunter.events.codec import encode_record

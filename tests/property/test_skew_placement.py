@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.interfaces import Observers, Policy
-from shunter.core.placement import Skew
-from shunter.core.placement.spread import fewest_servers
+from shunter.core.planning.placement import Skew, fewest_servers
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned

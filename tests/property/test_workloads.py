@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.speed_model import unfit_contract
 from shunter.core.planning.approver import unfit_for_sizes
+from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import TraceError
 from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
 from shunter.events.values.job_spec import (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.samples import NO_SAMPLES, Samples
-from shunter.core.intake.inputs import (
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
+from shunter.core.interfaces import (
     CancelJob,
     ChangePriority,
     Command,
@@ -22,8 +22,8 @@ from shunter.core.intake.inputs import (
     RestoreNode,
     SuspendJob,
 )
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.planning.guards import Guards
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.view import Guards
 from shunter.events.facts.cluster import NodeAdded, QuotaChanged
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, Level, SuspendMode

@@ -7,7 +7,7 @@ would order is written down here, and what the scheduler makes of it is its own.
 from dataclasses import replace
 from typing import Any
 
-from shunter.core.intake.inputs import (
+from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,
     ChangePriority,

@@ -5,11 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shunter.ask.replaying.recorded_terms import Rebuild
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.explanation import Explanation, explain
-from shunter.core.intake.inputs import Command
-from shunter.core.interfaces import Policy
+from shunter.ask.recorded_terms import Rebuild
+from shunter.ask.verification import Verifier
+from shunter.ask.why.explanation import Explanation, explain
+from shunter.core.interfaces import Command, Policy
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event, JobId, SchedulerStarted, encode_record
 from shunter.events.log import LogReader, open_log, read_log

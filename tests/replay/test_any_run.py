@@ -6,18 +6,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.ask.replaying.why.sentences import details
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.digest import state_digest
+from shunter.ask.log_reading import end_of_decision, fold_events
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.why.sentences import details
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.events import SchedulerStarted, encode_record
 from shunter.policies.gandiva import Gandiva
 from shunter.policies.las import AttainedService

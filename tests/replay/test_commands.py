@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.log_reading import fold_events
 from shunter.cli import app
 from shunter.core.state import State
 from shunter.events import (

@@ -14,7 +14,7 @@ import pytest
 
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.core.planning.guards import Guards
+from shunter.core.view import Guards
 from shunter.events import encode_payload
 from shunter.events.values.job_spec import Dependency, Level
 from tests.factories import (

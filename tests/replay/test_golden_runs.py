@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification import Verdict, verify_log
+from shunter.ask.verification import Verdict, verify_log
 from shunter.config.policies import POLICIES
-from shunter.core.digest import state_digest
+from shunter.core.state import state_digest
 from shunter.events.log import import_jsonl, open_log, read_log
 from shunter.run.setup import rebuild
 from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, SOLVED, SOLVED_FOLDER, exported, run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.log_reading import fold_events
 from shunter.core.state import Job, JobPhase, State
 from shunter.events import Event
 from shunter.events.log import import_jsonl, open_log, read_log

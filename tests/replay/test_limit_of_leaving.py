@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.jobs import TimeLimitReached

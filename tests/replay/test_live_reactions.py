@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.config import LoadedConfig, make_config
 from shunter.config.resolved import recorded_runtime
-from shunter.core.intake.inputs import ReleaseJob, SuspendJob
+from shunter.core.interfaces import ReleaseJob, SuspendJob
 from shunter.errors import ConfigError
 from shunter.events import (
     AttemptEnded,

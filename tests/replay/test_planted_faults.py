@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.events import (
     Because,

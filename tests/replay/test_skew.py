@@ -6,15 +6,14 @@ from typing import Any
 
 from hypothesis import given
 
-from shunter.ask.replaying.consolidated_gangs import classes_at
-from shunter.ask.replaying.folding import fold_log
-from shunter.ask.replaying.state_document import standing
-from shunter.ask.replaying.verification import Verdict, verify_log
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.needs import needs
-from shunter.ask.replaying.why.sentences import details
+from shunter.ask.log_reading import fold_log
+from shunter.ask.recorded_terms import classes_at
+from shunter.ask.verification import Verdict, verify_log
+from shunter.ask.waits import state_document, wait_of
+from shunter.ask.why.reasons import needs
+from shunter.ask.why.sentences import details
 from shunter.core.fold import apply
-from shunter.core.placement import Skew
+from shunter.core.planning.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
 from shunter.events import AllocationChanged, Event, RoundPlanned, SchedulerStarted
@@ -72,7 +71,7 @@ def queue_of(log: Recorded, at: int) -> Any:
         seq = max(seq for seq, event in enumerate(log.events, 1) if event.at_us <= at)
         async with reading(log.events) as reader:
             state = (await fold_log(reader, seq)).state
-            return standing(state, await classes_at(reader, state, log.rebuild))["queue"]
+            return state_document(state, await classes_at(reader, state, log.rebuild))["queue"]
 
     return asyncio.run(summed())
 

@@ -14,15 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.instants import clock
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.words import clock
 from shunter.core.cluster import CPU_POOL
-from shunter.core.placement import PLACEMENTS
-from shunter.core.planning.guards import NO_GUARDS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import (
     AllocationChanged,
     JobReshaped,

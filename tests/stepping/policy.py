@@ -10,9 +10,9 @@ from typing import Any
 
 from shunter.core.cluster import CPU_POOL, Health, Pool
 from shunter.core.interfaces import Rng
-from shunter.core.placement import Placement, place
-from shunter.core.planning.making_room import untangled
-from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.planning.draft import untangled
+from shunter.core.planning.placement import Placement, place
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Sharing

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from shunter.core.cluster.server import Health
+from shunter.core.cluster import Health
 from shunter.core.sizing import WHOLE
 from shunter.core.state import Job
 from shunter.core.view import View

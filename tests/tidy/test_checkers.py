@@ -12,7 +12,7 @@ Checker = Callable[[Source], Iterator[Finding]]
 
 CORE = "shunter/core/step.py"
 ANYWHERE = "shunter/cli.py"
-LIVE = "shunter/backends/inbox.py"
+LIVE = "shunter/backends/live/inbox.py"
 LONG_SUMMARY = "a" * 80
 
 

@@ -13,10 +13,10 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from shunter.core.placement import Consolidated
-from shunter.core.planning.plan import Plan, Proposal
+from shunter.core.plan import Plan, Proposal
+from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import Planner, RoundRules
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.planning.proposals import Decentralised
 from shunter.core.scheduler import Scheduler
 from shunter.events.facts.cluster import NodeAdded
 from shunter.events.facts.decisions import AllocationChanged, Trigger

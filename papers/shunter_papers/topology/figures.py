@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
 from shunter.events.values.ids import GpuType, NodeName

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec, Level
 from shunter.workloads import QualityReport, Trace, TraceJob
@@ -141,7 +141,9 @@ class Scene:
 
     def trace(self, contract: str) -> Trace:
         """Return the jobs; the same ones under every contract."""
-        rng = Rng(self.seed, f"reproduce topology {self.experiment}", round(self.load * 1000))
+        rng = RandomStream(
+            self.seed, f"reproduce topology {self.experiment}", round(self.load * 1000)
+        )
         mean_gpus = {"interference": 1.0, "locality": 3.5}.get(self.experiment, _TENSION_GPUS)
         every_s = mean_gpus * _MEAN_S / (self.load * GPUS)
         at_s = 0.0
@@ -154,7 +156,7 @@ class Scene:
         name = f"{self.experiment} at load {self.load:g}, seed {self.seed}"
         return Trace(name, "generated", jobs, "", QualityReport(len(jobs), len(jobs), len(jobs)))
 
-    def _spec(self, rng: Rng, contract: str) -> JobSpec:
+    def _spec(self, rng: RandomStream, contract: str) -> JobSpec:
         """Draw what a job asks for."""
         is_single = self.experiment == "interference" or (
             self.experiment == "tension" and rng.below(5) > 0

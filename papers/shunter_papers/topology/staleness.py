@@ -14,9 +14,8 @@ from statistics import fmean
 from typing import Any, Final
 
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.metrics import percentile
-from shunter.core.proposals.numbers import ProposalNumbers
-from shunter.core.rng import Rng
+from shunter.core.metrics import ProposalNumbers, percentile
+from shunter.core.rng import RandomStream
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.run.parallel import Report, run_all
@@ -141,7 +140,7 @@ def _under_a_lock(admitted_us: Sequence[int], scene: _Scene) -> list[float] | No
     """Return how long each waits for the lock; None: ever longer."""
     if _starts_per_s(scene) * scene.staleness_s / 2 >= 1:
         return None
-    rng, staleness_us = Rng(scene.seed, "lock"), round(scene.staleness_s * 1e6)
+    rng, staleness_us = RandomStream(scene.seed, "lock"), round(scene.staleness_s * 1e6)
     free_us, waits_s = 0, []
     for at_us in admitted_us:
         begins_us = max(at_us, free_us)
@@ -158,7 +157,11 @@ def _starts_per_s(scene: _Scene) -> float:
 
 def _trace(scene: _Scene) -> Trace:
     """Return jobs with exponential durations and gaps; equal for each staleness."""
-    rng, rate, at_us = Rng(scene.seed, "staleness", scene.duration_s), _starts_per_s(scene), 0.0
+    rng, rate, at_us = (
+        RandomStream(scene.seed, "staleness", scene.duration_s),
+        _starts_per_s(scene),
+        0.0,
+    )
     jobs = []
     for number in range(scene.jobs):
         at_us += _exponential(rng) / rate * 1e6
@@ -170,7 +173,7 @@ def _trace(scene: _Scene) -> Trace:
     return Trace(name, "generated", jobs, "", QualityReport(count, count, count))
 
 
-def _exponential(rng: Rng) -> float:
+def _exponential(rng: RandomStream) -> float:
     return -log(1.0 - rng.random())
 
 

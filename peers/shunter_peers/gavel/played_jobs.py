@@ -6,7 +6,7 @@ A gang is given its rates once, when its last job comes: jobs never change their
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Gang
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.performance.throughputs import ThroughputTable
-from shunter.core.planning.plan import EMPTY_PLAN, Change, Pack, Plan, Start, Suspend
+from shunter.core.plan import EMPTY_PLAN, Change, Pack, Plan, Start, Suspend
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, extra_hint

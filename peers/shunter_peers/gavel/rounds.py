@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from shunter.core.performance.throughputs import ThroughputTable
-from shunter.core.progress import steps_in
+from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.state import steps_in
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
 from shunter_peers.gavel.ledger import Ledger

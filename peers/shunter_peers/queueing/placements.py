@@ -5,8 +5,8 @@ The simulators played here count GPUs and ask for nothing else, so any free ones
 
 from collections.abc import Sequence
 
-from shunter.core.placement import Placement, place
-from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.planning.placement import Placement, place
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.job_spec import Demand

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.placement import Placement
-from shunter.core.planning.plan import Plan
+from shunter.core.plan import Plan
+from shunter.core.planning.placement import Placement
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.cluster import (

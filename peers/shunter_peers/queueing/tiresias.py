@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.policies.histories import builtin_history
 from shunter.policies.params import PolicyParams
 from shunter_peers.queueing.index import Index

@@ -8,7 +8,7 @@ refused, or not what it plays.
 
 from pydantic import Field
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.policies.params import PolicyParams
 from shunter_peers.synergy.mechanisms import Mechanism
 from shunter_peers.synergy.optimum import Solver

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.planning.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
+from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import PlanError, extra_hint

@@ -9,9 +9,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shunter.core.effects import Effect, Launch, Resume, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input, NothingComes, SubmitJob, WorldEnded
-from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
+from shunter.core.interfaces import (
+    AnyPolicy,
+    AttemptExited,
+    Backend,
+    Effect,
+    Input,
+    Launch,
+    NothingComes,
+    Resume,
+    SimulatedWorld,
+    SubmitJob,
+    Terminate,
+    WorldEnded,
+)
 from shunter.errors import ConfigError
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import JobId

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from shunter.api.documents.queue import Dated
-from shunter.ask.replaying.instants import instant_us
+from shunter.ask.words import instant_us
 
 _CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
 

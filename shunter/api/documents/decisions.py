@@ -10,8 +10,8 @@ from hashlib import blake2b
 
 from shunter.api.documents.dates import with_dates
 from shunter.api.documents.queue import Dated
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.lookup import is_part
+from shunter.ask.log_reading import is_part
+from shunter.ask.words import fact_in_words
 from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
 from shunter.events.facts.decisions import (

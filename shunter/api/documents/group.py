@@ -6,8 +6,8 @@ from typing import Any
 
 from shunter.api.documents.job_history import JobHistory
 from shunter.api.documents.turn_shares import TurnShares
-from shunter.ask.replaying.formatting import allocation_in_words
-from shunter.ask.replaying.waits import job_state
+from shunter.ask.waits import job_state
+from shunter.ask.words import allocation_in_words
 from shunter.core.state import State
 
 

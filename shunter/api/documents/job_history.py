@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from shunter.api.documents.queue import Dated
-from shunter.ask.replaying.formatting import allocation_in_words
-from shunter.ask.replaying.why.running.attempt_turns import AttemptTurns
+from shunter.ask.attempts import AttemptTurns
+from shunter.ask.words import allocation_in_words
 from shunter.counting import signal_in_words
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.execution import (

@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 from shunter.api.documents.turn_shares import TurnShares
-from shunter.ask.replaying.formatting import (
+from shunter.ask.waits import holding_back, job_state, most_free, told_apart, wait_of
+from shunter.ask.words import (
     allocation_in_words,
     down_in_words,
     held_by_others,
 )
-from shunter.ask.replaying.waits import holding_back, job_state, most_free, told_apart, wait_of
 from shunter.core.cluster import Cluster
 from shunter.core.state import LAUNCHING, WAITING, Job, State
 from shunter.events.values.ids import JobId, NodeName

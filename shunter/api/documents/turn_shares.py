@@ -12,9 +12,9 @@ that of each at the size of gang that it had in it.
 
 from typing import TypedDict
 
-from shunter.ask.replaying.waits import stands_still
-from shunter.core.performance.turn_shares import turn_shares
+from shunter.ask.waits import stands_still
 from shunter.core.state import Job, State
+from shunter.core.turn_shares import turn_shares
 from shunter.events.values.ids import JobId
 
 __all__ = ["TurnPart", "TurnShares"]

@@ -17,8 +17,8 @@ from shunter.api.models.model import SCHEMA_VERSION
 from shunter.api.models.submission import SubmitBody
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.submissions import after_whole_arrays, has_gpus, submission_of
-from shunter.ask.predictions.messages import StartsIf
-from shunter.ask.replaying.lookup import place_of
+from shunter.ask.forks.forecast_process import StartsIf
+from shunter.ask.log_reading import place_of
 from shunter.errors import ShunterError, UsageError
 from shunter.events.log import LogReader
 from shunter.events.values.ids import JobId

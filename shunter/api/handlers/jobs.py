@@ -12,8 +12,8 @@ from shunter.api.documents.queue import Evidence, Present, job_row, queue_docume
 from shunter.api.handlers.queries import AtQuery, HistoryQuery, JobQuery, QueueQuery
 from shunter.api.routing import Call, NoBody, json_answer
 from shunter.api.services import Services
-from shunter.ask.replaying.lookup import place_of
-from shunter.ask.replaying.waits import JOB_STATES, job_state
+from shunter.ask.log_reading import place_of
+from shunter.ask.waits import JOB_STATES, job_state
 from shunter.config.model import DEFAULT_QUEUE
 from shunter.core.state import Job, State
 from shunter.daemon.requests import no_such_job
@@ -137,8 +137,8 @@ async def _evidence(services: Services) -> Evidence:
 async def why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
     # A start does without what explains, and without what builds other policies.
-    from shunter.ask.replaying.why.document import document as why_document
-    from shunter.ask.replaying.why.explanation import explain
+    from shunter.ask.why.document import document as why_document
+    from shunter.ask.why.explanation import explain
     from shunter.run.setup import rebuild_our_own
 
     job_id, services = JobId(call.path["job_id"]), call.services

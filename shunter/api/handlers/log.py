@@ -10,8 +10,7 @@ from shunter.api.event_stream import event_object
 from shunter.api.handlers.queries import EventsQuery, StreamQuery
 from shunter.api.numbers import whole_number
 from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
-from shunter.ask.replaying.folding import state_at
-from shunter.ask.replaying.lookup import seq_of
+from shunter.ask.log_reading import seq_of, state_at
 from shunter.errors import UsageError
 from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader

@@ -17,7 +17,7 @@ from shunter.api.handlers.rank_output import BOTH, Both, Printed, Reader
 from shunter.api.routing import BYTES, Call, NoBody
 from shunter.api.services import Services
 from shunter.api.slow_readers import TimelyResponse
-from shunter.ask.replaying.instants import instant_us
+from shunter.ask.words import instant_us
 from shunter.daemon.requests import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events.values.ids import JobId

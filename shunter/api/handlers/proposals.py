@@ -11,7 +11,7 @@ from starlette.responses import Response
 from shunter import clock
 from shunter.api.models.proposal_documents import ProposalBody
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
-from shunter.core.proposals.approval import Refused, looked_at
+from shunter.core.planning.approver import Refused, looked_at
 from shunter.daemon.site import Site
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event

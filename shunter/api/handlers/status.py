@@ -10,8 +10,7 @@ from shunter.api.documents.cluster_state import nodes_of, server_state, state_do
 from shunter.api.handlers.queries import AtQuery
 from shunter.api.metrics import METRICS_MEDIA
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
-from shunter.ask.replaying.folding import state_at
-from shunter.ask.replaying.lookup import place_of
+from shunter.ask.log_reading import place_of, state_at
 from shunter.core.cluster import Server
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.site import Planning

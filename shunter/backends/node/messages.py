@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 PROTOCOL = 2
-"""The version of what agents and schedulers say: see `shunter.backends.agents.messages`."""
+"""The version of what agents and schedulers say: see `shunter.backends.live.messages`."""
+READ_BYTES_MAX = 1 << 18  # of an output, in one answer
 COUNT_MOST = 2**53 - 1  # what every reader of JSON can tell from its neighbours
 CLOCK_MOST = 2**63 - 1
 SHOWN_CHARACTERS = 40

@@ -394,7 +394,7 @@ def _to_daemon(tls: SSLSocket, data: bytes) -> int:
 
 # The connection of a pilot to its daemon: TLS 1.3, where each side knows the other's key.
 #
-# The pilot's file (`shunter.backends.slurm.pilots.channel` writes it) holds a line of JSON, its
+# The pilot's file (`shunter.backends.slurm.pilot_channel` writes it) holds a line of JSON, its
 # private key and its certificate. It must be ours and nobody else's to read, or its key is no
 # secret. It is read anew for each try, since the daemon may have moved, or renewed the
 # certificate.

@@ -53,6 +53,7 @@ from shunter.backends.node.host.checkpoint_transfer import (
 from shunter.backends.node.host.gpus import Readings, gpus_command
 from shunter.backends.node.messages import (
     PROTOCOL,
+    READ_BYTES_MAX,
     a_job,
     checked,
     number_of,
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
 
 IDLE_S = 10.0
 SWEEP_S = 0.05
-READ_BYTES_MAX = 1 << 18
 TOLD_OF_JOB = 4096  # half of the longest line there may be
 OUTPUT = re.compile(r"(stdout|stderr)(-times)?\.[0-9]+")
 

@@ -9,42 +9,34 @@ leases and failures mean to the microsecond stands in docs/reference/simulation.
 from collections.abc import Sequence
 from heapq import heappop
 
-from shunter.backends.simulated.agenda import at_its_speed, is_void
-from shunter.backends.simulated.costs import NO_COSTS, Costs
-from shunter.backends.simulated.failures import (
-    NO_FAILURES,
-    Failures,
-    NodeChanges,
-    RecordedFailures,
-)
-from shunter.backends.simulated.gang_rounds import GangRounds
+from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChanges, RecordedFailures
 from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
 from shunter.backends.simulated.resuming import Resumed, resume_jobs
-from shunter.backends.simulated.samples import NO_SAMPLES, SampleDue, Samples
-from shunter.backends.simulated.turning.slicing import NO_SLICING, Slicing
-from shunter.backends.simulated.turning.turns import Ready, TurnDue
-from shunter.backends.simulated.work import KILLED, LOSING, Arrival, Run
-from shunter.backends.simulated.world import World
-from shunter.core.effects import (
-    Effect,
+from shunter.backends.simulated.turns import NO_SLICING, Ready, Slicing, TurnDue
+from shunter.backends.simulated.work import KILLED, LOSING, NO_COSTS, Arrival, Costs, Run
+from shunter.backends.simulated.world import (
+    NO_SAMPLES,
+    GangRounds,
+    SampleDue,
+    Samples,
+    World,
+    at_its_speed,
+    is_void,
 )
-from shunter.core.intake.inputs import (
+from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,
+    Effect,
     Input,
     NothingComes,
     RoundEnded,
     SubmitJob,
     WorldEnded,
 )
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.progress import NEVER_US
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.state import NEVER_US
 from shunter.events.facts.cluster import NodeLost, NodeReachable
-from shunter.events.facts.execution import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-)
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import log
 
-from shunter.core.progress import NEVER_US
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
+from shunter.core.state import NEVER_US
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import NodeName
 
@@ -115,7 +115,7 @@ class NodeChanges:
         self.at_us = NEVER_US if self._next is None else self._next.at_us
 
 
-class _FailureRng(Rng):
+class _FailureRng(RandomStream):
     """A generator that can stand in a heap behind its unique key."""
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class _FailureRng(Rng):
         raise AssertionError("two agenda entries have the same key")
 
 
-def _exponential(rng: Rng, mean_us: int) -> int:
+def _exponential(rng: RandomStream, mean_us: int) -> int:
     return max(1, round(-log(1.0 - rng.random()) * mean_us))
 
 

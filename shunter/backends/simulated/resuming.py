@@ -15,14 +15,12 @@ Where nothing takes time (`instant`), nothing is open: the world is exactly the 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from shunter.backends.simulated.costs import Costs
 from shunter.backends.simulated.lease import StepRate
-from shunter.backends.simulated.turning.turns import BEFORE_ALL
-from shunter.backends.simulated.work import EXIT_CODES, Run, Task
+from shunter.backends.simulated.turns import BEFORE_ALL
+from shunter.backends.simulated.work import EXIT_CODES, Costs, Run, Task
 from shunter.backends.simulated.world import World
-from shunter.core.effects import Migrate, ShareTurns, Suspend, Terminate
-from shunter.core.progress import NEVER_US, worked_us
-from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
+from shunter.core.interfaces import Migrate, ShareTurns, Suspend, Terminate
+from shunter.core.state import ENDING, LAUNCHING, NEVER_US, SUSPENDING, Job, State, worked_us
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, TurnEnded
 from shunter.events.values.allocation import Sharing
 from shunter.events.values.fact import fact

@@ -1,20 +1,20 @@
 """What goes on in the simulated cluster: who runs where, and what comes of orders.
 
-It keeps what is foreseen on an agenda; the backend lets time pass over it.
+`World` keeps what is foreseen on an `Agenda`; the backend lets time pass over it. Before both come
+the samples that are taken of jobs, and after the agenda the rounds that end with their last gang.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import cos, exp, log, pi, sqrt
+from typing import Any, Final
 
-from shunter.backends.simulated.agenda import Agenda
-from shunter.backends.simulated.costs import Costs
-from shunter.backends.simulated.gang_rounds import GangRounds
-from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds
-from shunter.backends.simulated.samples import Sampler, Samples
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.backends.simulated.turning.turns import Turns
-from shunter.backends.simulated.work import KILLED, LOSING, Run, Work
-from shunter.core.effects import (
+from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds, StepRate
+from shunter.backends.simulated.turns import Ready, Slicing, Turns
+from shunter.backends.simulated.work import KILLED, LOSING, Costs, Run, Task, Work
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
     Continue,
     Effect,
     Fence,
@@ -28,21 +28,346 @@ from shunter.core.effects import (
     Terminate,
     Weigh,
 )
-from shunter.core.intake.inputs import (
-    AttemptExited,
-    CancelJob,
-)
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.events.facts.execution import (
+from shunter.core.rng import RandomStream
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
+from shunter.core.state import NEVER_US
+from shunter.events.facts import (
     AttemptStarted,
     GpusReleased,
     JobContinued,
     JobStopped,
     JobSuspended,
+    ProfileSampled,
     SpeedChanged,
+    TurnEnded,
+    TurnStarted,
 )
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
+from shunter.events.records import fact, replace
+from shunter.events.values import JobId, Sharing
+
+# What is measured of jobs that run: how far they are, how long a mini-batch takes, what it uses.
+#
+# A live job tells the first two through the SDK. Here both are known, and how much of a GPU and
+# of its memory a job uses if the table of factors says it; what is measured of a mini-batch is
+# its true time times exp(noise x z), with z a standard normal number by Box and Muller (Annals of
+# Mathematical Statistics 29(2), 1958), drawn from a stream of the attempt and the instant alone.
+
+
+@fact
+class SampleDue:
+    """A sample of an attempt that is still to come, unless it is stopped before."""
+
+    attempt: int
+    stops: int
+
+
+@fact
+class Samples:
+    """How often jobs are measured (0: never), and how inexactly.
+
+    `noise` is the standard deviation of the logarithm of a measured time over the true one.
+    """
+
+    every_us: int = 0
+    noise: float = 0.0
+    seed: int = 0
+
+    def taken(
+        self,
+        at_us: int,
+        job_id: JobId,
+        run: Run,
+        left: int,
+        batch_s: float,
+        factors: ModelFactors | None,
+    ) -> ProfileSampled:
+        """Return what is measured of a job now; steps, where it counts them.
+
+        Args:
+            at_us: the instant.
+            job_id: the job.
+            run: its attempt.
+            left: the units that it has left, of those of its step rate.
+            batch_s: the time of a mini-batch, in seconds.
+            factors: what is known of its use of GPUs, if anything is.
+        """
+        used = None if factors is None else factors.gpu_utilisation
+        memory_mb = None if factors is None else factors.gpu_memory_mb
+        units, steps = run.step_rate.units, run.task.spec.total_steps
+        done = None if steps is None else steps * (units - left) // units if units else steps
+        if self.noise:
+            batch_s *= exp(self.noise * _normal(RandomStream(self.seed, "samples", job_id, at_us)))
+        return ProfileSampled(at_us, job_id, run.attempt, done, batch_s, used, memory_mb)
+
+
+class Sampler:
+    """Measures the attempts of a simulated world at a steady pace.
+
+    `enter` foresees something of a job: (instant, job, what).
+    """
+
+    __slots__ = ("_enter", "_factors", "_samples", "_work")
+
+    def __init__(
+        self,
+        samples: Samples,
+        work: Work,
+        enter: Callable[[int, JobId, object], None],
+        factors: FactorTable | None,
+    ) -> None:
+        self._factors = factors
+        self._samples = samples
+        self._work = work
+        self._enter = enter
+
+    def measured(self, job_id: JobId, at_us: int) -> list[ProfileSampled]:
+        """Return what is measured of an attempt now; foresee its next sample."""
+        work, run = self._work, self._work.runs[job_id]
+        batch_s = work.batch_s(job_id, run)
+        self.foresee(job_id, run, at_us)
+        if batch_s is None:
+            return []
+        left, table = work.left(run, at_us), self._factors
+        factors = None if table is None else table.of(run.task.spec.model)
+        return [self._samples.taken(at_us, job_id, run, left, batch_s, factors)]
+
+    def foresee(self, job_id: JobId, run: Run, at_us: int) -> None:
+        """Foresee the next sample of an attempt that will end and is measured."""
+        every_us = self._samples.every_us
+        if every_us and run.end_us is not None and self._work.batch_s(job_id, run) is not None:
+            self._enter(at_us + every_us, job_id, SampleDue(run.attempt, run.stops))
+
+
+def _normal(rng: RandomStream) -> float:
+    """Return a number of the standard normal distribution."""
+    return sqrt(-2.0 * log(1.0 - rng.random())) * cos(2.0 * pi * rng.random())
+
+
+NO_SAMPLES: Final = Samples()
+
+
+_OF_ONE_ATTEMPT = (
+    AttemptStarted,
+    SpeedChanged,
+    JobStopped,
+    JobContinued,
+    Ready,
+    TurnStarted,
+    TurnEnded,
+)
+
+
+class Agenda:
+    """Entries by instant, then by their job's place in the trace, then by age.
+
+    An entry is `(at_us, ordinal, number, job_id, what)`. What is foreseen of an attempt that has
+    gone, or now ends at another instant, is void; `runs` says which those are.
+    """
+
+    __slots__ = ("_entered", "_runs", "entries")
+
+    def __init__(self, runs: dict[JobId, Run]) -> None:
+        self._runs = runs
+        self._entered = 0
+        self.entries: list[tuple[int, int, int, JobId, Any]] = []
+
+    def enter(self, at_us: int, ordinal: int, job_id: JobId, what: Any) -> None:
+        """Foresee something of a job."""
+        self._entered += 1
+        heappush(self.entries, (at_us, ordinal, self._entered, job_id, what))
+
+    def next_us(self) -> int:
+        """Return the instant of the first entry, dropping void ones; `NEVER_US`: none."""
+        entries, runs = self.entries, self._runs
+        while entries:
+            at_us, _, _, job_id, what = entries[0]
+            if runs.get(job_id) is what or not is_void(job_id, what, runs):
+                return at_us
+            heappop(entries)
+        return NEVER_US
+
+    def ends_at(self, at_us: int) -> list[JobId] | None:
+        """Return whose ends are foreseen at an instant, in order of their jobs.
+
+        None: the first entry is at another instant.
+        """
+        if self.next_us() != at_us or not self.entries:
+            return None
+        runs = self._runs
+        foreseen = sorted(entry[:4] for entry in self.entries if runs.get(entry[3]) is entry[4])
+        return [job_id for end_us, _, _, job_id in foreseen if end_us == at_us]
+
+
+def is_void(job_id: JobId, what: Any, runs: dict[JobId, Run]) -> bool:
+    """Say whether a foreseen end or start will not come: the attempt has gone."""
+    if isinstance(what, Run):
+        return runs.get(job_id) is not what
+    if isinstance(what, SampleDue):
+        run = runs.get(job_id)
+        return run is None or (run.attempt, run.stops) != (what.attempt, what.stops)
+    if isinstance(what, _OF_ONE_ATTEMPT):
+        run = runs.get(job_id)
+        return run is None or run.attempt != what.attempt
+    return False
+
+
+def at_its_speed(started: AttemptStarted, runs: dict[JobId, Run]) -> AttemptStarted:
+    """Return the start of an attempt, told now, with the speed it has by now."""
+    run = runs[started.job_id]
+    run.told = True
+    speed = run.step_rate.speed
+    return started if started.speed == speed else replace(started, speed=speed)
+
+
+# Rounds that end with the last gang still at work in them (as in Gavel's simulator).
+#
+# A round begins when the one before ends. Every gang works in it for one lease at most, in whole
+# steps if so configured, and stops; when the last one has stopped, the round is over, and plans
+# are made. Whole steps are dealt out to the GPUs of a gang: where one of them would have none to
+# do, the round takes its time and gets nothing done. Jobs that share GPUs are one gang: one that
+# is done stays until its partners stop as well, none gets on where one has too few steps, and
+# their speed is another one from the next round on only. While nobody runs, whatever happens next
+# ends the round.
+
+_Known = tuple[Run, StepRate, int, int, tuple[int, int] | None]
+
+
+class GangRounds:
+    """The current round: since when, and what each gang does in it."""
+
+    __slots__ = (
+        "_began_us",
+        "_counted",
+        "_is_idle",
+        "_last_us",
+        "_lease",
+        "_stretches",
+        "_work",
+    )
+
+    def __init__(self, work: Work, lease: Lease) -> None:
+        self._work = work
+        self._lease = lease
+        self._began_us = 0
+        self._is_idle = True
+        self._last_us: int | None = None  # -1: nobody stops; None: not known
+        self._counted = 0
+        self._stretches: dict[JobId, _Known] = {}
+
+    def launched(self) -> None:
+        """Note that somebody runs in this round."""
+        self._is_idle = False
+        self._last_us = None
+
+    def end_us(self, now_us: int) -> int | None:
+        """Return when the round is over; None while only the next happening can tell."""
+        runs = self._work.runs
+        if self._last_us is None or self._counted != len(runs):
+            stops_us = [
+                stretch[0]
+                for job_id, task, run in self._gangs()
+                if (stretch := self._stretch(job_id, task, run)) is not None
+            ]
+            self._counted, self._last_us = len(runs), max(stops_us, default=-1)
+        if self._last_us >= 0:
+            return max(now_us, self._last_us)
+        return None if self._is_idle or runs else now_us
+
+    def finish_us(self, job_id: JobId) -> int | None:
+        """Return when a gang will have done all its work, if that is in this round."""
+        runs, tasks = self._work.runs, self._work.tasks
+        task, run = tasks[job_id], runs[job_id]
+        stretch = self._stretch(job_id, task, run)
+        if stretch is None or stretch[1] != task.left or self._fails(job_id, task, run):
+            return None
+        stops_us = stretch[0]
+        for other in self._work.partners(job_id, run.allocation):
+            beside = self._stretch(other, tasks[other], runs[other])
+            if beside is not None:
+                stops_us = max(stops_us, beside[0])
+        return stops_us
+
+    def next_round(self, now_us: int) -> None:
+        """Credit what each gang did; begin the next round with those that stay."""
+        in_steps = [gang for gang in self._gangs() if not gang[2].step_rate.is_continuous]
+        done = [self._done_in_round(*gang) for gang in in_steps]
+        for (_, task, run), steps in zip(in_steps, done, strict=True):
+            self._work.save(task, run, now_us)
+            task.left -= steps
+            run.works_from_us = max(now_us, run.works_from_us)
+        self._began_us = now_us
+        self._is_idle = not self._work.runs
+        self._stretches.clear()
+        self._last_us = None
+
+    def _stretch(self, job_id: JobId, task: Task, run: Run) -> tuple[int, int] | None:
+        """Return when a gang stops in this round, and the units it will have done.
+
+        None: it will not get anything done in any lease. It is asked for many times a round, and
+        is the same as long as the attempt, its step_rate and its work are.
+        """
+        known = self._stretches.get(job_id)
+        if known is not None:
+            of, step_rate, from_us, left, stretch = known
+            if (
+                of is run
+                and step_rate is run.step_rate
+                and from_us == run.works_from_us
+                and left == task.left
+            ):
+                return stretch
+        stretch = None if self._is_stuck(task, run) else self._worked_out(task, run)
+        self._stretches[job_id] = run, run.step_rate, run.works_from_us, task.left, stretch
+        return stretch
+
+    def _worked_out(self, task: Task, run: Run) -> tuple[int, int]:
+        """Return when a gang stops in this round, and the units it will have done.
+
+        Continuous work goes on from round to round; then both count from the attempt's begin.
+        """
+        from_us, step_rate = run.works_from_us, run.step_rate
+        lease_end_us = self._began_us + self._lease.round_us
+        most = step_rate.done_in(max(0, lease_end_us - from_us))
+        if from_us > lease_end_us:
+            return lease_end_us, 0
+        if task.left <= most:
+            return from_us + (step_rate.time_for(task.left) or 0), task.left
+        if step_rate.is_continuous:
+            return lease_end_us, most
+        return from_us + (step_rate.time_for(most) or 0), most
+
+    def _done_in_round(self, job_id: JobId, task: Task, run: Run) -> int:
+        """Return the steps that count for a gang when the round is over."""
+        stretch = self._stretch(job_id, task, run)
+        return 0 if stretch is None or self._fails(job_id, task, run) else stretch[1]
+
+    def _fails(self, job_id: JobId, task: Task, run: Run) -> bool:
+        """Say whether a gang, or one on its GPUs, has fewer steps to do than GPUs."""
+        runs, tasks = self._work.runs, self._work.tasks
+        if self._has_too_few(job_id, task, run):
+            return True
+        beside = self._work.partners(job_id, run.allocation)
+        return any(self._has_too_few(other, tasks[other], runs[other]) for other in beside)
+
+    def _has_too_few(self, job_id: JobId, task: Task, run: Run) -> bool:
+        stretch = self._stretch(job_id, task, run)
+        return (
+            stretch is not None
+            and not run.step_rate.is_continuous
+            and stretch[1] < run.allocation.gpus
+        )
+
+    def _is_stuck(self, task: Task, run: Run) -> bool:
+        """Say whether a gang will not get anything done in any lease."""
+        if run.step_rate.speed <= 0:
+            return task.left > 0
+        in_steps = not run.step_rate.is_continuous
+        return in_steps and task.left > 0 and not run.step_rate.done_in(self._lease.round_us)
+
+    def _gangs(self) -> Iterator[tuple[JobId, Task, Run]]:
+        tasks = self._work.tasks
+        for job_id, run in self._work.runs.items():
+            yield job_id, tasks[job_id], run
 
 
 class World:

@@ -1,16 +1,17 @@
 """A Slurm cluster as it is seen by its own commands: queue, nodes, partitions, submissions."""
 
-from shunter.backends.slurm.commands import Slurm, Submitted
-from shunter.backends.slurm.records import (
+from shunter.backends.slurm.answers import (
+    NetworkSwitch,
     Partition,
     PastJob,
     QueuedJob,
     Reservation,
     SlurmNode,
-    Switch,
 )
+from shunter.backends.slurm.commands import Slurm, Submitted
 
 __all__ = [
+    "NetworkSwitch",
     "Partition",
     "PastJob",
     "QueuedJob",
@@ -18,5 +19,4 @@ __all__ = [
     "Slurm",
     "SlurmNode",
     "Submitted",
-    "Switch",
 ]

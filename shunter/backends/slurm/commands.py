@@ -9,6 +9,7 @@ time, and `--json` takes a hundred times as long.
 """
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -20,144 +21,106 @@ from typing import Final
 import anyio
 
 from shunter import clock
-from shunter.backends.slurm import listings
-from shunter.backends.slurm.limit_reasons import reason_in_words, submit_limit_in
-from shunter.backends.slurm.listings import expanded
-from shunter.backends.slurm.quantities import (
-    duration,
-    gpus_in_gres,
-    gpus_in_tres,
-    instant_s,
-    limit_s,
-    total_gpus,
-    whole,
-)
-from shunter.backends.slurm.records import (
+from shunter.backends.slurm.answers import (
+    ACCOUNTING_FIELDS,
+    NetworkSwitch,
     Partition,
     PastJob,
     QueuedJob,
     Reservation,
     SlurmNode,
-    Switch,
+    duration,
+    past_jobs,
+    queue_format,
+    queued_jobs,
+    read_nodes,
+    read_partitions,
+    read_reservations,
+    read_settings,
+    read_switches,
 )
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
-# The queue: what squeue is asked for, and how its answer is read.
+# Limits of a QOS, an account or a partition, in words: Slurm tells of them by one word each.
 #
-# Names and comments of jobs are whatever their users wrote, line breaks included, and a line that
-# looks like a job of ours must not pass for one. So every value is followed by its field's name and
-# a word that is made up anew for each question: value=Field<word>. That word goes to squeue in the
-# environment, which other users cannot read. No name of a column is relied on, nor any width.
+# Slurm has about 150 such words, made of few parts: whose limit, over what, and for whom; so the
+# parts are read, and a word with a part that is unknown stays as it is. Source: the page "Job
+# Reason Codes" of Slurm's documentation.
 
-FIELDS: Final = (
-    *("JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "Account", "Partition", "QOS"),
-    *("State", "Reason", "NodeList", "NumNodes", "NumCPUs", "NumTasks", "SubmitTime", "StartTime"),
-    *("EndTime", "TimeLimit", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task"),
-    *("tres-per-socket", "RestartCnt", "exit_code", "Reservation", "Comment"),
+_WORD: Final = re.compile(
+    r"(QOS|Assoc)?(Grp|Max|Min)([A-Za-z]+?)(RunMinutes|Minutes)?"
+    r"(?:Per(User|Account|Job|Node))?(?:Limit)?"
 )
-"""The first is where a record begins."""
+_OVER: Final = {
+    "gres": "GPUs (GRES)",
+    "cpu": "CPUs",
+    "mem": "memory",
+    "memory": "memory",
+    "node": "nodes",
+    "jobs": "jobs that run",
+    "submitjob": "jobs submitted",
+    "submitjobs": "jobs submitted",
+    "wall": "run time",
+    "wallduration": "run time",
+    "billing": "billing units",
+    "license": "licences",
+    "energy": "energy",
+    "bb": "burst buffers",
+}
+_FOR: Final = {
+    "Grp": "all its jobs together",
+    "Min": "one job",
+    "User": "each user",
+    "Account": "each account",
+    "Job": "one job",
+    "Node": "one job on each node",
+}
+_OTHERS: Final = {
+    "QOSJobLimit": "a limit of the QOS on jobs",
+    "QOSResourceLimit": "a limit of the QOS on resources",
+    "QOSTimeLimit": "a limit of the QOS on run time",
+    "QOSUsageThreshold": "the QOS wants less use of the cluster before",
+    "QOSNotAllowed": "the partition does not take this QOS",
+    "InvalidQOS": "there is no such QOS for this account",
+    "InvalidAccount": "there is no such account for this user",
+    "AccountNotAllowed": "the partition does not take this account",
+    "AssociationJobLimit": "a limit of the account on jobs",
+    "AssociationResourceLimit": "a limit of the account on resources",
+    "AssociationTimeLimit": "a limit of the account on run time",
+    "PartitionTimeLimit": "a limit of the partition on run time",
+    "PartitionNodeLimit": "a limit of the partition on nodes, or they are down",
+}
+_SUBMITS: Final = re.compile(r"\b((?:QOS|Assoc)?(?:Grp|Max)SubmitJobs?(?:Per\w+?)?(?:Limit)?)\b")
 
 
-def queue_format(word: str) -> str:
-    """Return what squeue is asked for; the word begins with no digit."""
-    assert not word[0].isdigit(), "a digit would be read as a width"
-    return ",".join(f"{field}:={field}{word}" for field in FIELDS)
+def reason_in_words(reason: str) -> str:
+    """Return why a job waits, in Slurm's word, and what that means if it is a limit."""
+    said = _OTHERS.get(reason) or _limit(reason)
+    return f"{reason}: {said}" if said else reason
 
 
-def queued_jobs(text: str, word: str) -> tuple[QueuedJob, ...]:
-    """Return the jobs in an answer of squeue.
+def submit_limit_in(said: str) -> str:
+    """Return the word for a limit on jobs submitted; nothing if none is told.
 
-    Raises:
-        SlurmUnknownError: it is cut off, or is no such answer.
+    What is refused for that is taken later, when other jobs have ended.
     """
-    try:
-        return tuple(_job(record) for record in _records(text, word))
-    except ValueError as error:
-        raise SlurmUnknownError(
-            f"squeue tells of a job what cannot be read: {error}", "run squeue by hand and compare"
-        ) from error
+    found = _SUBMITS.search(said)
+    return found[1] if found else ""
 
 
-def _records(text: str, word: str) -> Iterator[Mapping[str, str]]:
-    *cells, rest = text.split(word)
-    if rest.strip():
-        raise SlurmUnknownError(
-            f"the answer of squeue ends with {rest[-60:]!r}", "expected whole records; ask again"
-        )
-    record: dict[str, str] = {}
-    for cell in cells:
-        value, _, field = cell.rpartition("=")
-        if field == FIELDS[0]:
-            if record:
-                yield _whole_record(record)
-            record, value = {}, value.lstrip()
-        record[field] = value.strip()
-    if record:
-        yield _whole_record(record)
-
-
-def _whole_record(record: Mapping[str, str]) -> Mapping[str, str]:
-    missing = [field for field in FIELDS if field not in record]
-    if missing:
-        raise SlurmUnknownError(
-            f"squeue tells no {missing[0]} of job {record.get(FIELDS[0])}", "ask again"
-        )
-    return record
-
-
-def _job(told: Mapping[str, str]) -> QueuedJob:
-    number = int(told["JobID"])
-    by_type = _gpus(told)
-    return QueuedJob(
-        id=number,
-        array_id=whole(told["ArrayJobID"]) or number,
-        array_task="" if told["ArrayTaskID"] in {"N/A", ""} else told["ArrayTaskID"],
-        name=told["Name"],
-        user=told["UserName"],
-        account=_set(told["Account"]),
-        partition=told["Partition"],
-        qos=_set(told["QOS"]),
-        state=told["State"],
-        reason=_set(told["Reason"]),
-        nodes=expanded(told["NodeList"]),
-        nodes_count=whole(told["NumNodes"]),
-        cpus=whole(told["NumCPUs"]),
-        gpus=None if by_type is None else total_gpus(by_type),
-        gpus_by_type=by_type or {},
-        submit_s=instant_s(told["SubmitTime"]),
-        start_s=instant_s(told["StartTime"]),
-        end_s=instant_s(told["EndTime"]),
-        time_limit_s=limit_s(told["TimeLimit"]),
-        restarts=whole(told["RestartCnt"]),
-        exit_code=told["exit_code"],
-        comment=_set(told["Comment"]),
-        reservation=_set(told["Reservation"]),
-    )
-
-
-def _gpus(told: Mapping[str, str]) -> dict[str, int] | None:
-    """Return the GPUs of a job by type; None where only other counts are told.
-
-    TRES name GPUs only where the site counts them (AccountingStorageTRES), and then in total.
-    """
-    asked = {
-        "tres-per-job": 1,
-        "tres-per-node": whole(told["NumNodes"]),
-        "tres-per-task": whole(told["NumTasks"]),
-        "tres-per-socket": 0,  # how many sockets it has is told nowhere
-    }
-    is_asked = False
-    for field, times in asked.items():
-        found = gpus_in_gres(told[field])
-        if found and times:
-            return {name: count * times for name, count in found.items()}
-        is_asked = is_asked or bool(found)
-    counted = gpus_in_tres(told["tres-alloc"])
-    return None if is_asked and not counted else counted
-
-
-def _set(text: str) -> str:
-    return "" if text in {"(null)", "N/A", "None"} else text
+def _limit(reason: str) -> str:
+    """Return what limit a word means; nothing if it means none, or an unknown one."""
+    read = _WORD.fullmatch(reason)
+    if read is None:
+        return ""
+    whose, scope, over, minutes, per = read.groups()
+    what = _OVER.get(over.lower())
+    if what is None or not (whose or per):
+        return ""
+    what += {"Minutes": " x minutes", "RunMinutes": " x minutes of running jobs"}.get(minutes, "")
+    of = "the account" if whose == "Assoc" else "the QOS"
+    for_whom = _FOR.get(per or scope, "each user")
+    return f"a limit of {of} on {what}, for {for_whom}"
 
 
 # Runs Slurm's commands: each with a deadline, in an environment that changes no answer.
@@ -174,7 +137,7 @@ _DOWN: Final = ("Unable to contact", "timed out", "Connection refused", "Zero By
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandAnswer:
     """What a command has said, and its exit code."""
 
     command: str
@@ -226,7 +189,7 @@ class CommandRunner:
 
     async def run(
         self, words: Sequence[str], *, stdin: str = "", environment: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> CommandAnswer:
         """Run a command, and return what it says, whatever its exit code.
 
         Raises:
@@ -249,7 +212,7 @@ class CommandRunner:
 
     async def _run(
         self, words: Sequence[str], stdin: str, environment: Mapping[str, str]
-    ) -> Answer:
+    ) -> CommandAnswer:
         name = " ".join(words[:3] if words[0] == "scontrol" else words[:1])
         there = shutil.which(words[0], path=self._environment.get("PATH"))
         if there is None:
@@ -274,7 +237,7 @@ class CommandRunner:
                     )
                 async with process:
                     status = await process.wait()
-                return Answer(name, status, _content(out), _content(err))
+                return CommandAnswer(name, status, _content(out), _content(err))
         except TimeoutError as error:
             raise SlurmUnknownError(
                 f"{name} gave no answer within {self.deadline_s:g} s", "look at `scontrol ping`"
@@ -316,61 +279,6 @@ def _content(descriptor: int) -> str:
     with open(descriptor, "rb", closefd=False) as file:
         file.seek(0)
         return file.read().decode("utf-8", errors="backslashreplace")
-
-
-# Slurm's accounting: what sacct is asked for, and how its answer is read.
-#
-# Columns are told apart by a word made up for the question, and the last one is a plain number, so
-# that a name with a line break or a bar in it makes no rows.
-
-ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,ExitCode,NodeList,Submit,Start,End,NNodes"
-
-
-def past_jobs(text: str, word: str) -> tuple[PastJob, ...]:
-    """Return the jobs in an answer of sacct.
-
-    Raises:
-        SlurmUnknownError: it is no such answer.
-    """
-    try:
-        return tuple(_past_job(row) for row in _rows(text, word))
-    except (KeyError, ValueError) as error:
-        raise SlurmUnknownError(
-            f"sacct tells of a job what cannot be read: {error}", "run sacct by hand and compare"
-        ) from error
-
-
-def _rows(text: str, word: str) -> Iterator[Mapping[str, str]]:
-    first, _, rest = text.partition("\n")
-    header = first.split(word)
-    if header[-1] != "NNodes":
-        raise SlurmUnknownError(f"sacct answers {first[:60]!r}", "expected a header of its columns")
-    cells: list[str] = []
-    for cell in rest.split(word):
-        if len(cells) == len(header) - 1:
-            last, line_break, following = cell.partition("\n")
-            if not line_break:
-                raise ValueError("the answer is cut off")
-            yield dict(zip(header, [*cells, last], strict=True))
-            cells = [following]
-        else:
-            cells.append(cell)
-    if cells != [""]:
-        raise ValueError("the answer is cut off")
-
-
-def _past_job(row: Mapping[str, str]) -> PastJob:
-    return PastJob(
-        id=int(row["JobIDRaw"]),
-        name=row["JobName"],
-        user=row["User"],
-        state=row["State"].partition(" ")[0],  # "CANCELLED by 1000"
-        exit_code=row["ExitCode"],
-        nodes=expanded(row["NodeList"]),
-        submit_s=instant_s(row["Submit"]),
-        start_s=instant_s(row["Start"]),
-        end_s=instant_s(row["End"]),
-    )
 
 
 SILENT_S: Final = 10.0
@@ -462,7 +370,7 @@ class Slurm:
         Raises:
             SlurmUnknownError: the answer failed.
         """
-        return listings.nodes(await self._shown("node", "--details"))
+        return read_nodes(await self._shown("node", "--details"))
 
     async def partitions(self) -> tuple[Partition, ...]:
         """Return all partitions, also those hidden from this user.
@@ -470,7 +378,7 @@ class Slurm:
         Raises:
             SlurmUnknownError: the answer failed.
         """
-        return listings.partitions(await self._shown("partition"))
+        return read_partitions(await self._shown("partition"))
 
     async def reservations(self) -> tuple[Reservation, ...]:
         """Return all reservations, of now and of later.
@@ -478,9 +386,9 @@ class Slurm:
         Raises:
             SlurmUnknownError: the answer failed.
         """
-        return listings.reservations(await self._shown("reservation"))
+        return read_reservations(await self._shown("reservation"))
 
-    async def switches(self) -> tuple[Switch, ...]:
+    async def switches(self) -> tuple[NetworkSwitch, ...]:
         """Return the switches or blocks of the network; none where Slurm is told of none.
 
         Raises:
@@ -491,7 +399,7 @@ class Slurm:
             return ()
         if answer.status != 0 or "error:" in answer.err:
             raise answer.unknown()
-        return listings.switches(answer.out)
+        return read_switches(answer.out)
 
     async def settings(self) -> dict[str, str]:
         """Return what slurm.conf says, as the controller has read it.
@@ -499,7 +407,7 @@ class Slurm:
         Raises:
             SlurmUnknownError: the answer failed.
         """
-        return listings.settings(await self._commands.text(["scontrol", "show", "config"]))
+        return read_settings(await self._commands.text(["scontrol", "show", "config"]))
 
     async def submit(
         self, script: str, options: Sequence[str], environment: Mapping[str, str] | None = None
@@ -611,7 +519,7 @@ class Slurm:
         return await self._commands.text(command)
 
 
-def _refusal(answer: Answer) -> SlurmRefusedError | SlurmUnknownError:
+def _refusal(answer: CommandAnswer) -> SlurmRefusedError | SlurmUnknownError:
     if answer.is_out_of_reach:
         return answer.unknown()
     if limit := submit_limit_in(answer.err):

@@ -18,8 +18,8 @@ from typing import Final
 import anyio
 
 from shunter import clock
+from shunter.backends.slurm.answers import Reservation, SlurmNode
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.records import Reservation, SlurmNode
 from shunter.errors import SlurmUnknownError
 from shunter.events.values.ids import NodeName
 

@@ -9,7 +9,7 @@ from shunter.cli.options import Json, reading
 from shunter.counting import counted, jobs_waiting
 
 if TYPE_CHECKING:
-    from shunter.ask.diffs.evidence import LogDiff
+    from shunter.ask.diff import LogDiff
 
 DIFFERENT = 6
 SHOWN = 3
@@ -41,7 +41,7 @@ def diff(
     """
     import asyncio
 
-    from shunter.ask.diffs.evidence import diff_logs
+    from shunter.ask.diff import diff_logs
     from shunter.run.setup import rebuild
 
     async def compared() -> "LogDiff":

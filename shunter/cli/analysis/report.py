@@ -29,7 +29,7 @@ def report(
     if as_json:
         output.print_json(asyncio.run(document_of(logs)))
         return
-    from shunter.ask.reports.page import page_of
+    from shunter.ask.report import page_of
 
     for log in logs:
         check_target(target, log)
@@ -40,7 +40,7 @@ def report(
 
 async def document_of(logs: Sequence[str]) -> dict[str, Any]:
     """Return the document of a report on some logs."""
-    from shunter.ask.reports.document import report_document, run_document
+    from shunter.ask.report import report_document, run_document
 
     runs = []
     for log in logs:

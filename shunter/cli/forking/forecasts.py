@@ -25,8 +25,8 @@ def of_log(address: str) -> "Answer":
     """
     import asyncio
 
-    from shunter.ask.predictions.answer import answer
-    from shunter.ask.predictions.messages import Question
+    from shunter.ask.forks.forecast_process import Question
+    from shunter.ask.forks.forecasts import answer
 
     return asyncio.run(answer(Question(address))).document
 

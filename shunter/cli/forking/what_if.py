@@ -11,7 +11,7 @@ from shunter.cli.options import Json
 from shunter.counting import counted
 
 if TYPE_CHECKING:
-    from shunter.ask.forking.comparison import Numbers
+    from shunter.ask.forks.scenario import Numbers
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def what_if(options: WhatIfOptions) -> None:
 
     Without a change the same policy is simulated and held to what the log says.
     """
-    from shunter.ask.forking.changes import Wishes
-    from shunter.ask.forking.comparison import what_if as asked
+    from shunter.ask.forks.fork import Wishes
+    from shunter.ask.forks.scenario import what_if as asked
 
     said = (options.settings, options.added, options.removed, options.without)
     wishes = Wishes(options.policy, *(tuple(each or ()) for each in said))

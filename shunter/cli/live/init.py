@@ -104,7 +104,7 @@ def _over_ssh(
         raise UsageError(
             "init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --key agent:SOCKET"
         )
-    from shunter.backends.ssh.settings import SshAccess
+    from shunter.backends.live.settings import SshAccess
     from shunter.ops.hosts.writing import parsed_host, ssh_config
 
     agents = [key.removeprefix("agent:") for key in keys if key.startswith("agent:")]

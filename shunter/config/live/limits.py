@@ -73,7 +73,7 @@ class LimitsSection(Section):
 
 
 class SharedLimits(TypedDict):
-    """Fields of `shunter.backends.agents.settings.Limits`, in seconds and bytes."""
+    """Fields of `shunter.backends.live.settings.Limits`, in seconds and bytes."""
 
     cooperative_s: float
     signal_s: float

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from shunter.config.section import Section
-from shunter.core.placement import (
+from shunter.core.planning.placement import (
     PACK_ABOVE,
     SKEW_THRESHOLD,
     SPREAD_BELOW,

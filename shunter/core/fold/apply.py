@@ -7,19 +7,19 @@ skipped.
 
 from collections.abc import Iterable
 
-from shunter.core.fold import cluster, decisions, execution, jobs, profiles, run, trials
+from shunter.core.fold.decisions import DECISION_RULES
+from shunter.core.fold.execution import EXECUTION_RULES
+from shunter.core.fold.jobs import JOB_RULES
+from shunter.core.fold.servers import SERVER_RULES
 from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events.kinds import Event
 
 RULES: dict[type[Event], Rule] = {
-    **run.RULES,
-    **cluster.RULES,
-    **jobs.RULES,
-    **decisions.RULES,
-    **trials.RULES,
-    **execution.RULES,
-    **profiles.RULES,
+    **SERVER_RULES,
+    **JOB_RULES,
+    **DECISION_RULES,
+    **EXECUTION_RULES,
 }
 """What folds each kind of fact."""
 

@@ -1,18 +1,27 @@
-"""Rules for the facts about decisions."""
+"""Rules for the facts about decisions: of rounds, of trials, and of the scheduler's own terms."""
 
-from shunter.core.fold.attempt_transitions import (
+from dataclasses import replace
+
+from shunter.core.fold.attempts import (
     back_to_queue,
     begin,
+    decide,
+    hold,
     job_of,
     launch,
+    leave_trial,
+    may_launch,
+    open_up,
+    pack_jobs,
+    rehome,
     start_work,
     stop_work,
     take_back_preemption,
+    undecide,
+    unpack_job,
     vacate,
 )
-from shunter.core.fold.occupancy import decide, hold, may_launch, open_up, rehome, undecide
-from shunter.core.fold.sharing.packs import leave_trial
-from shunter.core.proposals.book import Rejection
+from shunter.core.speeds.measured import KnownVerdict, Trial
 from shunter.core.state import (
     GRANTED,
     LAUNCHING,
@@ -21,6 +30,7 @@ from shunter.core.state import (
     WAITING,
     FoldResult,
     Job,
+    Rejection,
     Rule,
     State,
 )
@@ -35,14 +45,26 @@ from shunter.events.facts.decisions import (
     RoundPlanned,
     SizesSet,
     TargetsSet,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
     WaitReasonChanged,
     is_preemption,
 )
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
+from shunter.events.facts.run import (
+    ClockStepped,
+    ConfigChanged,
+    EventsLost,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+)
 from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.allocation import NOTHING, Allocation, Sharing
 from shunter.events.values.causes import DISPLACED, HELD, RESIZED
 from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.events.values.trials import LOSSES, MILLION, SUM_MOST, TrialKind, TrialReason
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "
@@ -303,7 +325,130 @@ def _seen(state: State, job_id: str, version: int) -> None:
         )
 
 
-RULES: dict[type[Event], Rule] = {
+# Rules for the facts of trials: what is tried, and how it ended.
+
+
+def trial_started(state: State, event: TrialStarted) -> None:
+    """Note what is tried; pack jobs that are to have their turns together."""
+    names = (event.job_id, *event.partners)
+    jobs = [job_of(state, name, "TrialStarted") for name in names]
+    if event.key is None or any(job.packed_with or job.job_id in state.trials for job in jobs):
+        raise IllegalEventError(
+            f"TrialStarted of job {event.job_id}: nothing says what is tried, or it is already"
+        )
+    if event.trial not in set(TrialKind) or not 0 < event.baseline < SUM_MOST:
+        raise IllegalEventError(
+            f"TrialStarted of job {event.job_id}: {event.trial!r} from {event.baseline}, expected "
+            f"one of {', '.join(TrialKind)} from a sum above 0"
+        )
+    for job in jobs:
+        job.pace = job.pace.anew()
+    kind = TrialKind(event.trial)
+    if kind is TrialKind.pack:
+        pack_jobs(state, jobs, event.at_us)
+    state.trials[event.job_id] = Trial(
+        kind,
+        event.key,
+        event.partners,
+        event.at_us,
+        round(event.baseline * MILLION),
+        event.batches,
+        tuple([job.service_us(event.at_us) for job in jobs]),
+        jobs[0].held if kind is TrialKind.migrate else NOTHING,  # it has yet to leave
+    )
+
+
+def trial_kept(state: State, event: TrialKept) -> None:
+    """Remember a verdict; what was tried goes on."""
+    _remember(state, event, "TrialKept")
+
+
+def trial_reverted(state: State, event: TrialReverted) -> None:
+    """Remember a verdict; jobs that were packed have turns of their own again."""
+    job = job_of(state, event.job_id, "TrialReverted")
+    if event.job_id in state.trials:
+        _remember(state, event, "TrialReverted")
+    elif not job.packed_with:
+        raise IllegalEventError(f"TrialReverted of job {event.job_id}, of which nothing is tried")
+    if job.packed_with:
+        unpack_job(state, job, event.at_us)
+    job.pace = job.pace.anew()
+
+
+def _remember(state: State, event: TrialKept | TrialReverted, kind: str) -> None:
+    trial = state.trials.pop(event.job_id, None)
+    if trial is None:
+        raise IllegalEventError(f"{kind} of job {event.job_id}, of which nothing is tried")
+    if event.reason not in set(TrialReason) or not 0 <= event.measured < SUM_MOST:
+        raise IllegalEventError(
+            f"{kind} of job {event.job_id} for {event.reason!r} with {event.measured}: expected a "
+            "reason of trials and a sum of 0 or more"
+        )
+    reason = TrialReason(event.reason)
+    if reason not in (TrialReason.not_measured, TrialReason.room):  # those say nothing of it
+        state.verdicts.pop(trial.key, None)  # the newest is the last
+        state.verdicts[trial.key] = KnownVerdict(
+            reason in LOSSES, trial.sum_before, round(event.measured * MILLION)
+        )
+
+
+def probe_anew(state: State, at_us: int) -> None:
+    """Begin all probes again, for nobody has read meanwhile what jobs told."""
+    for job_id, trial in state.trials.items():
+        jobs = [state.jobs[name] for name in (job_id, *trial.partners)]
+        state.trials[job_id] = replace(
+            trial, started_us=at_us, service_us=tuple([job.service_us(at_us) for job in jobs])
+        )
+
+
+# Rules for the facts about the scheduler itself.
+
+
+def scheduler_started(state: State, event: SchedulerStarted) -> None:
+    """Begin a term, which must be later than all before."""
+    if event.term <= state.term:
+        raise IllegalEventError(f"term {event.term} was started after term {state.term}")
+    state.term = event.term
+    state.policy = event.policy
+    probe_anew(state, event.at_us)
+    _take_up(state)
+
+
+def config_changed(state: State, event: ConfigChanged) -> None:
+    """Go on under another configuration."""
+    state.policy = event.policy
+    _take_up(state)
+
+
+def _take_up(state: State) -> None:
+    """Forget that the policy was set aside: it is asked again from now on."""
+    if state.policy_fault.startswith(SET_ASIDE):
+        state.policy_fault = ""
+
+
+def clock_stepped(state: State, event: ClockStepped) -> None:
+    """Only a note: the log's own clock never follows the wall clock."""
+
+
+def segment_sealed(state: State, event: SegmentSealed) -> None:
+    """Only a note: where old frames are kept changes nothing about the cluster."""
+    if event.last_seq > state.seq:
+        raise IllegalEventError(f"a segment up to {event.last_seq} was sealed at {state.seq}")
+
+
+def scheduler_stopped(state: State, event: SchedulerStopped) -> None:
+    """Only a note: the next term follows."""
+
+
+def events_lost(state: State, event: EventsLost) -> None:
+    """Only a note: what was lost changed nothing that is known."""
+    if not 0 < event.first_seq <= event.last_seq + 1 or event.first_seq > state.seq:
+        raise IllegalEventError(
+            f"events {event.first_seq} to {event.last_seq} were noted as lost at {state.seq}"
+        )
+
+
+DECISION_RULES: dict[type[Event], Rule] = {
     RoundPlanned: round_planned,
     TargetsSet: targets_set,
     SizesSet: sizes_set,
@@ -316,4 +461,13 @@ RULES: dict[type[Event], Rule] = {
     GangProposed: gang_proposed,
     GangApproved: gang_approved,
     GangRejected: gang_rejected,
+    TrialStarted: trial_started,
+    TrialKept: trial_kept,
+    TrialReverted: trial_reverted,
+    SchedulerStarted: scheduler_started,
+    ConfigChanged: config_changed,
+    ClockStepped: clock_stepped,
+    SegmentSealed: segment_sealed,
+    SchedulerStopped: scheduler_stopped,
+    EventsLost: events_lost,
 }

@@ -1,24 +1,31 @@
 """Rules for the facts that backends observe."""
 
-from shunter.core.backoff import EARLY_KEPT, EARLY_US
-from shunter.core.fold import checkpoints, displacement
-from shunter.core.fold.attempt_transitions import (
+from shunter.core.fold.attempts import (
     attempt_of,
     back_to_queue,
+    can_begin,
+    can_end,
+    checkpoints_after_move,
+    checkpoints_at_start,
+    drop_checkpoints,
     fall_back,
     hold_anew,
     job_of,
     launch,
+    leave_trial,
     let_go,
+    may_launch,
+    measure_neighbours,
+    note_turn,
+    part_began,
+    part_ended,
+    saved_step,
     start_work,
     stop_work,
     was_not_preempted,
     withdraw,
 )
-from shunter.core.fold.displacement import take_back_grants
-from shunter.core.fold.occupancy import may_launch
-from shunter.core.fold.sharing import gang_turns
-from shunter.core.fold.sharing.packs import leave_trial, measure_neighbours, note_turn
+from shunter.core.fold.servers import move_to, take_back_grants
 from shunter.core.state import (
     ENDING,
     GRANTED,
@@ -149,14 +156,14 @@ def attempt_started(state: State, event: AttemptStarted) -> None:
     if counts_from_us != job.since_us:
         job.counts_from_us = counts_from_us
     if event.checkpoints_stay or event.keeps_split or job.checkpoints is not None:
-        checkpoints.started(state, job, event)
+        checkpoints_at_start(state, job, event)
 
 
 def allocation_learned(state: State, event: AllocationLearned) -> FoldResult:
     """Let an attempt hold the GPUs it was found on, whoever had them."""
     job = attempt_of(state, event.job_id, event.attempt, "AllocationLearned")
-    result = displacement.move_to(state, job, event.allocation, event.at_us)
-    checkpoints.moved(state, job)
+    result = move_to(state, job, event.allocation, event.at_us)
+    checkpoints_after_move(state, job)
     return result
 
 
@@ -210,13 +217,13 @@ def turn_started(state: State, event: TurnStarted) -> None:
         state.has_live_turns = True
     noted_us = _really(job, event.began_us, event.at_us)
     began_us: int | None = noted_us
-    if not gang_turns.can_begin(state, job, event):
+    if not can_begin(state, job, event):
         gpus = sum([share.gpus for share in event.shares])
         raise IllegalEventError(
             f"TurnStarted of job {job.job_id} on {gpus} GPUs, it has {job.gpus}"
         )
     if job.is_spread:
-        began_us = gang_turns.part_began(state, job, event, noted_us)
+        began_us = part_began(state, job, event, noted_us)
     else:
         job.moves = job.attempt if event.can_move else 0
     if began_us is not None:
@@ -226,11 +233,11 @@ def turn_started(state: State, event: TurnStarted) -> None:
 def turn_ended(state: State, event: TurnEnded) -> None:
     """Let an attempt make no progress until its next turn."""
     job = _turning(state, event.job_id, event.attempt, "TurnEnded", event.nodes)
-    if not gang_turns.can_end(state, job, event):
+    if not can_end(state, job, event):
         raise IllegalEventError(f"TurnEnded of job {job.job_id}, which waits for its turn")
     is_on = bool(job.gpus)
     if job.is_spread:
-        gang_turns.part_ended(state, job, event.nodes, event.at_us)
+        part_ended(state, job, event.nodes, event.at_us)
     if is_on:
         _take_turn(state, job, 0, 0.0, _really(job, event.ended_us, event.at_us))
 
@@ -239,13 +246,13 @@ def checkpoint_saved(state: State, event: CheckpointSaved) -> None:
     """Only a note: where in it the job can go on from is known by its own folder."""
     job = attempt_of(state, event.job_id, event.attempt, "CheckpointSaved")
     _count_note(job, event.nodes)
-    checkpoints.saved_step(job, event)
+    saved_step(job, event)
 
 
 def checkpoint_discarded(state: State, event: CheckpointDiscarded) -> None:
     """Count no more on what an attempt has saved."""
     job = job_of(state, event.job_id, "CheckpointDiscarded")
-    checkpoints.discarded(state, job, event)
+    drop_checkpoints(state, job, event)
 
 
 def messages_dropped(state: State, event: MessagesDropped) -> None:
@@ -287,6 +294,13 @@ def attempt_ended(state: State, event: AttemptEnded) -> None:
     _note_early_failure(job, event)
     job.phase = ENDING
     job.exit_code = event.exit_code
+
+
+EARLY_US = 30_000_000
+"""What fails so soon after its attempt began failed in its first seconds: imports take some."""
+
+EARLY_KEPT = 8
+"""On so many shares early failures of a job are remembered, the last ones."""
 
 
 def _note_early_failure(job: Job, event: AttemptEnded) -> None:
@@ -410,7 +424,7 @@ def _go_at(state: State, event: JobStopped | JobContinued, kind: str, speed: flo
         measure_neighbours(state, job, event.at_us)
 
 
-RULES: dict[type[Event], Rule] = {
+EXECUTION_RULES: dict[type[Event], Rule] = {
     LaunchFailed: launch_failed,
     AttemptStarted: attempt_started,
     SuspendAcknowledged: suspend_acknowledged,

@@ -9,21 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from shunter.core.cluster import Pool, Server
-from shunter.core.fold.checkpoints import home_of
+from shunter.core.fold.attempts import home_of
 from shunter.core.interfaces import Policy
-from shunter.core.performance.correction import TableCheck
-from shunter.core.placement import Consolidated
-from shunter.core.placement.fitting import find
-from shunter.core.planning.approver import Check, approve, no_such_job
+from shunter.core.plan import Change, Plan, Rehome, Reshape, Resize, Start, Suspend
+from shunter.core.planning.approver import Check, approve, no_such_job, settled
 from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Change, Plan, Rehome, Reshape, Resize, Start, Suspend
+from shunter.core.planning.placement import Consolidated, find
+from shunter.core.planning.proposals import Decentralised
 from shunter.core.planning.trials import trial_facts, verdicts
-from shunter.core.proposals.approval import settled
-from shunter.core.proposals.scheme import Decentralised
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
+from shunter.core.speeds.sensitivity import TableCheck
 from shunter.core.state import Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, Guards, View
 from shunter.events.facts.decisions import (
     AllocationChanged,
     JobReshaped,
@@ -267,7 +264,9 @@ class Planner:
         self.view.now_us = now_us
         rules, policy = self.rules, self.policy
         number = rules.number_at(now_us, self.state)
-        return number, policy.plan(self.memory, self.view, Rng(rules.seed, policy.name, number))
+        return number, policy.plan(
+            self.memory, self.view, RandomStream(rules.seed, policy.name, number)
+        )
 
     def decisions(self, now_us: int, trigger: Trigger) -> list[Event]:
         """Return the facts of one round: the round, its changes, refusals and promises."""

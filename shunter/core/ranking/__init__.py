@@ -1,7 +1,9 @@
 """The engine of all index policies: ranking, selection, placing."""
 
-from shunter.core.ranking.aging import LEVELS_MOST, Aged
-from shunter.core.ranking.index import (
+from shunter.core.ranking.policy import RankedPolicy
+from shunter.core.ranking.ranking import (
+    LEVELS_MOST,
+    Aged,
     Index,
     Measure,
     Measured,
@@ -9,13 +11,12 @@ from shunter.core.ranking.index import (
     Note,
     NotedRanks,
     Notes,
+    Ranking,
     Ranks,
     Relative,
     Remembering,
     Weighing,
 )
-from shunter.core.ranking.policy import RankedPolicy
-from shunter.core.ranking.ranking import Ranking
 
 __all__ = [
     "LEVELS_MOST",

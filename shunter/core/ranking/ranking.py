@@ -3,30 +3,273 @@
 Waiting jobs stand in one list for each class of equal demands, running ones in one for each bound
 they count against. Whatever happens to a job, `sync` compares where it stands with where it
 belongs; there is no second way in or out.
+
+First what an index is, and what it may remember of jobs; then the lists that a ranking keeps; then
+`Ranking`; last an index that ages.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from shunter.core.cluster import Pool
-from shunter.core.placement import Classing, Messages, Packing, Placement
-from shunter.core.planning.guards import Band
-from shunter.core.planning.making_room import HELD_BACK, RoomMemory
-from shunter.core.planning.plan import Plan
-from shunter.core.proposals.memory import ProposalMemory
-from shunter.core.ranking.index import LAST, Notes, Ranks, band_of, ordinal_of, pack
+from shunter.core.plan import Plan
+from shunter.core.planning.draft import HELD_BACK, RoomMemory
+from shunter.core.planning.placement import Classing, Messages, Packing, Placement
+from shunter.core.planning.proposals import ProposalMemory
 from shunter.core.sizing import SizeBook
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.state import RUNNING, WAITING, Job
-from shunter.core.view import View
+from shunter.core.view import Band, View
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.rows import DERIVED
 from shunter.events.values.fact import record
 from shunter.events.values.ids import JobId, QueueName
 from shunter.events.values.job_spec import Demand, SuspendMode
 from shunter.events.values.reasons import ClassWait, Reason, Wait
+
+# A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
+#
+# Integers compare ten times faster than tuples, and the order is total because it ends in the
+# ordinal. Running jobs of a policy whose ranks drift with time (SRTF) are keyed by the instant at
+# which their rank would reach zero; a waiting job is compared with them after adding `drift(now)`.
+
+ORDINAL_BITS = 40
+RANK_BITS = 80
+PRIORITY_BITS = 24
+
+ORDINAL_MASK = (1 << ORDINAL_BITS) - 1
+_RANK_SHIFT = ORDINAL_BITS
+_PRIORITY_SHIFT = _RANK_SHIFT + RANK_BITS
+_BAND_SHIFT = _PRIORITY_SHIFT + PRIORITY_BITS
+_PRIORITY_ZERO = 1 << (PRIORITY_BITS - 1)
+
+LEVEL = 1 << 64  # what lifts a rank above all of another level; those of an index are smaller
+PRIORITY_MOST = _PRIORITY_ZERO - 1
+RANK_MOST = (1 << (RANK_BITS - 1)) - 1
+
+
+def pack(band: int, priority: int, rank: int, ordinal: int) -> int:
+    """Return the key by which jobs are ordered.
+
+    A lower band, a higher priority, a lower rank, an earlier job goes first.
+    """
+    first = (band << PRIORITY_BITS) + _PRIORITY_ZERO - priority
+    return (((first << RANK_BITS) + rank) << ORDINAL_BITS) + ordinal
+
+
+def ordinal_of(key: int) -> int:
+    """Return the submission ordinal of the job with this key."""
+    return key & ORDINAL_MASK
+
+
+def band_of(key: int) -> int:
+    """Return the guard band in a key."""
+    return key >> _BAND_SHIFT
+
+
+def unguarded(key: int) -> int:
+    """Return the key that a guarded job would have without its guard."""
+    return key + (Band.normal - Band.pinned << _BAND_SHIFT)
+
+
+def rank_of(key: int) -> int:
+    """Return the policy's rank in a key."""
+    rank = key >> _RANK_SHIFT & ((1 << RANK_BITS) - 1)
+    return rank if rank <= RANK_MOST else rank - (1 << RANK_BITS)
+
+
+def drift(now_us: int) -> int:
+    """Return what to add to a waiting job's key to compare it with running ones."""
+    return now_us << _RANK_SHIFT
+
+
+LAST = 1 << (_BAND_SHIFT + 8)
+FIRST = -LAST
+
+
+# What an index remembers of jobs, where their state alone does not say where they stand.
+#
+# Multi-level feedback queues need it: when a job entered its queue, and what it had used and waited
+# when it was last promoted (Gu et al., Tiresias, NSDI 2019). So do policies that learn: what the
+# jobs used that have finished.
+
+
+@record
+class Note:
+    """A job in a feedback queue.
+
+    It entered its queue at `entered_us`. `service_us` and `held_us` are what it had attained when
+    it was last promoted, in GPU-microseconds and microseconds; `waited_us` is how long it has
+    waited since, up to the stretch that began at `waits_from_us` (None: none counts now).
+    """
+
+    entered_us: int
+    queue: int = 0
+    service_us: int = 0
+    held_us: int = 0
+    waited_us: int = 0
+    waits_from_us: int | None = None
+
+
+@dataclass(slots=True)
+class Notes:
+    """The notes of all jobs that have not ended.
+
+    `levels` are those of the jobs that have risen by waiting, and of those on their turn.
+    `finished` is the service of each job that finished, in GPU-microseconds and in the order of
+    their ends; the first `learned` of them are in use.
+    """
+
+    jobs: dict[JobId, Note] = field(default_factory=dict)
+    levels: dict[JobId, int] = field(default_factory=dict)
+    finished: list[int] = field(default_factory=list)
+    learned: int = 0
+
+
+# What makes one index policy: a rank, and when it changes next.
+
+
+class Misfit(StrEnum):
+    """What follows if a job does not fit: stop, go on, or go on but keep its promise."""
+
+    stops = "stops"
+    skipped = "skipped"
+    reserved = "reserved"
+
+
+class Measure(StrEnum):
+    """What one number of a rank counts.
+
+    Times are in microseconds, unless the name says otherwise.
+    `dominant_share` is in parts of `sizing.WHOLE`. `load` is that of a server, GPUs asked for over
+    its own; the GPUs of a user, queue or group are those that a plan does not divide.
+    """
+
+    submission = "submission"
+    level = "level"
+    queue = "queue"
+    entered_us = "entered_us"
+    attained_gpu_us = "attained_gpu_us"
+    duration_us = "duration_us"
+    remaining_us = "remaining_us"
+    remaining_gpu_us = "remaining_gpu_us"
+    expected_gpu_us = "expected_gpu_us"
+    gittins = "gittins"
+    rho_step = "rho_step"
+    gpus = "gpus"
+    dominant_share = "dominant_share"
+    cluster_ns = "cluster_ns"
+    user_gpus = "user_gpus"
+    queue_gpus = "queue_gpus"
+    group_gpus = "group_gpus"
+    load = "load"
+
+
+class Ranks(Protocol):
+    """Says where jobs stand.
+
+    Lower ranks run first, equal ones in the order of submission.
+    Where ranks drift, the rank of a job with an allocation is the instant at which it reaches zero.
+    """
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the rank of a running job falls by one a microsecond.
+
+        Then the rank of a placed job is told as the instant at which it would reach zero. Where it
+        does not fall at that pace (no progress yet, or another speed), it is told anew at a plan.
+        """
+
+    @property
+    def wanders(self) -> bool:
+        """Whether the rank of a running job falls at a pace of its own.
+
+        Then it is told anew at every plan. Such a job only improves, so no plan is due for it.
+        """
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return a job's rank now, and when it becomes another one by itself.
+
+        That instant is later than now; None means never.
+        """
+
+
+class Index(Ranks, Protocol):
+    """Orders jobs."""
+
+    @property
+    def name(self) -> str:
+        """The policy's name."""
+
+    @property
+    def version(self) -> str:
+        """The version of its rules."""
+
+    @property
+    def oracle(self) -> bool:
+        """Whether it needs to know how long jobs will run."""
+
+    @property
+    def preemptive(self) -> bool:
+        """Whether running jobs must leave for those ranked before them."""
+
+    @property
+    def misfit(self) -> Misfit:
+        """What happens after a job that does not fit."""
+
+
+class NotedRanks(Ranks, Protocol):
+    """Says where jobs stand by notes of what they did before."""
+
+    def ended(self, job: Job, *, finished: bool) -> bool:
+        """Forget a job; say whether the ranks of others are other ones now."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An index that keeps notes of jobs in the policy's memory."""
+
+    def ranks(self, notes: Notes) -> NotedRanks:
+        """Return the ranks by these notes, which it keeps up to date from then on."""
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """An index whose ranks stand for several numbers."""
+
+    def numbers(self, rank: int) -> tuple[int, ...]:
+        """Return what a rank says, most important first; each of 64 bits."""
+
+
+@runtime_checkable
+class Relative(Protocol):
+    """An index that may rank jobs by what they are of the whole cluster."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it does: then ranks are other ones once a server has joined or left."""
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """An index that goes by what makes models fastest, where somebody knows."""
+
+    def knowing(self, table: SensitivityTable) -> Index:
+        """Return the index by a table."""
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """An index or policy that says what its numbers count."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What each number of a rank counts, in the order in which they are told."""
+
 
 # Waiting jobs with equal demands: interchangeable but for their rank.
 #
@@ -511,3 +754,113 @@ def _earliest(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
+
+
+# Jobs whose rank rises as they wait: any index, with a bound on starvation.
+#
+# While a job waits, it rises by one level every `every_us`. Whoever stands on a higher level goes
+# before all on lower ones, and before all that run; on one level the index decides. On the last
+# level it is first come, first served. A job that starts from a level has a turn there: for
+# `every_us` only a higher level can make it leave. After that it stands where its index puts it.
+#
+# The bound: once a job has waited levels x every_us at a stretch, only jobs that have waited
+# longer, and those that have their turn on the last level, stand before it. With preemption it
+# starts as soon as the GPUs it can use are not all held by such jobs, guarded ones or jobs of
+# higher priority; without, when enough running jobs have ended.
+
+LEVELS_MOST = 1000
+_AHEAD = LEVEL // 4  # before every rank of an index
+
+
+class Aged:
+    """An index whose waiting jobs rise, with the name of the one inside."""
+
+    def __init__(self, index: Index, every_us: int, levels: int) -> None:
+        assert every_us > 0
+        assert 0 < levels <= LEVELS_MOST
+        self._index = index
+        self._every_us = every_us
+        self._levels = levels
+        self.name: str = index.name
+        self.version: str = index.version
+        self.oracle: bool = index.oracle
+        self.preemptive: bool = index.preemptive
+        self.misfit: Misfit = index.misfit
+        self.drifts: bool = index.drifts
+        self.wanders: bool = index.wanders
+        self.is_relative: bool = isinstance(index, Relative) and index.is_relative
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return how a job stands that is not on its turn."""
+        return self.ranks(Notes()).standing(job, view)
+
+    def numbers(self, rank: int) -> tuple[int, ...]:
+        """Return the level, and what the rank on it says."""
+        level, rest = divmod(rank + LEVEL // 2, LEVEL)
+        rest -= LEVEL // 2
+        if rest == -_AHEAD or -level == self._levels:
+            return (-level,)
+        told = self._index.numbers(rest) if isinstance(self._index, Telling) else (rest,)
+        return (-level, *told)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count: the level, then those of the index inside."""
+        inside = self._index.measures if isinstance(self._index, Measured) else ()
+        return (Measure.level, *inside)
+
+    def ranks(self, notes: Notes) -> NotedRanks:
+        """Return the raised ranks, over the notes of the index inside if it keeps any."""
+        index = self._index
+        inside = index.ranks(notes) if isinstance(index, Remembering) else index
+        return _AgedRanks(inside, self._every_us, self._levels, notes.levels)
+
+
+class _AgedRanks:
+    """Ranks raised by the time a job has waited; `raised` holds their levels."""
+
+    def __init__(self, inside: Any, every_us: int, levels: int, raised: dict[JobId, int]) -> None:
+        self._inside = inside
+        self._every_us = every_us
+        self._levels = levels
+        self._raised = raised
+        self._forget = getattr(inside, "ended", None)
+        self.drifts: bool = inside.drifts
+        self.wanders: bool = inside.wanders
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the rank within the level of a job, and when either changes."""
+        rank, changes_at = self._inside.standing(job, view)
+        if job.allocation.shares:
+            level = self._raised.get(job.job_id)
+            if level is None:
+                return rank, changes_at
+            began_us = job.attempt_began_us
+            if began_us is None:
+                return -level * LEVEL - _AHEAD, None
+            over_us = began_us + self._every_us
+            if view.now_us < over_us:
+                return -level * LEVEL - _AHEAD, _earlier(changes_at, over_us)
+            del self._raised[job.job_id]
+            return rank, changes_at
+        since_us = job.waiting_since_us
+        level = 0 if since_us is None else (view.now_us - since_us) // self._every_us
+        if since_us is None or not level:
+            self._raised.pop(job.job_id, None)
+        if since_us is None:
+            return rank, changes_at
+        if level >= self._levels:
+            self._raised[job.job_id] = self._levels
+            return since_us - self._levels * LEVEL, None
+        if level:
+            self._raised[job.job_id] = level
+        return rank - level * LEVEL, _earlier(changes_at, since_us + (level + 1) * self._every_us)
+
+    def ended(self, job: Job, *, finished: bool) -> bool:
+        """Forget a job; say whether the ranks of others are other ones now."""
+        self._raised.pop(job.job_id, None)
+        return self._forget is not None and bool(self._forget(job, finished=finished))
+
+
+def _earlier(one: int | None, other: int) -> int:
+    return other if one is None or other < one else one

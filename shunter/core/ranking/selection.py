@@ -17,11 +17,21 @@ from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
 from shunter.core.cluster import CPU_POOL
-from shunter.core.placement import Placement
-from shunter.core.planning.draft import Draft, pools_without_gpus
-from shunter.core.planning.making_room import may_move_evicted
-from shunter.core.ranking.index import FIRST, LAST, ORDINAL_MASK, Index, Misfit, drift
-from shunter.core.ranking.ranking import NO_POOL, Entry, RankedUsage, Ranking, WaitingClass
+from shunter.core.planning.draft import Draft, may_move_evicted, pools_without_gpus
+from shunter.core.planning.placement import Placement
+from shunter.core.ranking.ranking import (
+    FIRST,
+    LAST,
+    NO_POOL,
+    ORDINAL_MASK,
+    Entry,
+    Index,
+    Misfit,
+    RankedUsage,
+    Ranking,
+    WaitingClass,
+    drift,
+)
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
 from shunter.events.values.allocation import Share, Sharing

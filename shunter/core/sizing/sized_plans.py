@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from shunter.core.placement import Placement
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.plan import (
+from shunter.core.plan import (
     EMPTY_PLAN,
     Change,
     Move,
@@ -16,8 +14,16 @@ from shunter.core.planning.plan import (
     Start,
     Suspend,
 )
-from shunter.core.sizing.guarantees import Bounds, Guarantees, SizeBook, with_shares
-from shunter.core.sizing.mechanism import NO_RESOURCES, ROUNDING
+from shunter.core.planning.draft import Draft
+from shunter.core.planning.placement import Placement
+from shunter.core.sizing.mechanism import (
+    NO_RESOURCES,
+    ROUNDING,
+    Bounds,
+    Guarantees,
+    SizeBook,
+    with_shares,
+)
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share
@@ -124,7 +130,7 @@ def seek(
 # A round looks at a job many times: what it is guaranteed, could use and has is found once.
 
 
-class Room:
+class ServerRoom:
     """What is left of a server, without what victims have yet to give back."""
 
     __slots__ = ("cpus_milli", "memory_mb")
@@ -211,7 +217,7 @@ class Servers:
         self._jobs = given.view.jobs
         self._known: dict[JobId, SizedJob] = {}
         self._resized: dict[JobId, SizedJob] = {}
-        self._rooms: dict[NodeName, Room] = {}
+        self._rooms: dict[NodeName, ServerRoom] = {}
         self._peers: dict[NodeName, list[SizedJob]] = {}
         self._freed: dict[NodeName, Resources] = {}
         for victim in given.victims:
@@ -344,11 +350,11 @@ class Servers:
         freed = self._freed.get(node, NO_RESOURCES)
         return room.cpus_milli + freed.cpus_milli < 0 or room.memory_mb + freed.memory_mb < 0
 
-    def room(self, node: NodeName) -> Room:
+    def room(self, node: NodeName) -> ServerRoom:
         """Return what is left of a server, without what victims have yet to give back."""
         room = self._rooms.get(node)
         if room is None:
-            room = self._rooms[node] = Room(self._view.cluster.servers[node].beside_free)
+            room = self._rooms[node] = ServerRoom(self._view.cluster.servers[node].beside_free)
             for beside in self._book.yet_to_leave(node):
                 room.take(beside)
         return room

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.wiring import Wiring
-from shunter.backends.supervised.wiring import ask_wirings, set_sockets
+from shunter.backends.live.backend import ask_wirings, set_sockets
+from shunter.backends.live.messages import Wiring
+from shunter.backends.live.node_agent import NodeAgent
 from shunter.config.cluster_section import ClusterSection
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.backends.agents.wiring import GpuWiring, Wiring, wiring_in
+from shunter.backends.live.messages import GpuWiring, Wiring, wiring_in
 from shunter.backends.node.messages import WrongMessageError
 from shunter.config.accelerators import CpuGroups, GpuGroups, Parts, levels_of
 from shunter.events.values.configuration_set import LevelGroups

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from shunter.backends.agents.settings import Socket
+from shunter.backends.live.settings import Socket
 from shunter.config.accelerators import GpuGroups, joined_level
 from shunter.config.cluster_section import NodeGroup
 from shunter.daemon.gpu_maps.found_map import FoundMap

@@ -14,11 +14,9 @@ from contextlib import closing
 import anyio
 
 from shunter import clock
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import AnyPolicy, Observers, Rng
+from shunter.core.interfaces import AnyPolicy, Effect, Input, Observers, Rng
+from shunter.core.plan import EMPTY_PLAN, Plan
 from shunter.core.planning.fault_barrier import NoMemory, OnFault
-from shunter.core.planning.plan import EMPTY_PLAN, Plan
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.view import View

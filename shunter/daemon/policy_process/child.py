@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from traceback import format_exception
 
-from shunter.ask.replaying.recorded_terms import Term
+from shunter.ask.forks.forecast_process import die_with_parent
+from shunter.ask.recorded_terms import Term
 from shunter.config.resolved import recorded_runtime
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy
@@ -22,7 +23,7 @@ from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.state import State
-from shunter.daemon.policy_process.dry_run import Copies, die_with_parent, dry_run
+from shunter.daemon.policy_process.dry_run import Copies, dry_run
 from shunter.daemon.policy_process.messages import (
     Begin,
     Decide,

@@ -7,7 +7,6 @@ does reaches the state that it was copied from. The policy's process goes on mea
 for `limit_s` at most, and no longer than the process that it was made of.
 """
 
-import ctypes
 import gc
 import os
 import signal
@@ -15,9 +14,10 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from shunter.ask.replaying.formatting import allocation_in_words
-from shunter.ask.replaying.recorded_terms import Term
-from shunter.ask.replaying.waits import wait_of
+from shunter.ask.forks.forecast_process import die_with_parent
+from shunter.ask.recorded_terms import Term
+from shunter.ask.waits import wait_of
+from shunter.ask.words import allocation_in_words
 from shunter.core.state import State
 from shunter.daemon.policy_process.messages import DryRan, DryRun, Failed, send
 from shunter.errors import ShunterError
@@ -25,15 +25,6 @@ from shunter.events.codec import decode_payload
 from shunter.events.facts.decisions import Trigger
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.kinds import Event
-
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent: int) -> bool:
-    """End this process when its parent does; return whether that is still there."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    return os.getppid() == parent
 
 
 class Copies:

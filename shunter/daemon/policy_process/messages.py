@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from shunter.core.planning.plan import Change, Judge, Plan, Proposal, Reservation, Try
+from shunter.core.plan import Change, Judge, Plan, Proposal, Reservation, Try
 from shunter.errors import PlanError
 from shunter.events.codec import decode_payload, encode_payload
 from shunter.events.facts.decisions import SOLVED, SolvedFact

@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 import anyio
 
-from shunter.backends.slurm.pilots.allocations import GpuRequest
+from shunter.backends.slurm.pilot_allocations import GpuRequest
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.daemon.slurm.nodes import SeesDrains, is_by_slurm

@@ -15,7 +15,7 @@ import anyio
 
 from shunter import clock
 from shunter.core.cluster import Health
-from shunter.core.intake.inputs import Command, DrainNode, RestoreNode
+from shunter.core.interfaces import Command, DrainNode, RestoreNode
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.errors import UnreachableError

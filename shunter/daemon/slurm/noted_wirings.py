@@ -7,7 +7,7 @@ each pilot notes the wiring of its node on the folder that all share, and the ne
 import os
 from collections.abc import Iterable
 
-from shunter.backends.agents.wiring import Wiring, wiring_in
+from shunter.backends.live.messages import Wiring, wiring_in
 from shunter.backends.node.host.wiring import NOTED
 from shunter.backends.node.messages import WrongMessageError
 from shunter.backends.node.records import get

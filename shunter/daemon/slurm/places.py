@@ -8,7 +8,7 @@ not answer in time tells nothing, which is no error.
 from collections import Counter
 from collections.abc import Sequence
 
-from shunter.backends.slurm import Slurm, Switch
+from shunter.backends.slurm import NetworkSwitch, Slurm
 from shunter.config.live.slurm import SlurmSection
 from shunter.daemon.gpu_maps.network_places import Place
 from shunter.errors import SlurmUnknownError
@@ -18,7 +18,7 @@ ASK_S = 5.0
 """How long a start waits for that; a controller that is away lets its commands wait for longer."""
 
 
-def places_in(switches: Sequence[Switch]) -> dict[NodeName, Place]:
+def places_in(switches: Sequence[NetworkSwitch]) -> dict[NodeName, Place]:
     """Return where nodes are, without those on two of the lowest switches."""
     leaves = [switch for switch in switches if not switch.level]
     above = [switch for switch in switches if switch.level == 1]

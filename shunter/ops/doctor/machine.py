@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shunter.api.access.callers import user_name
-from shunter.backends.local.memory import memory_control
+from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told, why_unseen
+from shunter.backends.live.local import memory_control
 from shunter.backends.node.host.gpus import read_gpus
 from shunter.backends.node.shares import means_of
-from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told, why_unseen
 from shunter.counting import counted
 from shunter.ops.doctor.findings import Finding, Looked
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from shunter.backends.profiles import EXPLANATIONS, GpuFault, use_told
+from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told
 from shunter.counting import counted
 from shunter.daemon.gpu_maps import found_map_of, server_map
 from shunter.errors import extra_hint
@@ -13,8 +13,8 @@ from shunter.ops.doctor.machine import shares
 from shunter.ops.first_config import OPEN_BASE
 
 if TYPE_CHECKING:
-    from shunter.backends.profiles import GpuUse
-    from shunter.backends.ssh.host_inventory import HostInventory
+    from shunter.backends.live.gpus import GpuUse
+    from shunter.backends.live.ssh import HostInventory
     from shunter.config.cluster_section import ClusterSection, NodeGroup
     from shunter.config.live import SshSection
     from shunter.events.values.configuration_set import ConfigurationSet
@@ -44,7 +44,7 @@ CHECKS: tuple[Check, ...] = (hosts,)
 def _hosts(
     section: "SshSection", cluster: "ClusterSection", *, is_sized: bool
 ) -> Iterator[Finding]:
-    from shunter.backends.ssh.host_inventory import host_inventories
+    from shunter.backends.live.ssh import host_inventories
     from shunter.daemon.host_settings import access_of, hosts_of
 
     described, groups = dict(cluster.servers()), cluster.groups()

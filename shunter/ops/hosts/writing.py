@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
-from shunter.backends.ssh.settings import SshAccess, SshHost
+from shunter.backends.live.settings import SshAccess, SshHost
+from shunter.backends.live.ssh import HostInventory, host_inventories
 from shunter.config.accelerators import GpuGroups
 from shunter.counting import counted
 from shunter.daemon.gpu_maps import found_map_of

@@ -18,12 +18,11 @@ from typing import Final, Protocol
 import anyio
 
 from shunter import clock
+from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.node.cgroups import held_to
 from shunter.backends.node.messages import started_in
 from shunter.backends.node.records import folder_of
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.effects import Launch, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
 from shunter.daemon.task_groups import first_error
 from shunter.errors import BackendError, UsageError

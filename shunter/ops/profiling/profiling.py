@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, Protocol
 
-from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.counting import counted
 from shunter.events.facts.profiles import ProfileMeasured
 from shunter.events.values.ids import GpuType

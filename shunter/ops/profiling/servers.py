@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from shunter import clock
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.config.loading import LoadedConfig
 from shunter.errors import ConfigError, extra_hint
 from shunter.events.values.configuration_set import ConfigurationSet
@@ -19,7 +20,7 @@ from shunter.events.values.ids import NodeName
 from shunter.ops.profiling.job_file import JobFile
 
 if TYPE_CHECKING:
-    from shunter.backends.ssh import SshSettings
+    from shunter.backends.live.settings import SshSettings
 
 
 _GRACE_S, _SAMPLE_S, _LOOK_S = 2.0, 0.25, 0.25
@@ -64,7 +65,7 @@ class SshServer:
 
     def backend(self, root: str) -> SupervisedBackend:
         """Return the SSH backend."""
-        from shunter.backends.ssh import SshBackend
+        from shunter.backends.live.ssh import SshBackend
 
         return SshBackend(replace(self.settings, root=root))
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from shunter.config import make_config
 from shunter.config.inputs.text import read_text
-from shunter.core.performance.sensitivity import Sensitivity
+from shunter.core.speeds.sensitivity import Sensitivity
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.ops.profiling.job_file import JobFile

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shunter import clock
-from shunter.core.intake.accepted_types import is_mig
+from shunter.core.admission import is_mig
 from shunter.counting import counted
 from shunter.daemon.slurm.serving import check_served
 from shunter.errors import ConfigError, SlurmRefusedError, SlurmUnknownError

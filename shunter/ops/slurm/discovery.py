@@ -7,9 +7,9 @@ said: servers without GPUs, and those with two GPU types.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, Switch
+from shunter.backends.slurm import NetworkSwitch, Partition, Reservation, Slurm, SlurmNode
 from shunter.config.cluster_section import GPUS_MAX
-from shunter.core.intake.accepted_types import is_mig
+from shunter.core.admission import is_mig
 from shunter.daemon.gpu_maps.network_places import Place
 from shunter.daemon.slurm.places import places_in
 from shunter.errors import UsageError
@@ -24,7 +24,7 @@ class SlurmInventory:
     settings: Mapping[str, str]
     partitions: tuple[Partition, ...]
     nodes: tuple[SlurmNode, ...]
-    switches: tuple[Switch, ...]
+    switches: tuple[NetworkSwitch, ...]
     reservations: tuple[Reservation, ...]
 
     def partition(self, name: str) -> Partition:

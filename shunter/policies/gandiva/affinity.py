@@ -26,12 +26,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shunter.core.cluster import Server
-from shunter.core.cluster.tenants import gpus_of
-from shunter.core.placement import Consolidated
-from shunter.core.placement.fitting import groups_within, pick_gpus
+from shunter.core.cluster import Server, gpus_of
 from shunter.core.planning.approver import accepts, is_as_near
 from shunter.core.planning.draft import Draft
+from shunter.core.planning.placement import Consolidated, groups_within, pick_gpus
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share, Sharing, gpu_numbers

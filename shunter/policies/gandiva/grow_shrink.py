@@ -19,9 +19,9 @@ from typing import Any
 
 from shunter.core.cluster import Server
 from shunter.core.interfaces import Observer, Observers, both
-from shunter.core.placement.fitting import pick_gpus
+from shunter.core.plan import Change, Rehome, Resize
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.plan import Change, Rehome, Resize
+from shunter.core.planning.placement import pick_gpus
 from shunter.core.state import RUNNING, Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped

@@ -16,14 +16,14 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
-from shunter.core.performance.introspection import (
+from shunter.core.plan import Judge, Try
+from shunter.core.planning.trials import (
     TrialRules,
     is_known_loss,
     model_of,
     proposed,
     running,
 )
-from shunter.core.planning.plan import Judge, Try
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.placement import Placement
+from shunter.core.plan import Change, Judge, Plan, Rehome, Start, Try
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.plan import Change, Judge, Plan, Rehome, Start, Try
+from shunter.core.planning.placement import Placement
 from shunter.core.ranking import Measure
 from shunter.core.state import Job
 from shunter.core.view import View

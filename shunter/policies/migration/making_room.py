@@ -25,15 +25,12 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel, Field
 
 from shunter.core.cluster import Pool, Server
-from shunter.core.estimates import expected_us
-from shunter.core.performance.speed_model import level_of
-from shunter.core.placement import Placement
-from shunter.core.placement.fitting import groups_within, pick_emptiest, pick_gpus
-from shunter.core.planning.draft import Draft, Needs
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
-from shunter.core.planning.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.plan import Change, Move, Plan, Start, Suspend
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE, Draft, Needs
+from shunter.core.planning.placement import Placement, groups_within, pick_emptiest, pick_gpus
+from shunter.core.speeds.speed_model import level_of
 from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core.view import View, expected_us
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import BELOW_SERVER, LEVEL_ORDER, Demand, Level

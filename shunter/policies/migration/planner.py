@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shunter.core.cluster import Server
-from shunter.core.performance.introspection import (
+from shunter.core.plan import Judge, Move, Try
+from shunter.core.planning.trials import (
     TrialRules,
     Verdict,
     is_known_to_pay,
@@ -20,10 +21,9 @@ from shunter.core.performance.introspection import (
     proposed,
     running,
 )
-from shunter.core.performance.trials import Trial
-from shunter.core.performance.turn_shares import turn_shares
-from shunter.core.planning.plan import Judge, Move, Try
+from shunter.core.speeds.measured import Trial
 from shunter.core.state import RUNNING, Job
+from shunter.core.turn_shares import turn_shares
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Sharing
 from shunter.events.values.ids import GpuType, JobId, NodeName

@@ -27,7 +27,7 @@ from typing import Final
 
 from msgspec import Struct, ValidationError, convert
 
-from shunter.core.performance.speed_model import (
+from shunter.core.speeds.speed_model import (
     FactorTable,
     MemoryCycle,
     ModelFactors,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import TraceError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Final
 
-from shunter.core.performance.speed_model import unfit_contract
 from shunter.core.planning.approver import unfit_for_sizes
+from shunter.core.speeds.speed_model import unfit_contract
 from shunter.events.values.job_spec import JobSpec, Level, SuspendMode
 from shunter.workloads.formats import cells
 from shunter.workloads.formats.format import read_count, read_seconds

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.workloads.quality import Inspection
 from shunter.workloads.trace import TraceJob
 

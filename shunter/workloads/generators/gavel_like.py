@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec

@@ -9,7 +9,7 @@ Amounts are thousandths of a CPU and MB for each GPU.
 from collections.abc import Mapping
 from typing import Any
 
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values.resources import Resources
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import inf
 from typing import Any, Final
 
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values.resources import Resources
 from shunter.workloads.sensitivity.reading import SPEED_MOST

@@ -11,7 +11,7 @@ that reading gives the same ones back.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.faults import Faults, kind_text
 

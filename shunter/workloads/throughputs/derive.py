@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-from shunter.core.performance.throughputs import ThroughputTable
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import UsageError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.compact import compact_form

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from shunter.core.performance.throughputs import JobKind
+from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
 
 RATE_MIN = 1e-9

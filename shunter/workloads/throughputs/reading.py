@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.files import table_text

@@ -8,16 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from shunter.backends.agents.attempt_records import (
+from shunter.backends.live.messages import (
     Known,
     Note,
+    Order,
     RankStarted,
     Sample,
+    Shares,
     Started,
     State,
     Status,
 )
-from shunter.backends.agents.orders import Order, Shares
 from shunter.backends.node.messages import FACTS, READ_MOST
 from shunter.backends.node.ranks import EXIT_SUSPENDED
 from shunter.backends.node.supervision import STOP_S, STRONGER, TERMINATED

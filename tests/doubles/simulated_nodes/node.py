@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shunter.backends.agents.orders import Order
-from shunter.backends.agents.settings import Socket
-from shunter.backends.agents.transport import Server
+from shunter.backends.live.messages import Order
+from shunter.backends.live.settings import Socket
+from shunter.backends.live.transport import Server
 from shunter.events.values.ids import NodeName
 from tests.doubles.simulated_nodes.attempt import Attempt, Key, Run
 from tests.doubles.simulated_nodes.checkpoints import Folder

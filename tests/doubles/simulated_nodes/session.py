@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from shunter.backends.agents import answers
-from shunter.backends.agents import messages as asked
-from shunter.backends.agents.answers import Answer, Stand
-from shunter.backends.agents.attempt_records import Known, Sample
+from shunter.backends.live import messages
+from shunter.backends.live.gang import NEVER
+from shunter.backends.live.messages import Answer, Known, Sample, Stand
+from shunter.backends.node.messages import PROTOCOL
 from shunter.backends.node.ownership import OWNED_S
-from shunter.backends.supervised.gangs.gang import NEVER
 from tests.doubles.simulated_nodes.attempt import Key
 from tests.doubles.simulated_nodes.node import SimulatedNode
 
@@ -25,18 +24,18 @@ Started = Literal["started", "known", "refused", "late"]
 PYTHON = (3, 8, 0)
 MEANS = "simulated quotas"
 _QUESTION: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    asked.Claim
-    | asked.Beat
-    | asked.Look
-    | asked.Start
-    | asked.Fence
-    | asked.SetAside
-    | asked.Send
-    | asked.Reshape
-    | asked.Switch
-    | asked.Inventory
-    | asked.Read
-    | asked.Port
+    messages.Claim
+    | messages.Beat
+    | messages.Look
+    | messages.Start
+    | messages.Fence
+    | messages.SetAside
+    | messages.Send
+    | messages.Reshape
+    | messages.Switch
+    | messages.Inventory
+    | messages.Read
+    | messages.Port
 )
 
 
@@ -66,14 +65,14 @@ class Session:
         self._root = base
         self._told: dict[Key, tuple[str, int]] = {}
         self._sampled_ns: dict[Key, int] = {}
-        greeting = answers.Greeting(
+        greeting = messages.Greeting(
             **self._clocks(),
             base=base,
             boot=node.machine.boot,
             wall_s=0.0,
             python=PYTHON,
             uid=0,
-            protocol=asked.PROTOCOL,
+            protocol=PROTOCOL,
         )
         say(f"\n{nonce} ".encode() + msgspec.json.encode(greeting) + b"\n")
 
@@ -93,22 +92,22 @@ class Session:
                 self._say(b'{"id":%d,%b\n' % (number, msgspec.json.encode(answer)[1:]))
 
         question = _QUESTION.decode(line)
-        if isinstance(question, asked.Switch):
+        if isinstance(question, messages.Switch):
             _Switch(self._node, question, lambda stands: reply(self._switched(stands))).stop()
             return
         try:
             reply(self._answer(question))
         except ValueError as error:
-            reply(answers.Failed(**self._clocks(), error=str(error)))
+            reply(messages.Failed(**self._clocks(), error=str(error)))
 
     @singledispatchmethod
     def _answer(self, question: object) -> Answer:
         raise ValueError(f"nobody knows the question {type(question).__name__}")
 
     @_answer.register
-    def _claim(self, claim: asked.Claim) -> Answer:
+    def _claim(self, claim: messages.Claim) -> Answer:
         node, owner = self._node, self._node.owner
-        refused: answers.Refusal | None = None
+        refused: messages.Refusal | None = None
         cause = ""
         if owner is not None and owner[0] == claim.cluster and owner[1] > claim.term:
             refused, cause = "replaced", f"term {owner[1]} rules here"
@@ -119,22 +118,22 @@ class Session:
         elif owner is not None and owner[1] == claim.term and owner[2] != claim.holder:
             refused, cause = "taken", "a scheduler with a copy of this log rules here"
         if refused is not None:
-            return answers.ClaimRefused(**self._clocks(), refused=refused, cause=cause)
+            return messages.ClaimRefused(**self._clocks(), refused=refused, cause=cause)
         node.owner, self._term = (claim.cluster, claim.term, claim.holder), claim.term
         self._root = f"{self._base}/clusters/{claim.cluster}" if claim.cluster else self._base
         node.listener = self._tell
         node.machine.wake()  # the session before ends
         node.machine.note_beat(claim.asked_ns)
         means = MEANS if claim.is_sized else ""
-        return answers.Claimed(**self._clocks(), root=self._root, term=claim.term, shares=means)
+        return messages.Claimed(**self._clocks(), root=self._root, term=claim.term, shares=means)
 
     @_answer.register
-    def _beaten(self, beat: asked.Beat) -> Answer:
+    def _beaten(self, beat: messages.Beat) -> Answer:
         self._node.machine.note_beat(beat.asked_ns)
-        return answers.Beaten(**self._clocks())
+        return messages.Beaten(**self._clocks())
 
     @_answer.register
-    def _looked(self, look: asked.Look) -> Answer:
+    def _looked(self, look: messages.Look) -> Answer:
         self._node.machine.note_beat(look.asked_ns)
         for key in look.anew:
             self._told.pop(key, None)
@@ -147,12 +146,12 @@ class Session:
             changed += self._news(key)
             if look.is_all and attempt is not None and attempt.state == "running":
                 samples += self._samples(key)
-        return answers.Looked(
+        return messages.Looked(
             **self._clocks(), changed=tuple(changed), samples=tuple(samples), gpus=None
         )
 
     @_answer.register
-    def _started(self, start: asked.Start) -> Answer:
+    def _started(self, start: messages.Start) -> Answer:
         order, node = start.order, self._node
         if node.machine.host_ns() > start.before_ns:
             return self._start_answer("late", "the order came too late")
@@ -163,40 +162,40 @@ class Session:
         return self._start_answer("refused" if refusal else "started", refusal, key)
 
     @_answer.register
-    def _fenced(self, fence: asked.Fence) -> Answer:
+    def _fenced(self, fence: messages.Fence) -> Answer:
         self._node.fence(fence.job, fence.attempt)
         keys = [key for key in self._keys(fence.job) if key[1] <= fence.attempt]
         for key in keys:
             self._node.attempts[key].obey("fence")
-        return answers.Fenced(**self._clocks(), fenced=tuple(self._known(key) for key in keys))
+        return messages.Fenced(**self._clocks(), fenced=tuple(self._known(key) for key in keys))
 
     @_answer.register
-    def _set_aside(self, question: asked.SetAside) -> Answer:
+    def _set_aside(self, question: messages.SetAside) -> Answer:
         if not question.is_stray:
             self._node.fence(question.job, question.attempt)
         attempt = self._node.attempts.get((question.job, question.attempt))
         is_over = attempt is None or not attempt.obey("fence")
-        return answers.SetAsideAnswer(**self._clocks(), is_over=is_over)
+        return messages.SetAsideAnswer(**self._clocks(), is_over=is_over)
 
     @_answer.register
-    def _sent(self, send: asked.Send) -> Answer:
+    def _sent(self, send: messages.Send) -> Answer:
         attempt = self._node.attempts.get((send.job, send.attempt))
         taken = attempt is not None and attempt.obey(send.order.do)
-        return answers.SendAnswer(**self._clocks(), taken=taken)
+        return messages.SendAnswer(**self._clocks(), taken=taken)
 
     @_answer.register
-    def _reshaped(self, question: asked.Reshape) -> Answer:
+    def _reshaped(self, question: messages.Reshape) -> Answer:
         attempt = self._node.attempts.get((question.job, question.attempt))
         if attempt is None or not attempt.is_held:
             cause = f"it is not running, but {'absent' if attempt is None else attempt.state}"
-            return answers.ReshapeAnswer(**self._clocks(), cpus_milli=0, memory_mb=0, cause=cause)
+            return messages.ReshapeAnswer(**self._clocks(), cpus_milli=0, memory_mb=0, cause=cause)
         has = attempt.run.shares = question.shares
-        return answers.ReshapeAnswer(
+        return messages.ReshapeAnswer(
             **self._clocks(), cpus_milli=has.cpus_milli, memory_mb=has.memory_mb
         )
 
     @_answer.register
-    def _inventory(self, question: asked.Inventory) -> Answer:
+    def _inventory(self, question: messages.Inventory) -> Answer:
         attempts = self._node.attempts
         keys: Iterable[Key] = attempts
         if question.job is not None:
@@ -205,25 +204,25 @@ class Session:
             held = [key for key, attempt in attempts.items() if attempt.is_held]
             keys = {*question.wanted, *held}
         found = tuple(self._known(key, is_unread=True) for key in sorted(keys))
-        return answers.InventoryAnswer(**self._clocks(), attempts=found)
+        return messages.InventoryAnswer(**self._clocks(), attempts=found)
 
     @_answer.register
-    def _read(self, question: asked.Read) -> Answer:
+    def _read(self, question: messages.Read) -> Answer:
         is_there = (question.job, question.attempt) in self._node.attempts
-        return answers.ReadAnswer(**self._clocks(), data="", size=0 if is_there else None)
+        return messages.ReadAnswer(**self._clocks(), data="", size=0 if is_there else None)
 
     @_answer.register
-    def _port(self, question: asked.Port) -> Answer:
+    def _port(self, question: messages.Port) -> Answer:
         taken = {each.order.port for each in self._node.attempts.values() if each.is_held}
         free = next((port for port in question.ports if port not in taken), None)
-        return answers.PortAnswer(**self._clocks(), port=free)
+        return messages.PortAnswer(**self._clocks(), port=free)
 
     def _switched(self, stands: tuple[Stand, ...]) -> Answer:
-        return answers.SwitchAnswer(**self._clocks(), stands=stands)
+        return messages.SwitchAnswer(**self._clocks(), stands=stands)
 
     def _start_answer(self, answer: Started, cause: str = "", key: Key | None = None) -> Answer:
         known = None if key is None else self._known(key)
-        return answers.StartAnswer(**self._clocks(), answer=answer, cause=cause, known=known)
+        return messages.StartAnswer(**self._clocks(), answer=answer, cause=cause, known=known)
 
     def _keys(self, job: str) -> list[Key]:
         return sorted(key for key in self._node.attempts if key[0] == job)
@@ -269,7 +268,7 @@ class _Switch:
     def __init__(
         self,
         node: SimulatedNode,
-        question: asked.Switch,
+        question: messages.Switch,
         on_end: Callable[[tuple[Stand, ...]], None],
     ) -> None:
         self._node, self._question, self._on_end = node, question, on_end
@@ -291,7 +290,7 @@ class _Switch:
         keys = (*self._question.stops, *self._question.continues)
         self._on_end(tuple(Stand(*key, self._stance(key)) for key in keys))
 
-    def _stance(self, key: Key) -> answers.Stance:
+    def _stance(self, key: Key) -> messages.Stance:
         attempt = self._node.attempts.get(key)
         if attempt is None:
             return "absent"

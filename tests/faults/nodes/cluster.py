@@ -13,14 +13,13 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.ask.replaying.verification import Verifier
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.inbox import Stamped
-from shunter.backends.supervised.backend import SupervisedBackend
+from shunter.ask.verification import Verifier
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.inbox import Stamped
+from shunter.backends.live.settings import Limits, Owner
 from shunter.core.cluster import Health
 from shunter.core.fold import replay
-from shunter.core.intake.inputs import SubmitJob
-from shunter.core.interfaces import Policy
+from shunter.core.interfaces import Policy, SubmitJob
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State

@@ -14,8 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SuspendJob
-from shunter.core.interfaces import Policy
+from shunter.core.interfaces import DrainNode, Policy, ReleaseJob, RestoreNode, SuspendJob
 from shunter.core.state import State
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.resources import Resources

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import pytest
 
 from shunter.core.fold import apply
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.placement import Consolidated
+from shunter.core.planning.placement import Consolidated
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.state import State
 from shunter.events.facts.decisions import JobReshaped
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, ReshapeRefused

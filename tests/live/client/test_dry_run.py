@@ -39,7 +39,7 @@ def forecasters(served: Served) -> list[int]:
     for task in sorted((Path("/proc") / str(served.process.pid) / "task").iterdir()):
         with suppress(FileNotFoundError, ProcessLookupError):  # threads and processes end
             for child in (task / "children").read_text("ascii").split():
-                if b"predictions.child" in (Path("/proc") / child / "cmdline").read_bytes():
+                if b"forecast_child" in (Path("/proc") / child / "cmdline").read_bytes():
                     found.append(int(child))
     return found
 

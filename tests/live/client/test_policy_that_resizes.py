@@ -13,7 +13,7 @@ from tests.live.client.test_elastic_jobs import COUNTS
 pytestmark = pytest.mark.live
 
 PLUGIN = """
-from shunter.core.planning.plan import Plan, Resize
+from shunter.core.plan import Plan, Resize
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.reasons import Because
 from shunter.policies.fifo import Fifo

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
 from shunter.daemon import Site
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted

@@ -9,8 +9,8 @@ from statistics import fmean
 import anyio
 import pytest
 
-from shunter.ask.cost_fitting import Launch, Observed, config_text, fit_costs, observe_log
-from shunter.ask.replaying.trace_export import observed_trace
+from shunter.ask.attempts import Observed, observe_log
+from shunter.ask.costs import Launch, config_text, fit_costs, observed_trace
 from shunter.config import load_config
 from shunter.daemon import Site, Submission
 from shunter.events.facts.execution import JobSuspended

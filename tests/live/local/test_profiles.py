@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.estimates import remaining_us
+from shunter.core.view import remaining_us
 from shunter.daemon import Submission
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled

@@ -17,24 +17,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.backends.node.cgroups import (
-    change_group,
-    folders_of,
-    has_quota,
-    held_to,
-    members,
-)
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.backends.node.cgroups import change_group, folders_of, has_quota, held_to, members
 from shunter.backends.node.messages import started_in
-from shunter.core.effects import Launch, Reshape
+from shunter.core.interfaces import Launch, Reshape
 from shunter.daemon import Site, Submission
 from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.execution import (
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    ReshapeRefused,
-)
+from shunter.events.facts.execution import AttemptEnded, AttemptLost, AttemptStarted, ReshapeRefused
 from shunter.events.facts.jobs import JobFailed, JobFinished
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.ask.forking.scenario import Scenario, play
+from shunter.ask.forks.scenario import Scenario, run_scenario
 from shunter.events.facts.execution import AttemptStarted, JobSuspended, TurnEnded
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.kinds import Event
@@ -57,7 +57,7 @@ def test_what_goes_on_at_the_end_of_a_log_is_drawn_from_who_ended_before(tmp_pat
     names = anyio.run(left_open, tmp_path)
     log = str(tmp_path / "log.db")
     for seed in range(3):
-        stories = play(Scenario(log, seed=seed)).stories
+        stories = run_scenario(Scenario(log, seed=seed)).stories
         assert stories.keys() == names
         for each in stories.values():
             assert each.jct_us is not None

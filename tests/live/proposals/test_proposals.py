@@ -19,7 +19,7 @@ import pytest
 from shunter.api.models.proposal_documents import ProposalDocument, ViewDocument
 from shunter.api.problems import ProblemDocument
 from shunter.api.routes import V1
-from shunter.ask.forking.changes import NOBODY_CALLS
+from shunter.ask.forks.fork import NOBODY_CALLS
 from shunter.client import Client
 from shunter.core.fold import apply
 from shunter.core.state import State

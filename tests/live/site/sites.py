@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from shunter.ask.replaying.verification import Verdict, verify_log
+from shunter.ask.verification import Verdict, verify_log
 from shunter.backends.node import attempts
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Caller, Site, Submission, open_site

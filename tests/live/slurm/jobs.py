@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from shunter.backends.slurm.jobs.taken_resources import JobBackend
+from shunter.backends.slurm.job_backend import JobBackend
 from shunter.backends.slurm.settings import SlurmSettings
 from tests.contracts.local_backends import empty
 from tests.live.slurm.pilots import LIVING, PilotBench

@@ -11,9 +11,8 @@ import pytest
 
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
-from shunter.backends.slurm.jobs.taken_resources import JobBackend
-from shunter.core.effects import Continue, Stop, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.backends.slurm.job_backend import JobBackend
+from shunter.core.interfaces import AttemptExited, Continue, Input, Stop, Suspend, Terminate
 from shunter.errors import SlurmUnknownError
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.facts.execution import (

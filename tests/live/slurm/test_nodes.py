@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shunter.api.metrics import Metrics
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.core.state import JobPhase
 from shunter.daemon import Caller, Site
 from shunter.events.facts.cluster import (

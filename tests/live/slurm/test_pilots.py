@@ -9,11 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.effects import Terminate
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Terminate
 from shunter.errors import SlurmUnknownError
 from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from tests.factories import allocation, job_id

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from shunter.backends.ssh import SshAccess, SshBackend, SshHost, SshSettings
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.effects import Effect, Launch, Resume
-from shunter.core.intake.inputs import Input
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.live.ssh import SshBackend
+from shunter.core.interfaces import Effect, Input, Launch, Resume
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

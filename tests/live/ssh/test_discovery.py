@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.ssh.host_inventory import HostInventory, host_inventories
+from shunter.backends.live.ssh import HostInventory, host_inventories
 from shunter.cli.application import app
 from shunter.config.loading import load_config
-from shunter.core.effects import Terminate
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Terminate
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.ops.hosts import checks
 from tests.factories import job_id

@@ -10,8 +10,7 @@ import pytest
 
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.effects import Launch, Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Launch, Suspend
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,

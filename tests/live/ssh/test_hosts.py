@@ -13,8 +13,7 @@ import pytest
 
 from shunter.api.merged_output import in_order, unsure_line
 from shunter.backends.node import attempts
-from shunter.core.effects import Fence, Launch, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Fence, Launch, Suspend, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (

@@ -13,9 +13,9 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.ssh.host_inventory import host_inventories
-from shunter.backends.ssh.settings import SshHost
-from shunter.core.intake.inputs import AttemptExited
+from shunter.backends.live.settings import SshHost
+from shunter.backends.live.ssh import host_inventories
+from shunter.core.interfaces import AttemptExited
 from shunter.events.facts.cluster import NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.values.ids import NodeName

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from anyio.lowlevel import checkpoint
 
-from shunter.backends.agents.reading import Reading
-from shunter.core.effects import Fence
-from shunter.core.intake.inputs import AttemptExited
+from shunter.backends.live.node_agent import Reading
+from shunter.core.interfaces import AttemptExited, Fence
 from shunter.events.facts.execution import AttemptLost, AttemptStarted
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id

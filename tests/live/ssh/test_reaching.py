@@ -16,12 +16,11 @@ import asyncssh
 import asyncssh.channel
 import pytest
 
-from shunter.backends.agents.transport import UnreachedError
+from shunter.backends.live.settings import SshAccess
+from shunter.backends.live.ssh import WINDOW_BYTES, SshBackend, host_inventories
+from shunter.backends.live.transport import UnreachedError
 from shunter.backends.node.host.file_trees import END, packed
-from shunter.backends.ssh import SshAccess, SshBackend
-from shunter.backends.ssh.host_inventory import host_inventories
-from shunter.backends.ssh.transport import WINDOW_BYTES
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptStarted, LaunchFailed
 from shunter.events.values.ids import NodeName

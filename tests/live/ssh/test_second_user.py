@@ -20,10 +20,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shunter.backends.agents.zip_application import digest, zip_application
-from shunter.backends.ssh.host_inventory import host_inventories
-from shunter.core.effects import Launch, Resume, Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.backends.live.ssh import host_inventories
+from shunter.backends.live.transport import digest, zip_application
+from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values.ids import JobId, NodeName, UserName
 from shunter.events.values.job_spec import JobSpec

@@ -7,16 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.agents.settings import Slicing
-from shunter.backends.local import LocalBackend, LocalNode, LocalSettings
-from shunter.core.effects import Launch
-from shunter.core.intake.inputs import Input
-from shunter.events.facts.execution import (
-    AttemptStarted,
-    LaunchFailed,
-    TurnEnded,
-    TurnStarted,
-)
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings, TurnSettings
+from shunter.core.interfaces import Input, Launch
+from shunter.events.facts.execution import AttemptStarted, LaunchFailed, TurnEnded, TurnStarted
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -30,7 +24,7 @@ JOBS = [JobId(f"j{number}") for number in range(3)]
 SECOND_US = 1_000_000
 
 
-def settings_of(root: Path, term: int, slicing: Slicing | None) -> LocalSettings:
+def settings_of(root: Path, term: int, slicing: TurnSettings | None) -> LocalSettings:
     cpus = tuple(sorted(os.sched_getaffinity(0)))
     nodes = (LocalNode(NODE, ("0", "1"), cpus),)
     return LocalSettings(str(root), nodes, term, grace_s=0.3, cgroup="", slicing=slicing)
@@ -78,7 +72,7 @@ async def test_turns_go_on_while_the_scheduler_is_away_and_each_is_told_once(
     tmp_path: Path,
 ) -> None:
     """Three jobs on two GPUs; the instants are those of the turns, not of their telling."""
-    slicing = Slicing(quantum_us=QUANTUM_US)
+    slicing = TurnSettings(quantum_us=QUANTUM_US)
     try:
         async with LocalBackend(settings_of(tmp_path, 1, slicing)) as backend:
             now_us = backend.now_us()

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.core.performance.speed_model import unfit_contract
+from shunter.core.speeds.speed_model import unfit_contract
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.job_spec import Level

@@ -11,7 +11,7 @@ from shunter.cli import app
 from shunter.config import policies
 from shunter.config.policies import equipped
 from shunter.core.interfaces import Policy
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError
 from shunter_peers.gavel import GavelPeer
 

@@ -6,9 +6,8 @@ import pytest
 
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.config.policies import informed
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet
 from shunter.events.values.ids import GpuType

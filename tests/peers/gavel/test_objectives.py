@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.throughputs import JobKind
+from shunter.core.speeds.speed_model import JobKind
 from shunter.events.values.ids import JobId
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter_peers.gavel.objectives import Allox, PackedFifo, RandomPairs, StaleFifo

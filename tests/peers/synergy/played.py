@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.events.facts.cluster import NodeAdded
 from shunter.workloads.trace import TraceJob
 from shunter_peers.synergy import SynergyPeer, SynergyRounds

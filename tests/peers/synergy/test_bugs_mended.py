@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import Index, Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.ftf import FinishTimeFairness
 from shunter.workloads.sensitivity import builtin_sensitivity

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.config.loading import make_config
-from shunter.core.digest import state_digest
+from shunter.core.state import state_digest
 from shunter.errors import ShunterError
 from shunter.events import SchedulerStarted, encode_record
 from shunter.events.facts.decisions import AllocationChanged

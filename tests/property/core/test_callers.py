@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.verification import Verifier
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.ask.verification import Verifier
+from shunter.core.interfaces import AttemptExited, Input
 from shunter.core.state import JobPhase
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName

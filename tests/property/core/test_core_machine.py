@@ -11,24 +11,29 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from shunter.ask.replaying.verification import Verifier
-from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
+from shunter.ask.verification import Verifier
 from shunter.core.fold import apply
-from shunter.core.intake.inputs import (
+from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,
     ChangePriority,
     DrainNode,
+    Effect,
     HoldJob,
     Input,
+    Launch,
+    Migrate,
     ReleaseJob,
     RestoreNode,
+    Resume,
     SubmitJob,
+    Suspend,
     SuspendJob,
+    Terminate,
 )
-from shunter.core.planning.guards import Guards
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
+from shunter.core.view import Guards
 from shunter.events.codec import encode_record
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned

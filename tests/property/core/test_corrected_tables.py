@@ -5,8 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.correction import CELLS_MOST, MeasuredCell, corrected, with_cell
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.sensitivity import (
+    CELLS_MOST,
+    MeasuredCell,
+    Sensitivity,
+    SensitivityTable,
+    corrected,
+    with_cell,
+)
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 from tests.slices import searched

@@ -13,23 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.digest import state_digest
+from shunter.ask.log_reading import end_of_decision
+from shunter.ask.verification import Verifier
+from shunter.ask.waits import wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
 from shunter.core.fold import apply, replay
-from shunter.core.intake.inputs import Command, ResizeJob
-from shunter.core.interfaces import AnyPolicy, Rng
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import PLACEMENTS, FirstFit, place
-from shunter.core.planning.plan import Change, Plan, Resize, Start
+from shunter.core.interfaces import AnyPolicy, Command, ResizeJob, Rng
+from shunter.core.plan import Change, Plan, Resize, Start
+from shunter.core.planning.placement import PLACEMENTS, FirstFit, place
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import WAITING, State
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.state import WAITING, State, state_digest
 from shunter.core.view import View
 from shunter.events import SchedulerStarted, decode_record, encode_record
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected

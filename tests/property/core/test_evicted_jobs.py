@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from shunter.backends.simulated import Costs
-from shunter.core.placement import PLACEMENTS
-from shunter.core.planning.guards import Guards
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.view import Guards
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger, is_preemption
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.kinds import Event

@@ -9,7 +9,7 @@ being withdrawn, and in the end all that follows is verified.
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from shunter.core.fold.occupancy import may_launch
+from shunter.core.fold.attempts import may_launch
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.cluster import GpusTaken
 from shunter.events.facts.decisions import AllocationChanged

@@ -10,16 +10,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.config.policies import completed
-from shunter.core.digest import state_digest
 from shunter.core.fold import apply
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import PLACEMENTS
-from shunter.core.proposals.scheme import CanPropose, Decentralised
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.round_loop import run_rounds
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.events import SchedulerStarted, encode_payload, encode_record
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected

@@ -8,19 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.forking.counterfactuals import (
-    Counterfactual,
-    Counterfactuals,
-    counterfactuals,
-)
-from shunter.ask.forking.fork import Change, MakeWorld
-from shunter.ask.forking.fork_point import ForkPoint, fork_point
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.forks.counterfactuals import Counterfactual, Counterfactuals, counterfactuals
+from shunter.ask.forks.fork import ForkChange, ForkPoint, MakeWorld, fork_point
+from shunter.ask.log_reading import fold_events
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.samples import NO_SAMPLES
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Command, ResizeJob
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.backends.simulated.world import NO_SAMPLES
+from shunter.core.interfaces import CancelJob, ChangePriority, Command, ResizeJob
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import JobPhase, State
 from shunter.events import JobId
 from tests.factories import World
@@ -42,7 +37,7 @@ def orders_of(claim: Counterfactual, job_id: JobId, at_us: int) -> list[Command]
     return None
 
 
-def world_with(world: World, change: Change) -> MakeWorld:
+def world_with(world: World, change: ForkChange) -> MakeWorld:
     """Return what makes the world; a gang of another size has a speed of its own."""
     if any(isinstance(order, ResizeJob) for order in change.orders):
         nodes = {each.node: each.configuration for each in world.servers}

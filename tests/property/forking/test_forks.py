@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from shunter.ask.forking.fork import Change, Standing, fork_at, standing_at
-from shunter.ask.forking.fork_point import fork_point
-from shunter.ask.forking.future import read_future
-from shunter.ask.forking.scenario import rerun_to
+from shunter.ask.forks.fork import ForkChange, Standing, fork_at, fork_point, standing_at
+from shunter.ask.forks.future import read_future
+from shunter.ask.forks.scenario import rerun_to
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES
 from shunter.backends.simulated.resuming import Resumed, TotalWork
-from shunter.backends.simulated.samples import NO_SAMPLES
-from shunter.core.intake.inputs import Command, DrainNode, RestoreNode
+from shunter.backends.simulated.world import NO_SAMPLES
+from shunter.core.interfaces import Command, DrainNode, RestoreNode
 from shunter.core.state import Job, State
 from shunter.events import Event, JobId, JobSubmitted
 from shunter.events.fact_classes import FactClass, class_of
@@ -92,7 +91,7 @@ def events_after(recorded: Recorded, seq: int) -> list[Event]:
 
 
 async def run_on(standing: Standing, world: World) -> list[Event]:
-    fork, tape = fork_at(standing, Change()), Tape()
+    fork, tape = fork_at(standing, ForkChange()), Tape()
     await fork.run(world.until_us, tape)
     return tape.events
 
@@ -115,7 +114,7 @@ def test_fork_of_a_run_made_again_does_what_happened(name: str, scene: Scene, sh
                 lambda jobs, resumed: world_of(world, jobs, resumed),
                 whole,
                 unknown,
-                Change(),
+                ForkChange(),
             )
             return standing.state.seq, await run_on(standing, world)
 
@@ -154,7 +153,7 @@ def test_fork_of_a_state_does_what_happened_where_nothing_takes_time(
                 lambda jobs, resumed: world_of(world, jobs, resumed),
                 future,
                 unknown,
-                Change(),
+                ForkChange(),
             )
             return await run_on(standing, world)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, reject
 
-from shunter.ask.forking.fork_point import ForkPoint, fork_point
-from shunter.ask.forking.placed_first import PlacedFirst
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.recorded_terms import Term
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.ranking.index import PRIORITY_MOST
+from shunter.ask.forks.fork import ForkPoint, fork_point
+from shunter.ask.forks.inevitable import PlacedFirst
+from shunter.ask.log_reading import fold_events
+from shunter.ask.recorded_terms import Term
+from shunter.core.ranking.ranking import PRIORITY_MOST
+from shunter.core.view import NO_GUARDS
 from shunter.events import JobId, encode_record
 from shunter.events.facts.decisions import AllocationChanged, Trigger
 from shunter.events.facts.jobs import JobPriorityChanged

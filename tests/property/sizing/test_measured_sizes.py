@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.backends.simulated.samples import Samples
+from shunter.backends.simulated.world import Samples
 from shunter.core.interfaces import Rng
-from shunter.core.performance.correction import TableCheck
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import Consolidated
-from shunter.core.planning.plan import Plan, Suspend
+from shunter.core.plan import Plan, Suspend
+from shunter.core.planning.placement import Consolidated
 from shunter.core.ranking import RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.sizing.mechanism import whole_of
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable, TableCheck
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import View
 from shunter.events.values.allocation import NOTHING
 from shunter.events.values.job_spec import JobSpec

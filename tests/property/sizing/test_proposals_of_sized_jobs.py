@@ -11,12 +11,12 @@ from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from shunter.core.fold import apply
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import FirstFit
-from shunter.core.planning.making_room import MAKE_ROOM
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.planning.draft import MAKE_ROOM
+from shunter.core.planning.placement import FirstFit
+from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import SHRUNK, Mechanism, Sizing
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped, RoundPlanned
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from shunter.backends.simulated import Costs
 from shunter.core.interfaces import Observers
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.plan import Move, Reshape, Start
 from shunter.core.planning.approver import approve
-from shunter.core.planning.making_room import MAKE_ROOM
-from shunter.core.planning.plan import Move, Reshape, Start
+from shunter.core.planning.draft import MAKE_ROOM
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import View
 from shunter.events.facts.decisions import (
     AllocationChanged,

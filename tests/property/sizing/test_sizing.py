@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import Consolidated, FirstFit, Placement, Spread
-from shunter.core.planning.plan import Plan, Start, Suspend
+from shunter.core.plan import Plan, Start, Suspend
+from shunter.core.planning.placement import Consolidated, FirstFit, Placement, Spread
 from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
 from shunter.events.facts.decisions import (

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 from shunter.cli.application import app
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.interfaces import Observers
-from shunter.core.performance.sensitivity import SensitivityTable
 from shunter.core.sizing import Mechanism
 from shunter.core.sizing.mechanism import whole_of
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.state import Job, JobPhase
 from shunter.core.view import View
 from shunter.events.kinds import KINDS

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
 from shunter.core.fold import replay
-from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.approver import approve
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.rng import Rng
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.rng import RandomStream
 from shunter.core.state import Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -205,7 +204,7 @@ def planned(cluster: Shared) -> tuple[State, Mapping[JobId, Allocation]]:
     policy = Gandiva.build(params, PLACEMENTS["topology"]())
     memory = policy.start(view)
     policy.advance(memory, view)
-    plan = policy.plan(memory, view, Rng(0, "gandiva", 0))
+    plan = policy.plan(memory, view, RandomStream(0, "gandiva", 0))
     assert not approve(plan, state, NO_GUARDS, NOW_US, takes_turns=True).refused
     return state, {one.job_id: one.allocation for one in plan.changes}
 

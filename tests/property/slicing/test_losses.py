@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.placement import PLACEMENTS
+from shunter.backends.simulated.turns import Slicing
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, TurnStarted
 from shunter.events.facts.jobs import JobHeld, JobReleased
 from shunter.events.kinds import Event

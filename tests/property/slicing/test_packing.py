@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
 from shunter.core.fold import apply, replay
-from shunter.core.performance.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.core.state import State
 from shunter.events.codec import encode_record
 from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted

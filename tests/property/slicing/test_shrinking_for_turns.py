@@ -7,12 +7,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from shunter.core.fold import replay
+from shunter.core.plan import Change, Plan, Rehome, Resize
 from shunter.core.planning.approver import approve
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.planning.plan import Change, Plan, Rehome, Resize
 from shunter.core.state import RUNNING, Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobResized
 from shunter.events.kinds import Event

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.events.facts.execution import (
     AttemptEnded,

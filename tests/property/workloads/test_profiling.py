@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.events.values.resources import Resources
 from shunter.workloads.sensitivity import (
     CpuSearch,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.replaying.breakpoints.playback import play
+from shunter.ask.playback import play
 from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.events.log import read_log

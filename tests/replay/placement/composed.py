@@ -5,8 +5,8 @@ from typing import Any
 
 from shunter.config import LoadedConfig
 from shunter.config.loading import make_config
-from shunter.core.performance.speed_model import level_of
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
+from shunter.core.speeds.speed_model import level_of
 from shunter.core.state import Job, State
 from shunter.events.kinds import KINDS, Event
 from shunter.events.values.ids import JobId
@@ -25,7 +25,7 @@ ORDER = list(Level)
 
 def composed_trace(seed: int, jobs: int = 14) -> Trace:
     """Return jobs of 1 to 4 GPUs, most of them with a contract, and with CPUs and memory."""
-    rng = Rng(seed, "composed")
+    rng = RandomStream(seed, "composed")
     found = []
     at_s = 0
     for number in range(jobs):
@@ -43,7 +43,7 @@ def composed_trace(seed: int, jobs: int = 14) -> Trace:
     return Trace("composed", "generated", found, "", QualityReport(jobs, jobs, jobs))
 
 
-def _contract(rng: Rng, gpus: int) -> dict[str, Any]:
+def _contract(rng: RandomStream, gpus: int) -> dict[str, Any]:
     """Return what a job says of distance: one kind of contract, or nothing."""
     kind = rng.below(5)
     if kind == 0:

@@ -7,10 +7,10 @@ runs at half of its speed. So it is learnt that 2+2 is too slow for j7, which wa
 from dataclasses import replace
 from typing import Any
 
-from shunter.backends.simulated.samples import Samples
-from shunter.core.performance.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.core.placement import Mode, Topology
+from shunter.backends.simulated.world import Samples
+from shunter.core.planning.placement import Mode, Topology
 from shunter.core.ranking import RankedPolicy
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.events import SchedulerStarted
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads.trace import JobEnd, TraceJob

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.config.policies import POLICIES
 from shunter.core.fold import apply
 from shunter.core.state import State

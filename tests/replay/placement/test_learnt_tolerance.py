@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.rejections import rejection_in_words
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
-from shunter.core.digest import state_digest
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words, rejection_in_words
 from shunter.core.fold import apply, replay
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor import Reactor
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.errors import IllegalEventError
 from shunter.events import (
     AllocationChanged,

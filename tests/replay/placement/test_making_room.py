@@ -8,13 +8,13 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from shunter.ask.replaying.why.sentences import details
+from shunter.ask.why.sentences import details
 from shunter.backends.simulated import Costs
 from shunter.config.policies import completed
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import Mode, Topology
-from shunter.core.planning.making_room import MAKE_ROOM, ROOM_MADE, CanMakeRoom
-from shunter.core.proposals.scheme import CanPropose
+from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE, CanMakeRoom
+from shunter.core.planning.placement import Mode, Topology
+from shunter.core.planning.proposals import CanPropose
 from shunter.events import AllocationChanged
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.decisions import PlanRejected

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shunter.config.loading import make_config
-from shunter.core.performance.speed_model import level_of
+from shunter.core.speeds.speed_model import level_of
 from shunter.events import AllocationChanged
 from shunter.events.facts.cluster import NodeAdded
 from shunter.events.values.ids import JobId

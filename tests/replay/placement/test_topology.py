@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.performance.speed_model import level_of
-from shunter.core.placement import Packing, Topology
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.planning.placement import Packing, Topology
+from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking.ranking import Ranking
+from shunter.core.speeds.speed_model import level_of
 from shunter.events import AllocationChanged, encode_record
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import JobId
@@ -18,16 +18,7 @@ from shunter.events.values.job_spec import Level
 from shunter.policies.gavel.scheduling import Gavel
 from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
 from shunter.policies.tiresias import Tiresias
-from tests.factories import (
-    Outcome,
-    World,
-    las_policy,
-    policy,
-    run,
-    scheme,
-    servers,
-    trace_job,
-)
+from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt
 from tests.replay.test_skew import recorded, why

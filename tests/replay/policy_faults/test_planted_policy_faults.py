@@ -18,16 +18,15 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.divergence import Divergence
-from shunter.ask.replaying.verification import verify_log
+from shunter.ask.divergence import Divergence
+from shunter.ask.verification import verify_log
 from shunter.core.interfaces import Observers, Rng
-from shunter.core.placement import Spread
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.planning.plan import Plan, Start
+from shunter.core.plan import Plan, Start
+from shunter.core.planning.placement import Spread
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events import SchedulerStarted
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.log import read_log

@@ -5,9 +5,9 @@ Two servers of four GPUs, and a loop that is stepped by hand, a second apart.
 
 from dataclasses import replace
 
-from shunter.core.intake.inputs import AttemptExited, Input, ProposeGang, SubmitJob
-from shunter.core.placement import PLACEMENTS
-from shunter.core.proposals.scheme import CanPropose
+from shunter.core.interfaces import AttemptExited, Input, ProposeGang, SubmitJob
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning.proposals import CanPropose
 from shunter.core.scheduler import Scheduler
 from shunter.events import Event, SchedulerStarted
 from shunter.events.facts.execution import AttemptStarted

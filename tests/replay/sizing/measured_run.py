@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from shunter.backends.simulated.samples import Samples
-from shunter.core.performance.correction import TableCheck
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import Consolidated
+from shunter.backends.simulated.world import Samples
+from shunter.core.planning.placement import Consolidated
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable, TableCheck
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events import SchedulerStarted
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
-from shunter.core.intake.inputs import SubmitJob
-from shunter.core.performance.correction import MeasuredCell
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words
+from shunter.core.interfaces import SubmitJob
 from shunter.core.sizing import Mechanism
+from shunter.core.speeds.sensitivity import MeasuredCell
 from shunter.events import (
     AllocationChanged,
     Event,

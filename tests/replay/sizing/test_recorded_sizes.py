@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import Consolidated
+from shunter.ask.verification import Verifier
+from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events import Event
 from shunter.events.facts.decisions import RoundPlanned, Size, SizesSet
 from shunter.events.values.job_spec import JobSpec

@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.formatting import because_in_words
-from shunter.ask.replaying.verification import Verifier
-from shunter.ask.replaying.why.document import document
-from shunter.core.effects import Effect, Reshape
+from shunter.ask.verification import Verifier
+from shunter.ask.why.document import document
+from shunter.ask.words import because_in_words
 from shunter.core.fold import apply
-from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob, SuspendJob
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.placement import Consolidated
+from shunter.core.interfaces import AttemptExited, Effect, Input, Reshape, SubmitJob, SuspendJob
 from shunter.core.planning.approver import refused_shape
+from shunter.core.planning.placement import Consolidated
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import IllegalEventError
 from shunter.events import Event, SchedulerStarted
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.core.cluster.server import Health, Server
-from shunter.core.planning.guards import NO_GUARDS
+from shunter.ask.log_reading import fold_events
+from shunter.core.cluster import Health, Server
 from shunter.core.state import Job, JobPhase, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import (
     SOLVED,
     TRIALS,

@@ -1,6 +1,6 @@
 """What `why` claims of a job whose scheduler proposes, as questions to the brute force."""
 
-from shunter.ask.replaying.instants import clock
+from shunter.ask.words import clock
 from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.kinds import Event

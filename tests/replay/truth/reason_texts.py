@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.events.log import LogReader, read_log
 from shunter.events.values.ids import JobId

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shunter.backends.simulated import Costs
-from shunter.core.backoff import BACKING_OFF
-from shunter.core.intake.inputs import (
+from shunter.core.interfaces import (
     Command,
     DrainNode,
     HoldJob,
@@ -13,8 +12,8 @@ from shunter.core.intake.inputs import (
     ReleaseJob,
     SuspendJob,
 )
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.facts.cluster import GpusTaken, NodeUnreachable
 from shunter.events.facts.execution import (
     AllocationLearned,
@@ -24,6 +23,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     LaunchFailed,
 )
+from shunter.events.values.causes import BACKING_OFF
 from shunter.events.values.ids import GpuType, JobId, NodeName
 from shunter.events.values.job_spec import Dependency, Level
 from shunter.policies.gavel.objectives import Isolated

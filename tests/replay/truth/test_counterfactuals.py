@@ -11,16 +11,18 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forking.counterfactuals import (
-    Counterfactual,
-    counterfactuals,
-    recorded_world_with,
+from shunter.ask.forks.counterfactuals import Counterfactual, counterfactuals, recorded_world_with
+from shunter.ask.forks.fork import (
+    ForkChange,
+    ForkPoint,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    standing_at,
 )
-from shunter.ask.forking.fork import Change, fork_at, standing_at
-from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.ask.forking.remaining import WorkEstimates
+from shunter.ask.forks.remaining import WorkEstimates
 from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Input, ResizeJob
+from shunter.core.interfaces import CancelJob, ChangePriority, Input, ResizeJob
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts.cluster import QuotaChanged
 from shunter.events.log import LogReader, read_log
@@ -37,7 +39,7 @@ PAIRS = 200 if THOROUGH else 1
 SERVERS = re.compile(r"(\d+) servers? more with (\d+) GPUs? of type (\w+) joined")
 
 
-def change_of(claim: Counterfactual, job: Job, point: ForkPoint) -> Change:
+def change_of(claim: Counterfactual, job: Job, point: ForkPoint) -> ForkChange:
     """Return the change that a claim is about, from its words."""
     state, at_us = point.state(), point.at_us
     numbers = [int(number) for number in re.findall(r"\b\d+\b", claim.words)]
@@ -55,15 +57,15 @@ def change_of(claim: Counterfactual, job: Job, point: ForkPoint) -> Change:
     elif claim.kind == "quota":
         queue = state.queues[job.spec.queue]
         fact = QuotaChanged(at_us, queue.name, numbers[-1], queue.weight, queue.users)
-        return Change(facts=(fact,))
+        return ForkChange(facts=(fact,))
     else:
         found = SERVERS.fullmatch(claim.words)
         assert found is not None, claim.words
         count, gpus, gpu_type = int(found[1]), int(found[2]), found[3]
-        return Change(
+        return ForkChange(
             added=[(NodeName(f"more-{n}"), _like(point, gpus, gpu_type)) for n in range(count)]
         )
-    return Change(orders=orders)
+    return ForkChange(orders=orders)
 
 
 def ended_well(claim: Counterfactual) -> Sequence[JobId]:
@@ -86,7 +88,7 @@ def _like(point: ForkPoint, gpus: int, gpu_type: str) -> ConfigurationSet:
 async def start_of(
     point: ForkPoint,
     job_id: JobId,
-    change: Change,
+    change: ForkChange,
     until_us: int,
     finished: Sequence[JobId] = (),
 ) -> int | None:
@@ -101,7 +103,7 @@ async def start_of(
         )
 
     make_world = recorded_world_with(recorded_parts(point.started.config))(change)
-    fork = fork_at(standing_at(point, make_world, None, work_of, Change()), change)
+    fork = fork_at(standing_at(point, make_world, None, work_of, ForkChange()), change)
     state = fork.core.state
 
     def has_gpus() -> bool:
@@ -127,7 +129,7 @@ async def checked(reader: LogReader) -> int:
         told = await counterfactuals(point, worlds, job.job_id, ())
         if told.starts_us is not None:
             claims += 1
-            starts_us = await start_of(point, job.job_id, Change(), told.starts_us)
+            starts_us = await start_of(point, job.job_id, ForkChange(), told.starts_us)
             assert starts_us == told.starts_us
         for claim in told.found:
             claims += 1
@@ -135,7 +137,7 @@ async def checked(reader: LogReader) -> int:
             well = ended_well(claim)
             found_us = await start_of(point, job.job_id, change, claim.starts_us, well)
             assert found_us == claim.starts_us
-            without_us = await start_of(point, job.job_id, Change(), claim.starts_us)
+            without_us = await start_of(point, job.job_id, ForkChange(), claim.starts_us)
             assert without_us is None or without_us > claim.starts_us
     return claims
 

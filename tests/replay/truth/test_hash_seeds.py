@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shunter.ask.replaying.verification import verify_log
+from shunter.ask.verification import verify_log
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs

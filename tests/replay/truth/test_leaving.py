@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.instants import clock, span
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.words import clock, span
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AttemptEnded, AttemptStarted, JobSuspended
 from shunter.events.kinds import Event

@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shunter.api.documents.queue import queue_document
 from shunter.api.metrics import Metrics
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.daemon.site import Site
 from shunter.events.kinds import Event

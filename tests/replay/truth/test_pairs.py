@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.waits import told_apart, wait_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.waits import told_apart, wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.kinds import Event

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.events.facts.gangs import GangRejected
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild

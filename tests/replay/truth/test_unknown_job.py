@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.why.explanation import explain
 from shunter.errors import NotFoundError
 from shunter.events.kinds import Event
 from shunter.events.log import LogReader, open_log, read_log

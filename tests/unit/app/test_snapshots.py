@@ -9,11 +9,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from shunter.ask.replaying.folding import fold_events, fold_log, state_at
-from shunter.ask.replaying.verification import verify_log
+from shunter.ask.log_reading import fold_events, fold_log, state_at
+from shunter.ask.verification import verify_log
 from shunter.config.loading import make_config
-from shunter.core.digest import state_digest
-from shunter.core.state import State
+from shunter.core.state import State, state_digest
 from shunter.errors import IllegalEventError, LogDamagedError
 from shunter.events.facts.jobs import JobSubmitted, Outcome
 from shunter.events.log import open_log, read_log

@@ -9,9 +9,7 @@ import pytest
 from shunter import plugins
 from shunter.config import make_config
 from shunter.config.worlds import WORLDS
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
+from shunter.core.interfaces import AnyPolicy, Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
 from shunter.events.values.configuration_set import ConfigurationSet

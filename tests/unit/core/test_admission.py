@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from shunter.core.admission import Admission, Refusal
 from shunter.core.fold import apply, replay
-from shunter.core.intake.admission import Admission, Refusal
 from shunter.core.state import State
 from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeRemoved
 from shunter.events.facts.jobs import JobRejected

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.fold import apply, replay
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.approver import Approval, approve
-from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import State
+from shunter.core.view import NO_GUARDS, Guards
 from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeUnreachable
 from shunter.events.facts.decisions import NO_SUCH_JOB, AllocationChanged, PlanRejected
 from shunter.events.facts.execution import AttemptStarted

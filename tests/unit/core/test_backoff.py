@@ -2,13 +2,15 @@
 
 import pytest
 
-from shunter.core.backoff import BACKING_OFF, LAUNCHES_MOST, backoff_us
-from shunter.core.intake.inputs import HoldJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.fold.attempts import backoff_us
+from shunter.core.interfaces import HoldJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.reactor import LAUNCHES_MOST
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended, LaunchFailed
 from shunter.events.facts.jobs import JobFailed, JobHeld, JobReleased, JobSubmitted, Outcome
+from shunter.events.values.causes import BACKING_OFF
 from shunter.events.values.job_spec import SuspendMode
 from tests.factories import World, job_id, job_spec, policy, servers
 

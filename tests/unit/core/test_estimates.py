@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from shunter.core.estimates import expected_us, remaining_us, total_us
-from shunter.core.intake.inputs import SubmitJob
-from shunter.core.performance.trials import MeasuredRate
-from shunter.core.placement import Placement, Skew
-from shunter.core.placement.consolidated import Consolidated
+from shunter.core.interfaces import SubmitJob
+from shunter.core.planning.placement import Consolidated, Placement, Skew
 from shunter.core.ranking import RankedPolicy
+from shunter.core.speeds.measured import MeasuredRate
 from shunter.core.state import Job
+from shunter.core.view import expected_us, remaining_us, total_us
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.policies.srtf import UNKNOWN_US, RemainingTime

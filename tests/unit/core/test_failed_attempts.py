@@ -1,7 +1,6 @@
 """`retries`: what fails by itself is tried again so often, and what counts as a failure."""
 
-from shunter.core.backoff import BACKING_OFF
-from shunter.core.intake.inputs import AttemptExited, CancelJob, SubmitJob
+from shunter.core.interfaces import AttemptExited, CancelJob, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.events.facts.execution import (
@@ -11,6 +10,7 @@ from shunter.events.facts.execution import (
     GpusReleased,
 )
 from shunter.events.facts.jobs import JobFailed, JobHeld, JobRetried, Outcome
+from shunter.events.values.causes import BACKING_OFF
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0, J1 = job_id(0), job_id(1)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from shunter.core.fold import replay
-from shunter.core.planning.guards import HOUR_US, NO_GUARDS, Band, Guards
 from shunter.core.state import Job
+from shunter.core.view import HOUR_US, NO_GUARDS, Band, Guards
 from shunter.events import (
     AllocationChanged,
     AttemptLost,

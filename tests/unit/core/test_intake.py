@@ -6,20 +6,24 @@ from typing import Any
 
 import pytest
 
-from shunter.core.effects import Effect, Launch, Suspend, Terminate, Weigh
-from shunter.core.intake.inputs import (
+from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,
     ChangePriority,
     Command,
     DrainNode,
+    Effect,
     HoldJob,
     Input,
+    Launch,
     ReleaseJob,
     RestoreNode,
     SubmitJob,
+    Suspend,
+    Terminate,
+    Weigh,
 )
-from shunter.core.planning.plan import Move, Start
+from shunter.core.plan import Move, Start
 from shunter.core.scheduler import Scheduler, launch_of
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.planning.guards import Band
-from shunter.core.ranking.index import (
+from shunter.core.ranking.ranking import (
     FIRST,
     LAST,
     ORDINAL_BITS,
@@ -16,6 +15,7 @@ from shunter.core.ranking.index import (
     pack,
     rank_of,
 )
+from shunter.core.view import Band
 
 bands = st.sampled_from([int(band) for band in Band])
 priorities = st.integers(-PRIORITY_MOST, PRIORITY_MOST) | st.integers(-2, 2)

@@ -20,9 +20,8 @@ from shunter.core.metrics import (
     percentile,
     size_class,
 )
-from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.cluster import (
     GpuQuarantined,
     NodeDrained,

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from shunter.core.effects import Launch
-from shunter.core.effects import Suspend as SuspendOrder
 from shunter.core.fold import apply, replay
+from shunter.core.interfaces import Launch
+from shunter.core.interfaces import Suspend as SuspendOrder
 from shunter.core.metrics import JobLedger
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.approver import Approval, approve
-from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.state import JobPhase, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, Guards, View
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.cluster import GpuQuarantined, NodeDrained

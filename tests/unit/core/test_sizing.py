@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import Consolidated, Placement, Spread
+from shunter.core.planning.placement import Consolidated, Placement, Spread
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Answer, Mechanism, Program, Sizing, Solver
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped, SizesSet
 from shunter.events.facts.jobs import JobFinished
 from shunter.events.values.allocation import Share

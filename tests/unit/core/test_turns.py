@@ -7,10 +7,10 @@ import pytest
 
 from shunter.api.documents.turn_shares import TurnShares
 from shunter.core.fold import apply
+from shunter.core.plan import Plan, Rehome
 from shunter.core.planning.approver import approve
-from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Plan, Rehome
 from shunter.core.state import RUNNING, Job, State
+from shunter.core.view import NO_GUARDS, Guards
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped
 from shunter.events.facts.execution import (

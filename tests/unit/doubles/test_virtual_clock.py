@@ -10,8 +10,8 @@ import pytest
 from anyio import to_thread
 
 from shunter import clock
-from shunter.backends.inbox import Inbox, Stamped
-from shunter.core.intake.inputs import Input
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.core.interfaces import Input
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock
 from shunter.events.facts.cluster import NodeReachable

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.scores.words import score_in_words
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.placement import Consolidated
+from shunter.ask.scores import score_in_words
+from shunter.core.planning.placement import Consolidated
 from shunter.core.ranking import Aged, Measure, RankedPolicy
-from shunter.core.ranking.index import rank_of
+from shunter.core.ranking.ranking import rank_of
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import WHOLE
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.events.facts.cluster import NodeDrained, NodeRemoved
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.kinds import Event

@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from shunter.backends.simulated import Costs
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import PLACEMENTS
-from shunter.core.planning.guards import Guards
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import Aged, RankedPolicy
-from shunter.core.ranking.index import rank_of
+from shunter.core.ranking.ranking import rank_of
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.view import Guards
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.values.ids import GpuType
 from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias

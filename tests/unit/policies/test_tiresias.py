@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.core.placement import PLACEMENTS
-from shunter.core.planning.guards import NO_GUARDS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import Job, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.values.ids import JobId
 from shunter.events.values.job_spec import JobSpec

@@ -9,7 +9,7 @@ from math import inf
 from statistics import median
 from typing import Any, Final
 
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter.events.values.ids import JobId
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
@@ -206,7 +206,7 @@ def _ratio(before: float | None, after: float | None) -> float | None:
 
 def _other_orders(curves: Curves) -> Iterator[Curves]:
     """Yield the configurations of a search in any order (Fisher and Yates)."""
-    rng = Rng("gandiva automl order", repr(curves[0]))
+    rng = RandomStream("gandiva automl order", repr(curves[0]))
     for _ in range(ORDERS):
         order = list(curves)
         for last in range(len(order) - 1, 0, -1):

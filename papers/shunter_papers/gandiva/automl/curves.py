@@ -23,7 +23,7 @@ from math import ceil, exp, log
 from statistics import NormalDist
 from typing import Final
 
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
 from shunter_papers.gandiva.automl.figures import (
     CONFIGS,
     GPUS,
@@ -104,7 +104,7 @@ def like_published(seed: int, family: Family = FITTED) -> Curves:
     Waves depend on nothing but themselves, so each is drawn anew until it is as published: that
     gives the same searches as drawing whole ones until one is, a thousand times as quickly.
     """
-    rng = Rng("gandiva automl", seed)
+    rng = RandomStream("gandiva automl", seed)
     places = list[float]()
     while len(places) < CONFIGS:
         wave, size = len(places) // GPUS + 1, min(GPUS, CONFIGS - len(places))
@@ -122,7 +122,7 @@ def _is_as_published(wave: int, best: float, family: Family) -> bool:
     )
 
 
-def _curve(place: float, family: Family, rng: Rng) -> Curve:
+def _curve(place: float, family: Family, rng: RandomStream) -> Curve:
     """Return the configuration at a place, from 0 (the best) to 1."""
     spread = family.spread * _NORMAL.inv_cdf(max(rng.random(), _ULPS))
     tau = family.tau * exp(spread)

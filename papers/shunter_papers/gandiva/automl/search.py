@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Command
+from shunter.core.interfaces import CancelJob, ChangePriority, Command
 from shunter.core.view import View
 from shunter.events.values.ids import JobId
 from shunter_papers.gandiva.automl.curves import Curve

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.events.values.job_spec import JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from shunter.config.loading import LoadedConfig
 from shunter.core.interfaces import Observers
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.rng import Rng
+from shunter.core.rng import RandomStream
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
 from shunter.events.values.ids import GpuType, JobId
@@ -68,7 +68,7 @@ class Crowd:
         """Return the jobs, each as long as the time that counts if it had a GPU alone."""
         gpu_type = GpuType(self.gpu_type)
         kinds = runnable(table, gpu_type)
-        rng = Rng(self.seed, "reproduce gandiva packing", self.jobs)
+        rng = RandomStream(self.seed, "reproduce gandiva packing", self.jobs)
         drawn = [kinds[rng.below(len(kinds))] for _ in range(self.jobs)]
         name = f"{self.jobs} jobs on {self.form.gpus} {self.gpu_type}"
         return trace_of(

@@ -7,7 +7,7 @@ none of that; of its pairs of equal jobs on a P100 the one is taken here that ga
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.events.facts.decisions import TrialKept, TrialReverted
 from shunter.events.values.ids import GpuType

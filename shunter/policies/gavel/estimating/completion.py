@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId
 

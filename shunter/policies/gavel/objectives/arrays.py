@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shunter.core.performance.throughputs import JobKind, Pair
+from shunter.core.speeds.speed_model import JobKind, Pair
 from shunter.errors import PlanError
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.mechanism.targets import Demands, Fractions, JobRequest

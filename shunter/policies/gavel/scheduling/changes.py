@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from shunter.core.interfaces import Observers, Rng, both
-from shunter.core.placement import Placement
-from shunter.core.planning.making_room import (
+from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
+from shunter.core.planning.draft import (
     RoomMaker,
     RoomMemory,
     earliest,
@@ -15,10 +15,13 @@ from shunter.core.planning.making_room import (
     untangled,
     with_room_observers,
 )
-from shunter.core.planning.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.proposals.memory import ProposalMemory, proposal_observers
-from shunter.core.proposals.schedulers import decentralised_plan
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.planning.placement import Placement
+from shunter.core.planning.proposals import (
+    Decentralised,
+    ProposalMemory,
+    decentralised_plan,
+    proposal_observers,
+)
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.ids import GpuType, JobId

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.state import ENDING, SUSPENDING, Job
 from shunter.core.view import View
 from shunter.events.values.ids import GpuType, JobId

@@ -6,7 +6,7 @@ no name here: it is taken.
 
 from typing import ClassVar, Final
 
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.policies.gavel.scheduling.catalogue import ObjectiveName
 from shunter.policies.gavel.scheduling.policy import GavelOptions, GavelPolicy, gavel
 

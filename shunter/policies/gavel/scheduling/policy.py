@@ -12,11 +12,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from shunter.core.interfaces import Observer, Observers, Rng
-from shunter.core.performance.throughputs import ThroughputTable
-from shunter.core.placement import Placement, at_load, note_load
-from shunter.core.planning.making_room import RoomMaker, sooner
-from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.plan import EMPTY_PLAN, Plan
+from shunter.core.planning.draft import RoomMaker, sooner
+from shunter.core.planning.placement import Placement, at_load, note_load
+from shunter.core.planning.proposals import Decentralised
+from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from shunter.core.placement import Packing
-from shunter.core.planning.making_room import RoomMemory
-from shunter.core.proposals.memory import ProposalMemory
+from shunter.core.planning.draft import RoomMemory
+from shunter.core.planning.placement import Packing
+from shunter.core.planning.proposals import ProposalMemory
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.facts.decisions import AllocationChanged, Target, TargetsSet

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from shunter.core.performance.throughputs import JobKind, Pair, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
 from shunter.core.state import Job
 from shunter.events.values.ids import GpuType, JobId
 

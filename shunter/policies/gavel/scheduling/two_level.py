@@ -17,13 +17,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from shunter.core.interfaces import Observers, Rng, both
-from shunter.core.placement import Placement, at_load
-from shunter.core.planning.making_room import RoomMaker, RoomMemory, sooner
-from shunter.core.planning.plan import EMPTY_PLAN, Plan
-from shunter.core.proposals.memory import ProposalMemory
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.plan import EMPTY_PLAN, Plan
+from shunter.core.planning.draft import RoomMaker, RoomMemory, sooner
+from shunter.core.planning.placement import Placement, at_load
+from shunter.core.planning.proposals import Decentralised, ProposalMemory
 from shunter.core.ranking import Measure, RankedPolicy, Ranking
-from shunter.core.ranking.index import drift
+from shunter.core.ranking.ranking import drift
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import PlanError

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from shunter.core.cluster import Gpu, gpus_of
-from shunter.core.placement import Placement
+from shunter.core.plan import Change, Move, Start, Suspend
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.guards import Band
-from shunter.core.planning.plan import Change, Move, Start, Suspend
+from shunter.core.planning.placement import Placement
 from shunter.core.state import ENDING, Job
-from shunter.core.view import View
+from shunter.core.view import Band, View
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.fact import fact
 from shunter.events.values.ids import GpuType, JobId, NodeName, QueueName

@@ -8,10 +8,10 @@ leave and whose GPUs nobody took stays.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from shunter.core.placement import Placement
+from shunter.core.plan import Change, Plan
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.plan import Change, Plan
-from shunter.core.proposals.schedulers import divided
+from shunter.core.planning.placement import Placement
+from shunter.core.planning.proposals import divided
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.events.values.allocation import Allocation, Share, Sharing

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.effects import Launch, Resume, Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values.job_spec import JobSpec
 from tests.factories import allocation, job_id

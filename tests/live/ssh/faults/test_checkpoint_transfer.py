@@ -13,12 +13,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.agents import node_agent
+from shunter.backends.live import checkpoint_lists, node_agent
+from shunter.backends.live.ssh import SshBackend
 from shunter.backends.node.records import hold
-from shunter.backends.ssh import SshBackend
-from shunter.backends.supervised.checkpoints import file_lists
-from shunter.core.effects import Effect, Launch, Resume, Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Effect, Launch, Resume, Suspend
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec
@@ -264,7 +262,7 @@ async def test_checkpoints_of_many_files_arrive_whole_though_few_are_copied_at_o
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Goal: lists that are worked with in a thread are read as well as others."""
-    monkeypatch.setattr(file_lists, "FEW", FILES // 2)
+    monkeypatch.setattr(checkpoint_lists, "FEW", FILES // 2)
     jobs = [job_id(number) for number in range(3)]
     async with bench.opened() as backend:
         for job in jobs:

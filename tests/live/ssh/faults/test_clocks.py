@@ -14,18 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from shunter.backends.live.settings import SshHost
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.ssh import SshHost
-from shunter.core.effects import Suspend
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Suspend
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-    JobSuspended,
-)
+from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
 from tests.factories import job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import PROMPT, Bench, is_of, kinds, order, rest, seen_until

@@ -11,11 +11,10 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.backends.agents.settings import Slicing
+from shunter.backends.live.settings import TurnSettings
 from shunter.cli.application import app
 from shunter.config.loading import LoadedConfig
-from shunter.core.effects import Launch
-from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import Input, Launch
 from shunter.daemon import Site, Submission
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import MessagesDropped, TurnEnded, TurnStarted
@@ -108,7 +107,9 @@ async def test_gangs_have_their_turns_on_all_hosts_at_once(
 ) -> None:
     bench, farm = network
     shared = str(bench.folder / "shared")
-    async with bench.opened(slicing=Slicing(quantum_us=QUANTUM_US), checkpoints=shared) as backend:
+    async with bench.opened(
+        slicing=TurnSettings(quantum_us=QUANTUM_US), checkpoints=shared
+    ) as backend:
         await order(backend, *launches())
         seen = await rest(backend, 12.0)
         since_us = backend.now_us()

@@ -12,8 +12,7 @@ import pytest
 
 from shunter.backends.node import attempts
 from shunter.backends.node.attempts import alive_below
-from shunter.core.effects import Launch, Resume
-from shunter.core.intake.inputs import AttemptExited
+from shunter.core.interfaces import AttemptExited, Launch, Resume
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import AttemptLost, AttemptStarted
 from shunter.events.values.job_spec import SuspendMode

@@ -9,12 +9,11 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from shunter.backends.agents import node_agent
+from shunter.backends.live import node_agent
+from shunter.backends.live.ssh import SshBackend
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.ssh import SshBackend
-from shunter.core.effects import Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Input, Suspend, Terminate
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptLost,

@@ -5,9 +5,8 @@ from itertools import pairwise
 import anyio
 import pytest
 
-from shunter.backends.agents.settings import Slicing
-from shunter.core.effects import Launch, Weigh
-from shunter.core.intake.inputs import Input
+from shunter.backends.live.settings import TurnSettings
+from shunter.core.interfaces import Input, Launch, Weigh
 from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.values.allocation import Allocation, Share, Sharing
@@ -42,7 +41,7 @@ async def test_turns_go_on_over_a_cut_link_and_a_weight_given_then_counts_afterw
     bench, farm = network
     shared = Allocation((Share(NodeName("n0"), 1),), Sharing.sliced)
     spec = JobSpec(1, command=("/bin/sleep", "600"))
-    async with bench.opened(slicing=Slicing(quantum_us=QUANTUM_US)) as backend:
+    async with bench.opened(slicing=TurnSettings(quantum_us=QUANTUM_US)) as backend:
         await order(backend, *[Launch(job, 1, shared, spec) for job in JOBS])
         seen = await rest(backend, 3.0)
         farm.cut("n0")

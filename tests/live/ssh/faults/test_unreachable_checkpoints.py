@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from shunter.ask.replaying.waits import job_state, wait_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.waits import job_state, wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.core.state import LAUNCHING
 from shunter.daemon import Caller, Site
 from shunter.errors import RefusedError

@@ -11,9 +11,8 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.ssh.host_inventory import host_inventories
-from shunter.core.effects import Launch
-from shunter.core.intake.inputs import AttemptExited
+from shunter.backends.live.ssh import host_inventories
+from shunter.core.interfaces import AttemptExited, Launch
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import NodeName
 from shunter.events.values.job_spec import JobSpec

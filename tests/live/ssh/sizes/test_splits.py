@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.waits import wait_of
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
 from shunter.daemon import Caller, Site, Submission
 from shunter.events.facts.decisions import RoundPlanned
 from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, GpusReleased

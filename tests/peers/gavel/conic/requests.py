@@ -1,6 +1,6 @@
 """Claims on a few kinds of jobs and three GPU types, for problems of every form."""
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 

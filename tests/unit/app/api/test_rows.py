@@ -5,16 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.api.documents.queue import Present, queue_document
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.state_document import standing
-from shunter.ask.replaying.waits import told_apart, wait_to_count
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.ranking import standing as standing_of
+from shunter.ask.log_reading import fold_events
+from shunter.ask.waits import state_document, told_apart, wait_to_count
+from shunter.ask.why.document import document
+from shunter.ask.why.sentences import rank_lines
 from shunter.backends.simulated import Costs
 from shunter.cli.live.queue import explained
 from shunter.cli.live.reasons import clause
-from shunter.core.intake.arrays import ARRAY
-from shunter.core.intake.inputs import Command, DrainNode, QuarantineGpu
+from shunter.core.interfaces import Command, DrainNode, QuarantineGpu
 from shunter.core.state import State
 from shunter.events import (
     ClassWait,
@@ -28,6 +26,7 @@ from shunter.events import (
     RoundPlanned,
     Wait,
 )
+from shunter.events.values.causes import ARRAY
 from tests.factories import World, job_id, job_spec, job_submitted, quota, servers, trace_job
 from tests.replay.recording import asked, record
 
@@ -132,7 +131,7 @@ def test_a_drained_server_is_not_told_as_lost() -> None:
     reason = rows(state)["j1"]["reason"]
 
     assert reason["name"] == "node_drained"
-    assert standing(state)["queue"]["reasons"] == {"node_drained": 1}
+    assert state_document(state)["queue"]["reasons"] == {"node_drained": 1}
     assert clause(reason) == "too few GPUs are in service; needs 4, 1 free; n0 is drained"
 
 
@@ -195,7 +194,7 @@ def test_a_task_that_waits_for_its_turn_waits_for_no_dependency() -> None:
 
     assert reason["name"] == "array_limit"
     assert clause(reason) == "it is not its turn in its array; 1 task of its array may run at once"
-    assert standing(state)["queue"]["reasons"] == {"array_limit": 1, "waiting_for_round": 1}
+    assert state_document(state)["queue"]["reasons"] == {"array_limit": 1, "waiting_for_round": 1}
 
 
 def test_equal_sentences_are_told_once() -> None:
@@ -250,7 +249,7 @@ def test_quota_is_held_by_jobs_of_its_queue_alone() -> None:
 def test_jobs_without_gpus_hold_no_gpus() -> None:
     assert named_by_both(WITHOUT_GPUS, "j5") == (["j0"], ["j0"])
     found = asyncio.run(asked(record(WITHOUT_GPUS, "fifo_backfill"), "j5", 50))
-    (ahead,) = [line for line in standing_of(found) if line.startswith("ahead on GPUs")]
+    (ahead,) = [line for line in rank_lines(found) if line.startswith("ahead on GPUs")]
     assert ahead.startswith("ahead on GPUs: 1 job on 3 GPUs")
 
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from shunter.api.documents.queue import Present, queue_document
 from shunter.api.models.job_documents import TurnPart
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.log_reading import fold_events
 from shunter.backends.node.rotation import Member, Rotation
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.intake.inputs import ChangePriority, Command, SuspendJob
-from shunter.core.performance.turn_shares import fair_shares
-from shunter.core.placement import PLACEMENTS
+from shunter.backends.simulated.turns import Slicing
+from shunter.core.interfaces import ChangePriority, Command, SuspendJob
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
+from shunter.core.turn_shares import fair_shares
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.kinds import Event

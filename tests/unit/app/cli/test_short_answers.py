@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.instants import clock
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.words import clock
 from shunter.cli.application import app
 from shunter.core.state import JobPhase, State
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned

@@ -8,7 +8,7 @@ import pytest
 
 from shunter.config import LoadedConfig, load_config
 from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
-from shunter.core.proposals.scheme import Decentralised
+from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies.gavel.scheduling import GavelPolicy

@@ -10,7 +10,7 @@ from shunter.cli import app
 from shunter.config import POLICIES, find_policy, make_config
 from shunter.config.policies import built
 from shunter.config.resolved import policy_runtime
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
 
 

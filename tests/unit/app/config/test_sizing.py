@@ -14,9 +14,9 @@ from shunter.config.resolved import (
     recorded_runtime,
     recorded_sensitivity,
 )
-from shunter.core.performance.correction import TableCheck
 from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import TableCheck
 from shunter.errors import ConfigError
 from shunter.policies.drf import DominantShare
 from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy

@@ -8,7 +8,7 @@ import pytest
 
 from shunter.config import LoadedConfig, load_config
 from shunter.config.resolved import record_of, recorded_throughputs
-from shunter.core.performance.throughputs import JobKind
+from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs import compact_form

@@ -10,27 +10,30 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.cost_fitting import (
+from shunter.ask.attempts import (
     Attempt,
-    Fitted,
-    Kind,
-    Launch,
     Observed,
     ObservedJob,
+    Pace,
     checkpoint_interval_us,
+    mean_speed,
+    observe_log,
+)
+from shunter.ask.costs import (
+    LEAST_US,
+    Fitted,
+    FittedKind,
+    Launch,
     config_text,
     fit_costs,
     fit_document,
     left_out,
-    observe_log,
+    observed_trace,
     slowed_us,
     uneven_starts,
     work_us,
 )
-from shunter.ask.cost_fitting.costs import LEAST_US
-from shunter.ask.cost_fitting.paces import Pace, mean_speed
-from shunter.ask.forking.measured import measured_parts
-from shunter.ask.replaying.trace_export import observed_trace
+from shunter.ask.forks.future import measured_parts
 from shunter.config.simulation import SimulationSection
 from shunter.events.facts.execution import (
     AttemptEnded,
@@ -156,7 +159,7 @@ def test_gang_of_another_size_is_a_kind_of_its_own_and_does_more_work() -> None:
     )
     found = observed(ALONE, MOVED, BIG, grown)
     fitted = fit_costs(found)
-    assert fitted.batch_us[Kind("small", 4, V100)] / S == pytest.approx(0.04, rel=0.02)
+    assert fitted.batch_us[FittedKind("small", 4, V100)] / S == pytest.approx(0.04, rel=0.02)
     assert work_us(grown, found, fitted) / S == pytest.approx(10, abs=0.3)
     unknown = replace(fitted, batch_us={})
     assert work_us(grown, found, unknown) / S == pytest.approx(4 + 2.4 * 4, abs=0.3)
@@ -168,7 +171,7 @@ def test_mini_batches_of_a_gang_that_is_spread_are_measured_at_full_speed() -> N
     found = observed(ALONE, MOVED, BIG, half := job(3, spread, model="small"))
     fitted = fit_costs(found)
 
-    assert fitted.batch_us[Kind("small", 1, V100)] / S == pytest.approx(0.1, rel=0.01)
+    assert fitted.batch_us[FittedKind("small", 1, V100)] / S == pytest.approx(0.1, rel=0.01)
     assert work_us(half, found, fitted) / S == pytest.approx(10, abs=0.1)
     assert slowed_us(half, fitted, 13 * S) / S == pytest.approx(5, abs=0.1)
 
@@ -404,7 +407,7 @@ def test_speeds_are_relative_to_the_first_gpu_type() -> None:
     fitted = fit_costs(seen)
     assert fitted.speeds == pytest.approx({V100: 1.0, K80: 0.5}, abs=0.01)
     assert work_us(slow, seen, fitted) / S == pytest.approx(10, abs=0.1)
-    assert Kind("small", 1, K80) in fitted.batch_us
+    assert FittedKind("small", 1, K80) in fitted.batch_us
 
 
 def test_interval_of_checkpoints_is_seen_where_it_is_not_said() -> None:
@@ -497,7 +500,7 @@ def test_start_up_ends_with_the_first_mini_batch_without_the_wait_for_a_turn() -
     # It stood still from 1 to 4 and from 8 to 20, and began its first mini-batch before 7.
     assert (only.stopped_us, only.stopped_at_first_us) == (15 * S, 3 * S)
     fitted = fit_costs(seen)
-    batch_us = fitted.batch_us[Kind("", 1, V100, "j0")]
+    batch_us = fitted.batch_us[FittedKind("", 1, V100, "j0")]
     assert batch_us == pytest.approx(0.1 * S)
     assert fitted.launch_us[Launch.start] == pytest.approx(4 * S - batch_us, abs=1)
     assert work_us(one, seen, fitted) == pytest.approx(10 * S + batch_us, abs=1)
@@ -525,5 +528,5 @@ def test_kind_that_left_no_time_for_its_mini_batches_was_not_measured() -> None:
     odd = job(3, attempt(1, 0.0, left_us=3 * S, gpu_type=K80), steps=10, model="a")
     found = fit_costs(observed(*slow, odd, types=(V100, K80)))
     assert [kind.gpu_type for kind in found.batch_us] == [V100]
-    assert found.batch_us[Kind("a", 1, V100)] == pytest.approx(S, rel=0.01)
+    assert found.batch_us[FittedKind("a", 1, V100)] == pytest.approx(S, rel=0.01)
     assert found.speeds == {V100: 1.0}

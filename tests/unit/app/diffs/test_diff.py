@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from shunter.ask.diffs.evidence import changed_keys
-from shunter.ask.diffs.parting import _one_sided
-from shunter.ask.diffs.steps import Fact
+from shunter.ask.diff import Fact, _one_sided, changed_keys
 from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.events.facts.decisions import AllocationChanged

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.ask.forking.comparison import _is_told
+from shunter.ask.forks.scenario import _is_told
 from shunter.core.metrics import JobResult
 from tests.factories import job_id
 

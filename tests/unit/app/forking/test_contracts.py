@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.forking.changes import Wishes
-from shunter.ask.forking.measured import measure
-from shunter.ask.forking.scenario import Scenario, play
-from shunter.ask.predictions.answer import answer
-from shunter.ask.predictions.history import read_history
-from shunter.ask.predictions.messages import Question
-from shunter.ask.replaying.trace_export import observed_trace
+from shunter.ask.costs import observed_trace
+from shunter.ask.forks.forecast_process import Question
+from shunter.ask.forks.forecasts import answer
+from shunter.ask.forks.fork import Wishes
+from shunter.ask.forks.future import measure
+from shunter.ask.forks.remaining import read_history
+from shunter.ask.forks.scenario import Scenario, run_scenario
 from shunter.config import make_config
 from shunter.core.metrics import JobResult
 from shunter.events.log import read_log
@@ -45,7 +45,7 @@ def test_same_policy_takes_as_long_as_happened(
 ) -> None:
     log = live_log(tmp_path, config(tmp_path, policy, rows))
 
-    played = play(Scenario(log, f"e{seq}"))
+    played = run_scenario(Scenario(log, f"e{seq}"))
 
     assert played.stories
     assert ends(played.stories.values()) == pytest.approx(ends(played.recorded.values()), abs=5)
@@ -57,7 +57,7 @@ def test_a_nearer_placement_is_faster_as_the_contract_says(tmp_path: Path) -> No
     log = live_log(tmp_path, config(tmp_path, FIFO, [NONE, SHAPE.replace("j1,0", "j4,3")]))
     wishes = Wishes(added=("name=big,gpus=4,type=gpu",))
 
-    played = play(Scenario(log, "e6", wishes))
+    played = run_scenario(Scenario(log, "e6", wishes))
 
     assert _ran_us(played.stories[JobId("j4")]) == 12 * S
     assert _ran_us(played.recorded[JobId("j4")]) == 22 * S

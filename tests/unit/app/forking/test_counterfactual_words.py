@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.ask.forking.counterfactuals import Counterfactuals
+from shunter.ask.forks.counterfactuals import Counterfactuals
 
 NOW_US = 58_519_000_000
 

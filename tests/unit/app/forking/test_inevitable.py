@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.forking.fork import Change, fork_at
-from shunter.ask.forking.fork_point import fork_point
-from shunter.ask.forking.future import read_future
-from shunter.ask.forking.inevitable import Kind, inevitable
-from shunter.ask.forking.inevitable.outcomes import normal_wait
-from shunter.ask.forking.remaining import WorkEstimates
-from shunter.ask.forking.scenario import Staged, rerun_to
-from shunter.ask.replaying.lookup import seq_at
-from shunter.ask.replaying.why.explanation import explain
-from shunter.core.intake.inputs import ChangePriority
-from shunter.core.ranking.index import PRIORITY_MOST
+from shunter.ask.forks.fork import ForkChange, fork_at, fork_point
+from shunter.ask.forks.future import read_future
+from shunter.ask.forks.inevitable import inevitable
+from shunter.ask.forks.inevitable_outcomes import Harm, normal_wait
+from shunter.ask.forks.remaining import WorkEstimates
+from shunter.ask.forks.scenario import Staged, rerun_to
+from shunter.ask.log_reading import seq_at
+from shunter.ask.why.explanation import explain
+from shunter.core.interfaces import ChangePriority
+from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events import JobId
@@ -39,7 +38,7 @@ JOBS = 120
 CLAIMS_LEAST = {"las": 3, "fifo_easy": 10, "fifo_backfill": 6, "srtf": 2, "tiresias": 3}
 
 
-async def answer(reader: LogReader, job: str, kind: Kind | None = None) -> dict[str, Any] | None:
+async def answer(reader: LogReader, job: str, kind: Harm | None = None) -> dict[str, Any] | None:
     """Return what is found of a job; None: nothing was to be avoided."""
     head = await reader.head()
     found = await explain(reader, JobId(job), head.seq, 10**16, rebuild)
@@ -57,15 +56,15 @@ async def run_with_priority(
     point = await fork_point(reader, seq, rebuild)
     whole = await read_future(reader, State(), is_simulated=True)
     parts, works = recorded_parts(point.started.config), WorkEstimates((), 0)
-    staged = Staged(point, point.state(), parts, Change(), whole, works, is_rerun=True)
+    staged = Staged(point, point.state(), parts, ForkChange(), whole, works, is_rerun=True)
     make, work_of = staged._make_world(), works.work_of
-    standing = await rerun_to(reader, seq, rebuild, make, whole, work_of, Change())
+    standing = await rerun_to(reader, seq, rebuild, make, whole, work_of, ForkChange())
     orders = (
         ChangePriority(at_us, job_id, PRIORITY_MOST, "test"),
         ChangePriority(at_us + 1, job_id, 0, "test"),
     )
     before = [event async for event in reader.events(0, standing.state.seq)]
-    fork, tape = fork_at(standing, Change(orders=orders)), Tape()
+    fork, tape = fork_at(standing, ForkChange(orders=orders)), Tape()
     await fork.run(until_us, tape)
     return before, tape.events
 
@@ -95,7 +94,7 @@ def test_each_claim_about_a_wait_holds_in_a_run_made_again(name: str, tmp_path: 
         count = 0
         async with read_log(url) as reader:
             for number in range(0, JOBS, 9):
-                found = await answer(reader, str(number), Kind.wait)
+                found = await answer(reader, str(number), Harm.wait)
                 if found is not None:
                     assert found["as_it_was"]["agrees"]
                     count += await check(reader, JobId(str(number)), found)

@@ -5,10 +5,10 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.cost_fitting import Attempt, Fitted, ObservedJob, Slowed
-from shunter.ask.cost_fitting.paces import Pace
-from shunter.ask.forking.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
-from shunter.core.performance.trials import MeasuredRate
+from shunter.ask.attempts import Attempt, ObservedJob, Pace
+from shunter.ask.costs import Fitted, Slowed
+from shunter.ask.forks.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
+from shunter.core.speeds.measured import MeasuredRate
 from shunter.core.state import Job
 from shunter.events import JobId, UserName
 from shunter.events.values.allocation import Share

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forking.changes import Wishes, other_start
-from shunter.ask.forking.scenario import Played, Scenario, play
+from shunter.ask.forks.fork import Wishes, other_start
+from shunter.ask.forks.scenario import Scenario, ScenarioResult, run_scenario
 from shunter.errors import ConfigError, UsageError
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.run import SchedulerStarted
@@ -43,7 +43,7 @@ SECTIONS = {
 def test_same_policy_does_what_happened(name: str, tmp_path: Path) -> None:
     url = simulated(tmp_path, tree(name, **SECTIONS.get(name, {}), **COSTLY))
 
-    played = play(Scenario(url, "e150"))
+    played = run_scenario(Scenario(url, "e150"))
 
     assert len(played.stories) > 15
     assert dict(played.stories) == dict(played.recorded)
@@ -54,7 +54,7 @@ def test_same_policy_does_what_happened(name: str, tmp_path: Path) -> None:
 def test_same_policy_does_what_happened_from_the_state_alone(name: str, tmp_path: Path) -> None:
     url = simulated(tmp_path, tree(name))
 
-    played = play(Scenario(url, "e100"))
+    played = run_scenario(Scenario(url, "e100"))
 
     assert len(played.stories) > 10
     assert dict(played.stories) == dict(played.recorded)
@@ -73,7 +73,7 @@ def test_same_policy_does_what_happened_from_between_two_events(
 
     for before_us, after_us in Random(7).sample(gaps[: len(gaps) // 2], 3):
         at_us = (before_us + after_us) // 2 // S * S + S // 8
-        played = play(Scenario(url, f"{at_us / S}s"))
+        played = run_scenario(Scenario(url, f"{at_us / S}s"))
 
         assert before_us < played.at_us == at_us < after_us
         assert len(played.stories) > 10
@@ -91,14 +91,14 @@ def test_fork_begins_at_the_instant_asked_for(sections: dict[str, object], tmp_p
     moment = f"{at_us / S}s"
 
     for wishes in (Wishes(added=("name=new[1-4],gpus=8,type=v100",)), Wishes(policy="srtf")):
-        played = play(Scenario(url, moment, wishes))
+        played = run_scenario(Scenario(url, moment, wishes))
 
         assert played.at_us == at_us
         starts = [each.first_start_us or 0 for each in played.stories.values()]
         assert not [each for each in starts if before_us < each < at_us]
         assert dict(played.stories) != dict(played.recorded)
     last = max(seq for seq, each in enumerate(asyncio.run(events_of(url)), 1) if each.at_us < at_us)
-    assert play(Scenario(url, f"e{last}")).at_us == before_us
+    assert run_scenario(Scenario(url, f"e{last}")).at_us == before_us
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_same_policy_does_what_happened_in_other_worlds(
 ) -> None:
     url = simulated(tmp_path, tree("las", simulation=simulation))
 
-    played = play(Scenario(url, "e150"))
+    played = run_scenario(Scenario(url, "e150"))
 
     assert dict(played.stories) == dict(played.recorded)
     assert any("made again" in each for each in played.assumptions)
@@ -134,10 +134,10 @@ def test_another_policy_does_what_its_own_run_did_from_where_both_were_alike(
     before = [seq for seq, each in enumerate(las, 1) if each.at_us < differs_us]
     moment = f"e{max(seq for seq in before if las[seq - 1].at_us % ROUND_US)}"
 
-    played = play(Scenario(urls["las"], moment, Wishes(policy="srtf")))
+    played = run_scenario(Scenario(urls["las"], moment, Wishes(policy="srtf")))
 
     assert played.at_us == las[int(moment[1:]) - 1].at_us
-    assert dict(played.stories) == dict(play(Scenario(urls["srtf"], moment)).recorded)
+    assert dict(played.stories) == dict(run_scenario(Scenario(urls["srtf"], moment)).recorded)
     assert dict(played.stories) != dict(played.recorded)
 
 
@@ -158,11 +158,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     return simulated(tmp_path_factory.mktemp("logs"), tree("fifo"))
 
 
-def played_with(log: str, **wishes: object) -> Played:
-    return play(Scenario(log, "e100", Wishes(**wishes)))  # type: ignore[arg-type]  # by name above
+def played_with(log: str, **wishes: object) -> ScenarioResult:
+    asked = Wishes(**wishes)  # type: ignore[arg-type]  # by name above
+    return run_scenario(Scenario(log, "e100", asked))
 
 
-def mean_jct_us(played: Played) -> float:
+def mean_jct_us(played: ScenarioResult) -> float:
     return sum(story.jct_us or 0 for story in played.stories.values()) / len(played.stories)
 
 
@@ -268,7 +269,7 @@ def test_what_does_not_go_together_with_the_world_is_refused(tmp_path: Path) -> 
     url = simulated(tmp_path, tree("las", simulation={"lease": lease}))
 
     with pytest.raises(ConfigError, match="needs rounds"):
-        play(Scenario(url, "e150", Wishes(settings=("policy.trigger=event",))))
+        run_scenario(Scenario(url, "e150", Wishes(settings=("policy.trigger=event",))))
 
 
 def test_keys_of_another_kind_of_sizing_are_dropped_unless_they_are_asked_for() -> None:

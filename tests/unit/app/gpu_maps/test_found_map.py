@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.agents.wiring import GpuWiring, Wiring
+from shunter.backends.live.messages import GpuWiring, Wiring
 from shunter.config.cluster_section import NodeGroup
 from shunter.daemon.gpu_maps import FoundMap, ServerMap, found_map, found_map_of, server_map
 from shunter.events.values.configuration_set import LevelGroups

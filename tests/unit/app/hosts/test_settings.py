@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.agents.transport import NO_DEVICE
-from shunter.backends.ssh.settings import SshSettings
+from shunter.backends.live.settings import SshSettings
+from shunter.backends.live.transport import NO_DEVICE
 from shunter.config.loading import make_config
 from shunter.daemon.host_settings import ssh_settings
 from shunter.errors import ConfigError, UsageError

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.ssh.host_inventory import HostInventory
-from shunter.backends.ssh.settings import SshAccess, SshHost
+from shunter.backends.live.settings import SshAccess, SshHost
+from shunter.backends.live.ssh import HostInventory
 from shunter.cli.application import app
 from shunter.config.cluster_section import NodeGroup
 from shunter.config.loading import make_config

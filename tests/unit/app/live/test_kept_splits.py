@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.waits import wait_of
+from shunter.ask.waits import wait_of
 from shunter.config import POLICIES, make_config
 from shunter.config.resolved import policy_runtime
-from shunter.core.intake.inputs import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
+from shunter.core.interfaces import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended

@@ -4,7 +4,7 @@ import socket
 import struct
 from typing import get_args
 
-from shunter.core.planning.plan import (
+from shunter.core.plan import (
     Change,
     Judge,
     Move,

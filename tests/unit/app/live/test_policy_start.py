@@ -9,9 +9,8 @@ NOT_NEEDED = (
     "sqlite3",
     "shunter.daemon",
     "shunter.run",
-    "shunter.backends.local",
+    "shunter.backends.live",
     "shunter.backends.slurm",
-    "shunter.backends.ssh",
     "shunter.events.log",
 )
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shunter.core.effects import Effect, Fence, Launch, Migrate, Suspend, Terminate
 from shunter.core.fold import replay
+from shunter.core.interfaces import Effect, Fence, Launch, Migrate, Suspend, Terminate
 from shunter.core.state import State
 from shunter.daemon.recovery import Adoption, holding, recovery_of
 from shunter.events.facts.jobs import JobCancelRequested

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.predictions.answer import PAST_LEAST, drawn_arrivals
+from shunter.ask.forks.forecasts import PAST_LEAST, drawn_arrivals
 from shunter.events import JobId
 from shunter.events.facts.jobs import JobSubmitted
 from tests.factories import job_spec

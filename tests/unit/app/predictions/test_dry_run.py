@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.ask.replaying.waits import wait_of
-from shunter.core.intake.inputs import SubmitJob
+from shunter.ask.forks.fork import ForkPoint, end_of_instant, fork_point
+from shunter.ask.waits import wait_of
+from shunter.core.interfaces import SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.policy_process.child import Thinking
 from shunter.daemon.policy_process.messages import DryRun

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from shunter.api.models.forecast_documents import ForecastDocument
-from shunter.ask.forking.fork_point import ForkPoint, end_of_instant, fork_point
-from shunter.ask.predictions.answer import (
+from shunter.ask.forks.forecast_process import Held, Kept, Question
+from shunter.ask.forks.forecasts import (
     Forecasting,
     Quantiles,
     answer,
@@ -19,9 +19,9 @@ from shunter.ask.predictions.answer import (
     kept_of,
     past_moments,
 )
-from shunter.ask.predictions.history import History, read_history
-from shunter.ask.predictions.messages import Held, Kept, Question
-from shunter.ask.replaying.folding import fold_events
+from shunter.ask.forks.fork import ForkPoint, end_of_instant, fork_point
+from shunter.ask.forks.remaining import History, read_history
+from shunter.ask.log_reading import fold_events
 from shunter.core.state import State
 from shunter.events.codec import encode_payload
 from shunter.events.facts.jobs import JobSubmitted

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.performance.sensitivity import SensitivityTable
+from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.events.values.resources import Resources
 from shunter.workloads.sensitivity import MinioModel, Profile, table_document
 

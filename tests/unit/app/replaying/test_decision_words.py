@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.replaying.breakpoints.playback import event_in_words
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.scores.measures import measures_in
-from shunter.ask.replaying.scores.words import decision_score
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
+from shunter.ask.log_reading import fold_events
+from shunter.ask.playback import event_in_words
+from shunter.ask.scores import decision_score, measures_in
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.words import fact_in_words
 from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.core.ranking import Measure

@@ -4,8 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
-from shunter.core.intake.inputs import DrainNode, ReleaseJob, SuspendJob
+from shunter.ask.verification import Verifier
+from shunter.core.interfaces import DrainNode, ReleaseJob, SuspendJob
 from shunter.events.facts.cluster import NodeLost, NodeUnreachable
 from shunter.events.facts.execution import (
     AttemptStarted,

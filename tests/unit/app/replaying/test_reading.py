@@ -6,15 +6,19 @@ import time
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events, fold_log, state_at
-from shunter.ask.replaying.formatting import allocation_in_words, because_in_words, demand_in_words
-from shunter.ask.replaying.instants import clock, instant_us, span
-from shunter.ask.replaying.lookup import place_of, seq_of
-from shunter.ask.replaying.state_document import standing
-from shunter.ask.replaying.statistics import LogStatistics, log_statistics
-from shunter.ask.replaying.trace_export import observed_trace
-from shunter.core.digest import state_digest
-from shunter.core.state import State
+from shunter.ask.costs import observed_trace
+from shunter.ask.log_reading import fold_events, fold_log, place_of, seq_of, state_at
+from shunter.ask.run_history import LogStatistics, log_statistics
+from shunter.ask.waits import state_document
+from shunter.ask.words import (
+    allocation_in_words,
+    because_in_words,
+    clock,
+    demand_in_words,
+    instant_us,
+    span,
+)
+from shunter.core.state import State, state_digest
 from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError
 from shunter.events import (
     Because,
@@ -181,7 +185,7 @@ def test_standing_counts_every_job_once() -> None:
     for seq in range(len(RUN.events) + 1):
         state = State()
         fold_events(state, RUN.events[:seq])
-        jobs = standing(state)["jobs"]
+        jobs = state_document(state)["jobs"]
         assert sum(jobs.values()) == 2 * jobs["submitted"]
 
 
@@ -190,7 +194,7 @@ def test_the_digest_is_that_of_the_state_alone() -> None:
     fold_events(one, RUN.events)
     fold_events(other, RUN.events[:-1])
 
-    assert state_digest(one) == standing(one)["state_digest"]
+    assert state_digest(one) == state_document(one)["state_digest"]
     assert state_digest(one) != state_digest(other)
 
 

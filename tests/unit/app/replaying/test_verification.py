@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.replaying.divergence import Divergence
-from shunter.ask.replaying.verification import Verifier, same_targets, verify_log
+from shunter.ask.divergence import Divergence
+from shunter.ask.verification import Verifier, same_targets, verify_log
 from shunter.backends.simulated import Costs
-from shunter.core.digest import state_digest
+from shunter.core.state import state_digest
 from shunter.errors import LogDamagedError, UsageError
 from shunter.events import (
     Allocation,
@@ -338,7 +338,7 @@ def test_the_verdict_holds_the_state_at_the_end() -> None:
     async def verified() -> tuple[str, str]:
         recorded = record(BUSY, "las")
         async with reading(recorded.events) as reader:
-            from shunter.ask.replaying.folding import fold_log
+            from shunter.ask.log_reading import fold_log
 
             verdict = await verify_log(reader, recorded.rebuild)
             return state_digest(verdict.state), state_digest((await fold_log(reader)).state)

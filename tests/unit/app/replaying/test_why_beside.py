@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shunter.ask.replaying.why.document import document
+from shunter.ask.why.document import document
 from shunter.core.fold import replay
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import Consolidated
+from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.sizing.guarantees import with_shares
+from shunter.core.sizing.mechanism import with_shares
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import Job, State
 from shunter.events.values.allocation import Share
 from shunter.events.values.resources import Resources

@@ -6,15 +6,15 @@ from dataclasses import replace
 from shunter.api.documents.cluster_state import nodes_of
 from shunter.api.documents.job_history import history_of
 from shunter.api.documents.queue import queue_document
-from shunter.ask.replaying.formatting import down_in_words, fact_in_words
-from shunter.ask.replaying.lookup import is_part
-from shunter.ask.replaying.waits import told_apart
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import Explanation
-from shunter.ask.replaying.why.sentences import details, headline
+from shunter.ask.log_reading import is_part
+from shunter.ask.waits import told_apart
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.sentences import details, headline
+from shunter.ask.words import down_in_words, fact_in_words
 from shunter.cli.live.reasons import clause
 from shunter.core.fold import replay
-from shunter.core.intake.inputs import Input, SubmitJob, SuspendJob
+from shunter.core.interfaces import Input, SubmitJob, SuspendJob
 from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
 from shunter.events.facts.execution import AllocationLearned, AttemptStarted, GpusReleased

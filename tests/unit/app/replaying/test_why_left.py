@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from shunter.api.documents.job_history import history_of
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.sentences import details, headline, how_ended
-from shunter.core.intake.inputs import Input, SubmitJob
+from shunter.ask.why.document import document
+from shunter.ask.why.sentences import details, headline, how_ended
+from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.planning.planner import RoundRules
-from shunter.core.reactor.departures import DEPARTURES_MOST
+from shunter.core.reactor import DEPARTURES_MOST
 from shunter.events import Event
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
@@ -19,15 +19,7 @@ from shunter.events.facts.jobs import JobCancelRequested, JobHeld
 from shunter.events.values.allocation import NOTHING
 from shunter.events.values.causes import HELD
 from shunter.events.values.reasons import Because
-from tests.factories import (
-    World,
-    allocation,
-    job_id,
-    job_spec,
-    job_submitted,
-    policy,
-    servers,
-)
+from tests.factories import World, allocation, job_id, job_spec, job_submitted, policy, servers
 from tests.replay.recording import Recorded, asked, rebuilt
 
 J0 = job_id(0)

@@ -5,11 +5,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import Explanation
-from shunter.ask.replaying.why.sentences import details
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.sentences import details
 from shunter.backends.simulated import Costs
-from shunter.core.intake.inputs import CancelJob
+from shunter.core.interfaces import CancelJob
 from shunter.errors import NotFoundError
 from shunter.events import AllocationChanged, JobId, NodeLost
 from tests.factories import World, servers, trace_job
@@ -188,7 +188,7 @@ def test_a_log_whose_policy_is_gone_is_still_explained() -> None:
 
 def test_the_answer_does_not_depend_on_snapshots_or_frames() -> None:
     async def twice() -> list[dict[str, Any]]:
-        from shunter.ask.replaying.why.explanation import explain
+        from shunter.ask.why.explanation import explain
 
         recorded = record(COSTLY, "las")
         found = []

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.lookup import is_part
-from shunter.ask.replaying.waits import wait_of
-from shunter.ask.replaying.why.explanation import Explanation
-from shunter.ask.replaying.why.sentences import details, headline
+from shunter.ask.log_reading import is_part
+from shunter.ask.waits import wait_of
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.sentences import details, headline
+from shunter.ask.words import fact_in_words
 from shunter.cli.live.reasons import clause
-from shunter.core.intake.inputs import DrainNode
+from shunter.core.interfaces import DrainNode
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.gangs import GANGS
 from shunter.events.values.reasons import Reason

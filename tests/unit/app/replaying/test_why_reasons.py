@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.replaying.instants import clock
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import Explanation
-from shunter.ask.replaying.why.needs import needs, suffices
-from shunter.ask.replaying.why.running.contract import contract_of
-from shunter.ask.replaying.why.sentences import details
-from shunter.core.backoff import BACKING_OFF
-from shunter.core.intake.inputs import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
-from shunter.core.planning.guards import Guards
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.reasons import needs, suffices
+from shunter.ask.why.running import contract_of
+from shunter.ask.why.sentences import details
+from shunter.ask.words import clock
+from shunter.core.interfaces import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
+from shunter.core.view import Guards
 from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
+from shunter.events.values.causes import BACKING_OFF
 from tests.factories import World, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

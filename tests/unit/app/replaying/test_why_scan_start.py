@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.folding import fold_events
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.ask.replaying.why.scan_start import scan_start_of
-from shunter.core.intake.inputs import ResizeJob
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.ask.log_reading import fold_events
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.ask.why.job_events import scan_start_of
+from shunter.core.interfaces import ResizeJob
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
 from shunter.errors import NotFoundError
 from shunter.events import Event, JobId, SchedulerStarted

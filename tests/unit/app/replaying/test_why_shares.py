@@ -5,15 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.api.documents.decisions import Found, decision_document, find_decision
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.lookup import end_of_decision
-from shunter.ask.replaying.why.document import document
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import Consolidated
+from shunter.ask.log_reading import end_of_decision
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words
+from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped, SizesSet
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.job_spec import JobSpec

@@ -5,18 +5,13 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.scores.words import (
-    gpu_time_in_words,
-    ordinal_in_words,
-    score_in_words,
-    used_in_words,
-)
-from shunter.ask.replaying.why.document import document
-from shunter.ask.replaying.why.explanation import explain
-from shunter.core.intake.inputs import ReleaseJob, ResizeJob, SuspendJob
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import PLACEMENTS
+from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, score_in_words, used_in_words
+from shunter.ask.why.document import document
+from shunter.ask.why.explanation import explain
+from shunter.core.interfaces import ReleaseJob, ResizeJob, SuspendJob
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import Aged, Measure, RankedPolicy
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
 from shunter.policies.las import AttainedService
 from shunter.policies.tiresias import FeedbackQueues

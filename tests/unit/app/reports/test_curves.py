@@ -1,6 +1,6 @@
 """Curves of a log that is folded here event by event."""
 
-from shunter.ask.reports.document import PARTS, Curves
+from shunter.ask.report import PARTS, Curves
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.events.facts.cluster import NodeDrained

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.exports.occupancy import Spot
-from shunter.ask.reports.document import PARTS, Slice, gantt, jain_index
+from shunter.ask.report import PARTS, Slice, gantt, jain_index
+from shunter.ask.run_history import Spot
 from shunter.core.state import State
 from shunter.events.values.ids import NodeName
 from tests.unit.app.reports.conftest import Reported

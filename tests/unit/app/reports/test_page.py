@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from shunter.ask.reports.page import data_of, page_of
+from shunter.ask.report import data_of, page_of
 from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.run.simulation import simulate
@@ -93,7 +93,7 @@ def test_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_script_writes_names_as_text_only() -> None:
-    folder = files("shunter.ask.reports").joinpath("page")
+    folder = files("shunter.ask").joinpath("report_page")
     for name in ("words.js", "charts.js", "gantt.js", "report.js"):
         script = folder.joinpath(name).read_text(encoding="utf-8")
         for banned in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from shunter.core.interfaces import Observers, Policy, Rng
-from shunter.core.placement import Placement
+from shunter.core.planning.placement import Placement
 from shunter.core.view import View
 from shunter.events import JobSubmitted
 from shunter.policies.fifo import Fifo

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.replaying.verification import verify_log
+from shunter.ask.verification import verify_log
 from shunter.config import LoadedConfig, load_config
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, TargetsSet

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from shunter.cli import app
 from shunter.config.loading import make_config
-from shunter.core.intake.inputs import CancelJob, ChangePriority, Command
+from shunter.core.interfaces import CancelJob, ChangePriority, Command
 from shunter.core.view import View
 from shunter.events.values.ids import JobId
 from shunter.run.simulation import simulate

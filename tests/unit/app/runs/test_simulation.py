@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.config import LoadedConfig, load_config, make_config
-from shunter.core.digest import state_digest
+from shunter.core.state import state_digest
 from shunter.errors import LogError, LogExistsError, TraceError
 from shunter.events import SchedulerStarted, SchedulerStopped
 from shunter.events.log import read_log

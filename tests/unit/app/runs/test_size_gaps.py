@@ -2,9 +2,8 @@
 
 import pytest
 
-from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import SizesSet
 from shunter.run.simulation import SizeGaps
 

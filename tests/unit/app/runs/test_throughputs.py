@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.divergence import Divergence
-from shunter.ask.replaying.verification import verify_log
+from shunter.ask.divergence import Divergence
+from shunter.ask.verification import verify_log
 from shunter.config import LoadedConfig, load_config
 from shunter.config.resolved import recorded_throughputs
 from shunter.errors import ConfigError, TraceError

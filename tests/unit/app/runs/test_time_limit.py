@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter import plugins
-from shunter.ask.replaying.verification import Verdict, verify_log
+from shunter.ask.verification import Verdict, verify_log
 from shunter.cli import app
 from shunter.config import POLICIES
 from shunter.events import Event, JobFinished, PolicySetAside

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.agents.wiring import Wiring
+from shunter.backends.live.messages import Wiring
 from shunter.backends.node.host import wiring
 from shunter.backends.node.host.wiring import note_wiring
 from shunter.backends.node.wire import GpuReadings

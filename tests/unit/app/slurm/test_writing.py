@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.backends.node.batch import withdraw
-from shunter.backends.slurm import Slurm, listings
+from shunter.backends.slurm import Slurm
+from shunter.backends.slurm.answers import read_nodes, read_partitions, read_switches
 from shunter.cli.application import app
 from shunter.config import load_config, make_config
 from shunter.config.loading import LoadedConfig
@@ -37,9 +38,9 @@ def found(switches: str = "", version: str = "22.05") -> SlurmInventory:
     return SlurmInventory(
         version="22.05.8",
         settings={"ClusterName": "lab"},
-        partitions=listings.partitions(recorded("22.05", "partitions.txt")),
-        nodes=listings.nodes(recorded(version, "nodes.txt")),
-        switches=listings.switches(switches),
+        partitions=read_partitions(recorded("22.05", "partitions.txt")),
+        nodes=read_nodes(recorded(version, "nodes.txt")),
+        switches=read_switches(switches),
         reservations=(),
     )
 
@@ -79,7 +80,7 @@ def test_lowest_switch_is_the_rack_and_one_above_it_the_domain() -> None:
 
 def test_node_on_two_of_the_lowest_switches_has_no_rack() -> None:
     twice = SWITCHES + "SwitchName=other Level=0 LinkSpeed=1 Nodes=n2\n"
-    assert places_in(listings.switches(twice)) == {
+    assert places_in(read_switches(twice)) == {
         "n1": Place("rack1"),
         "n3": Place("rack2"),
         "n4": Place("rack2"),
@@ -88,7 +89,7 @@ def test_node_on_two_of_the_lowest_switches_has_no_rack() -> None:
 
 def test_block_is_a_rack() -> None:
     blocks = "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n"
-    assert places_in(listings.switches(blocks)) == {"n1": Place("b1"), "n2": Place("b1")}
+    assert places_in(read_switches(blocks)) == {"n1": Place("b1"), "n2": Place("b1")}
 
 
 def test_node_out_of_service_stays_in_the_config_and_is_named(

@@ -10,10 +10,10 @@ import anyio
 import msgspec
 
 from shunter import clock
-from shunter.backends.agents import answers
-from shunter.backends.agents.messages import PROTOCOL
-from shunter.backends.agents.settings import Socket
-from shunter.backends.agents.transport import AgentProcess, Link, Server, UnreachedError
+from shunter.backends.live import messages
+from shunter.backends.live.settings import Socket
+from shunter.backends.live.transport import AgentProcess, Link, Server, UnreachedError
+from shunter.backends.node.messages import PROTOCOL
 from shunter.events.values.ids import NodeName
 
 AHEAD_NS = 5 * 10**9
@@ -79,7 +79,7 @@ class _MemorySession:
         self._host = host
         self._said = bytearray()
         self._spoke = anyio.Event()
-        greeting = answers.Greeting(
+        greeting = messages.Greeting(
             **_clocks(),
             base="/b",
             boot="b0",
@@ -125,11 +125,11 @@ def _clocks() -> dict[str, Any]:
     return {"now_ns": clock.monotonic_ns() + AHEAD_NS, "up_ns": clock.uptime_ns() + AHEAD_NS}
 
 
-def _answer(do: str) -> answers.Answer:
+def _answer(do: str) -> messages.Answer:
     if do == "claim":
-        return answers.Claimed(**_clocks(), root="/b/clusters/c0", term=1)
+        return messages.Claimed(**_clocks(), root="/b/clusters/c0", term=1)
     if do == "look":
-        return answers.Looked(**_clocks(), changed=(), samples=(), gpus=None)
+        return messages.Looked(**_clocks(), changed=(), samples=(), gpus=None)
     if do == "beat":
-        return answers.Beaten(**_clocks())
-    return answers.InventoryAnswer(**_clocks(), attempts=())
+        return messages.Beaten(**_clocks())
+    return messages.InventoryAnswer(**_clocks(), attempts=())

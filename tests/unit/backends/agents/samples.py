@@ -4,16 +4,16 @@ from typing import Any
 
 from msgspec import structs
 
-from shunter.backends.agents import answers, attempt_records, messages, orders
+from shunter.backends.live import messages
 
 NOW, UP = 5_000_000_001, 6_000_000_002
-ORDER = orders.Order(
+ORDER = messages.Order(
     job="j1",
     attempt=2,
     term=3,
     placement=(("n0", 3), ("n1", 1)),
     ranks=(
-        orders.Rank(
+        messages.Rank(
             argv=("/bin/echo", "ä"),
             env={"NAME": "value"},
             cpus=(0, 1),
@@ -22,24 +22,24 @@ ORDER = orders.Order(
             gpus=("0", "1"),
         ),
     ),
-    suspend=orders.Suspend(
+    suspend=messages.Suspend(
         mode="cooperative", signal=10, cooperative_s=60.0, signal_s=30.5, restart_s=10.0
     ),
     grace_s=10.0,
     port=29500,
     sample_s=10.0,
     output_bytes_max=1 << 30,
-    heartbeat=orders.HeartbeatLimits(path="/b/heartbeat", deadline_s=900.0, is_remote=True),
+    heartbeat=messages.HeartbeatLimits(path="/b/heartbeat", deadline_s=900.0, is_remote=True),
     gpus=("0", "1"),
     memory_mb=512,
     user_name="ana",
     checkpoints="/b/jobs/j1/checkpoints",
 )
-SHARES = orders.Shares(cpus_milli=1500, memory_mb=512, cpus=(0, 1))
-SLICING = orders.Slicing(
+SHARES = messages.Shares(cpus_milli=1500, memory_mb=512, cpus=(0, 1))
+SLICING = messages.AttemptTurns(
     weight=2.0, is_fixed=True, quantum_us=60_000_000, wait_most_us=None, boundary_most_us=9
 )
-QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
+QUESTIONS: tuple[messages.Question[messages.Answer], ...] = (
     messages.Claim(asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup="/g"),
     messages.Claim(
         asked_ns=1, cluster="c0", term=3, holder="h", node="n0", cgroup=None, is_sized=True
@@ -53,8 +53,8 @@ QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Switch(stops=(("j1", 2),), continues=(("j2", 1),)),
     messages.Fence(job="j1", attempt=2),
     messages.SetAside(job="j1", attempt=2, is_stray=True),
-    messages.Send(job="j1", attempt=2, order=orders.Command(do="suspend")),
-    messages.Send(job="j1", attempt=2, order=orders.Command(do="slice", weight=2.0, mask=5)),
+    messages.Send(job="j1", attempt=2, order=messages.Command(do="suspend")),
+    messages.Send(job="j1", attempt=2, order=messages.Command(do="slice", weight=2.0, mask=5)),
     messages.Inventory(job="j1"),
     messages.Inventory(wanted=(("j1", 2),)),
     messages.Inventory(wanted=()),
@@ -62,12 +62,12 @@ QUESTIONS: tuple[messages.Question[answers.Answer], ...] = (
     messages.Port(ports=(29500, 29501)),
     messages.Start(order=structs.replace(ORDER, is_bound=True), before_ns=9),
 )
-STARTED = attempt_records.Started(
+STARTED = messages.Started(
     boot="b0",
     started_ns=7,
     pid=99,
     placement=(("n0", 2**70), ("n1", 1)),
-    ranks=(attempt_records.RankStarted(cpus=(0, 1), pinned=True),),
+    ranks=(messages.RankStarted(cpus=(0, 1), pinned=True),),
     port=29500,
     gpus=("0", "1"),
     cgroup="/sys/fs/cgroup/shunter-j1.2",
@@ -77,7 +77,7 @@ STARTED = attempt_records.Started(
     uid=1000,
     since=5,
 )
-STATUS = attempt_records.Status(
+STATUS = messages.Status(
     code=75,
     suspended=True,
     why="suspend",
@@ -91,20 +91,20 @@ STATUS = attempt_records.Status(
     signal=9,
 )
 NOTES = (
-    attempt_records.Note(n=1, what="training", at_ns=1),
-    attempt_records.Note(n=2, what="stopped", at_ns=2),
-    attempt_records.Note(n=3, what="continued", at_ns=3),
-    attempt_records.Note(n=4, what="requested", at_ns=4, mode="cooperative"),
-    attempt_records.Note(n=5, what="acknowledged", at_ns=5),
-    attempt_records.Note(n=6, what="saved", at_ns=6, checkpoint="/c", step=7, bytes=8),
-    attempt_records.Note(n=7, what="failed", at_ns=7, error="disk full", step=7),
-    attempt_records.Note(n=8, what="escalated", at_ns=8, mode="signal"),
-    attempt_records.Note(n=9, what="refused", at_ns=9, count=1, cause="is no JSON"),
-    attempt_records.Note(n=10, what="other", at_ns=9),
-    attempt_records.Note(n=11, what="turn_started", at_ns=11, mask=2**70),
-    attempt_records.Note(n=12, what="turn_ended", at_ns=12),
+    messages.Note(n=1, what="training", at_ns=1),
+    messages.Note(n=2, what="stopped", at_ns=2),
+    messages.Note(n=3, what="continued", at_ns=3),
+    messages.Note(n=4, what="requested", at_ns=4, mode="cooperative"),
+    messages.Note(n=5, what="acknowledged", at_ns=5),
+    messages.Note(n=6, what="saved", at_ns=6, checkpoint="/c", step=7, bytes=8),
+    messages.Note(n=7, what="failed", at_ns=7, error="disk full", step=7),
+    messages.Note(n=8, what="escalated", at_ns=8, mode="signal"),
+    messages.Note(n=9, what="refused", at_ns=9, count=1, cause="is no JSON"),
+    messages.Note(n=10, what="other", at_ns=9),
+    messages.Note(n=11, what="turn_started", at_ns=11, mask=2**70),
+    messages.Note(n=12, what="turn_ended", at_ns=12),
 )
-KNOWN = attempt_records.Known(
+KNOWN = messages.Known(
     job="j1",
     attempt=2,
     folder="/b/jobs/j1/2",
@@ -116,7 +116,7 @@ KNOWN = attempt_records.Known(
     notes=NOTES,
     is_all=True,
 )
-ABSENT = attempt_records.Known(
+ABSENT = messages.Known(
     job="j2",
     attempt=1,
     folder="/b/jobs/j2/1",
@@ -128,7 +128,7 @@ ABSENT = attempt_records.Known(
     notes=(),
     is_all=False,
 )
-SAMPLE = attempt_records.Sample(
+SAMPLE = messages.Sample(
     job="j1",
     attempt=2,
     at_ns=8,
@@ -139,7 +139,7 @@ SAMPLE = attempt_records.Sample(
     cpus=1.5,
     memory_mb=300,
 )
-READING = attempt_records.GpuReading(
+READING = messages.GpuReading(
     index=0,
     faults={"memory": 3},
     uuid="GPU-a",
@@ -148,55 +148,55 @@ READING = attempt_records.GpuReading(
     memory_total_mb=16_160,
     memory_by_pid={100: 90},
 )
-ANSWERS: tuple[tuple[type[messages.Question[Any]], answers.Answer], ...] = (
-    (messages.Claim, answers.Claimed(now_ns=NOW, up_ns=UP, root="/b/clusters/c0", term=3)),
+ANSWERS: tuple[tuple[type[messages.Question[Any]], messages.Answer], ...] = (
+    (messages.Claim, messages.Claimed(now_ns=NOW, up_ns=UP, root="/b/clusters/c0", term=3)),
     (
         messages.Claim,
-        answers.Claimed(now_ns=NOW, up_ns=UP, root="/b", term=3, shares="CPUs by affinity"),
+        messages.Claimed(now_ns=NOW, up_ns=UP, root="/b", term=3, shares="CPUs by affinity"),
     ),
     (
         messages.Claim,
-        answers.ClaimRefused(now_ns=NOW, up_ns=UP, refused="taken", cause="it is another's"),
+        messages.ClaimRefused(now_ns=NOW, up_ns=UP, refused="taken", cause="it is another's"),
     ),
     (
         messages.Look,
-        answers.Looked(now_ns=NOW, up_ns=UP, changed=(KNOWN,), samples=(SAMPLE,), gpus=(READING,)),
+        messages.Looked(now_ns=NOW, up_ns=UP, changed=(KNOWN,), samples=(SAMPLE,), gpus=(READING,)),
     ),
-    (messages.Beat, answers.Beaten(now_ns=NOW, up_ns=UP)),
-    (messages.Look, answers.Looked(now_ns=NOW, up_ns=UP, changed=(), samples=(), gpus=None)),
-    (messages.Start, answers.StartAnswer(now_ns=NOW, up_ns=UP, answer="started", known=ABSENT)),
+    (messages.Beat, messages.Beaten(now_ns=NOW, up_ns=UP)),
+    (messages.Look, messages.Looked(now_ns=NOW, up_ns=UP, changed=(), samples=(), gpus=None)),
+    (messages.Start, messages.StartAnswer(now_ns=NOW, up_ns=UP, answer="started", known=ABSENT)),
     (
         messages.Start,
-        answers.StartAnswer(now_ns=NOW, up_ns=UP, answer="late", cause="the order came too late"),
+        messages.StartAnswer(now_ns=NOW, up_ns=UP, answer="late", cause="the order came too late"),
     ),
-    (messages.Fence, answers.Fenced(now_ns=NOW, up_ns=UP, fenced=(KNOWN,))),
-    (messages.SetAside, answers.SetAsideAnswer(now_ns=NOW, up_ns=UP, is_over=True)),
-    (messages.Send, answers.SendAnswer(now_ns=NOW, up_ns=UP, taken=False)),
-    (messages.Inventory, answers.InventoryAnswer(now_ns=NOW, up_ns=UP, attempts=(ABSENT,))),
+    (messages.Fence, messages.Fenced(now_ns=NOW, up_ns=UP, fenced=(KNOWN,))),
+    (messages.SetAside, messages.SetAsideAnswer(now_ns=NOW, up_ns=UP, is_over=True)),
+    (messages.Send, messages.SendAnswer(now_ns=NOW, up_ns=UP, taken=False)),
+    (messages.Inventory, messages.InventoryAnswer(now_ns=NOW, up_ns=UP, attempts=(ABSENT,))),
     (
         messages.Reshape,
-        answers.ReshapeAnswer(now_ns=NOW, up_ns=UP, cpus_milli=1500, memory_mb=512),
+        messages.ReshapeAnswer(now_ns=NOW, up_ns=UP, cpus_milli=1500, memory_mb=512),
     ),
     (
         messages.Reshape,
-        answers.ReshapeAnswer(
+        messages.ReshapeAnswer(
             now_ns=NOW, up_ns=UP, cpus_milli=2000, memory_mb=0, cpus=(0, 1), cause="no such file"
         ),
     ),
     (
         messages.Switch,
-        answers.SwitchAnswer(
+        messages.SwitchAnswer(
             now_ns=NOW,
             up_ns=UP,
-            stands=(answers.Stand("j1", 2, "stopped"), answers.Stand("j2", 1, "ended")),
+            stands=(messages.Stand("j1", 2, "stopped"), messages.Stand("j2", 1, "ended")),
         ),
     ),
-    (messages.Read, answers.ReadAnswer(now_ns=NOW, up_ns=UP, data="a\xff\n", size=3)),
-    (messages.Read, answers.ReadAnswer(now_ns=NOW, up_ns=UP, data="", size=None)),
-    (messages.Port, answers.PortAnswer(now_ns=NOW, up_ns=UP, port=29500)),
-    (messages.Port, answers.PortAnswer(now_ns=NOW, up_ns=UP, port=None)),
-    (messages.Fence, answers.Failed(now_ns=NOW, up_ns=UP, error="OSError: disk full")),
+    (messages.Read, messages.ReadAnswer(now_ns=NOW, up_ns=UP, data="a\xff\n", size=3)),
+    (messages.Read, messages.ReadAnswer(now_ns=NOW, up_ns=UP, data="", size=None)),
+    (messages.Port, messages.PortAnswer(now_ns=NOW, up_ns=UP, port=29500)),
+    (messages.Port, messages.PortAnswer(now_ns=NOW, up_ns=UP, port=None)),
+    (messages.Fence, messages.Failed(now_ns=NOW, up_ns=UP, error="OSError: disk full")),
 )
-GREETING = answers.Greeting(
+GREETING = messages.Greeting(
     now_ns=NOW, up_ns=UP, base="/b", boot="b0", wall_s=1.5, python=(3, 8, 18), uid=0, protocol=2
 )

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import anyio
 
-from shunter.backends.agents.node_agent import RETRY_S_MAX
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.intake.inputs import Input
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.node_agent import RETRY_S_MAX
+from shunter.backends.live.settings import Limits, Owner
+from shunter.core.interfaces import Input
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.values.ids import NodeName
 from tests.doubles.virtual_clock import VirtualClock

@@ -1,7 +1,7 @@
 """What is said to agents and by them: the bytes of every message, and what is none.
 
 The files in golden/ hold a line for each message of samples.py, after a greeting and news. Where
-one of them has to change, `shunter.backends.agents.messages` says whether PROTOCOL is to be raised.
+one of them has to change, `shunter.backends.live.messages` says whether PROTOCOL is to be raised.
 """
 
 import json
@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from shunter.backends.agents import answers, messages
-from shunter.backends.agents.attempt_records import Known
-from shunter.backends.agents.messages import (
-    PROTOCOL,
+from shunter.backends.live import messages
+from shunter.backends.live.messages import (
+    Known,
     OtherProtocolError,
     decode_answer,
     decode_greeting,
@@ -22,7 +21,7 @@ from shunter.backends.agents.messages import (
     decode_number,
     encode_question,
 )
-from shunter.backends.node.messages import KINDS_NOTED, WrongMessageError
+from shunter.backends.node.messages import KINDS_NOTED, PROTOCOL, WrongMessageError
 from tests.unit.backends.agents.samples import (
     ABSENT,
     ANSWERS,
@@ -80,13 +79,14 @@ def test_every_question_and_every_kind_of_answer_has_a_line() -> None:
     asked = set(messages.Question.__subclasses__())
     assert {type(question) for question in QUESTIONS} == asked
     assert {question for question, _ in ANSWERS} == asked
-    told = {answers.Greeting, *map(type, [answer for _, answer in ANSWERS])}
-    assert {each for each in vars(answers).values() if is_answer(each)} == told
+    told = {messages.Greeting, *map(type, [answer for _, answer in ANSWERS])}
+    assert {each for each in vars(messages).values() if is_answer(each)} == told
 
 
 def is_answer(value: object) -> bool:
-    is_one = isinstance(value, type) and issubclass(value, answers.Answer)
-    return is_one and value is not answers.Answer
+    if not isinstance(value, type) or value.__name__.startswith("_"):
+        return False
+    return issubclass(value, messages.Answer) and value is not messages.Answer
 
 
 def test_answers_are_these_bytes_both_ways() -> None:
@@ -347,7 +347,7 @@ def test_reading_of_a_gpu_is_held_to_its_bounds(changed: dict[str, Any]) -> None
 def test_error_is_told_in_words_that_can_be_kept() -> None:
     for said in ("\ud800" * 10**6, "/b/\udcff", {"a": [1]}, None, 10**40, "x" * 5000):
         found = answered("send", {"id": 1, **CLOCKS, "error": said, "taken": True})
-        assert isinstance(found, answers.Failed)
+        assert isinstance(found, messages.Failed)
         assert 0 < len(found.error.encode()) <= 1000
     assert answered("send", {"id": 1, **CLOCKS, "error": "/\udcff"}).error == "/\\udcff"
 
@@ -362,7 +362,7 @@ def test_cause_is_told_in_words_that_can_be_kept() -> None:
 
 def test_what_nobody_asked_for_is_left_out() -> None:
     said = {"id": 1, **CLOCKS, "taken": True, "more": [{"deep": [1.5]}], "n": 10**40}
-    assert answered("send", said) == answers.SendAnswer(now_ns=1, up_ns=1, taken=True)
+    assert answered("send", said) == messages.SendAnswer(now_ns=1, up_ns=1, taken=True)
 
 
 def test_record_without_what_is_optional_is_taken() -> None:

@@ -8,10 +8,10 @@ import anyio
 import msgspec
 import pytest
 
-from shunter.backends.agents.answers import SendAnswer
-from shunter.backends.agents.messages import (
-    PROTOCOL,
+from shunter.backends.live.gang import NEVER
+from shunter.backends.live.messages import (
     Claim,
+    Command,
     Fence,
     Inventory,
     Look,
@@ -19,12 +19,12 @@ from shunter.backends.agents.messages import (
     Question,
     Read,
     Send,
+    SendAnswer,
 )
-from shunter.backends.agents.node_agent import RpcChannel
-from shunter.backends.agents.orders import Command
-from shunter.backends.agents.transport import UnreachedError
-from shunter.backends.ssh.transport import ran_on
-from shunter.backends.supervised.gangs.gang import NEVER
+from shunter.backends.live.node_agent import RpcChannel
+from shunter.backends.live.ssh import ran_on
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.node.messages import PROTOCOL
 from shunter.errors import BackendError
 
 pytestmark = pytest.mark.asyncio

@@ -9,11 +9,19 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
-from shunter.backends.agents import messages, orders
-from shunter.backends.agents.answers import Answer, Claimed, ClaimRefused, Failed, Greeting
-from shunter.backends.agents.attempt_records import Known, Sample
-from shunter.backends.agents.zip_application import zip_application
+from shunter.backends.live import messages
+from shunter.backends.live.messages import (
+    Answer,
+    Claimed,
+    ClaimRefused,
+    Failed,
+    Greeting,
+    Known,
+    Sample,
+)
+from shunter.backends.live.transport import zip_application
 from shunter.backends.node.attempts import pids_of
+from shunter.backends.node.messages import PROTOCOL
 from shunter.backends.node.ownership import uptime_ns
 from shunter.backends.node.records import processes
 from shunter.backends.node.session import TOLD_OF_JOB
@@ -84,14 +92,14 @@ def claim(node: str = "n0") -> messages.Claim:
     return messages.Claim(asked_ns=asked_ns, cluster="c0", term=3, holder="h", node=node, cgroup="")
 
 
-def order(root: str, job: str, attempt: int, command: str) -> orders.Order:
-    return orders.Order(
+def order(root: str, job: str, attempt: int, command: str) -> messages.Order:
+    return messages.Order(
         job=job,
         attempt=attempt,
         term=3,
         placement=(("n0", 1 << 70),),
         ranks=(
-            orders.Rank(
+            messages.Rank(
                 argv=("/bin/sh", "-c", command),
                 env={"PATH": os.defpath},
                 cpus=tuple(sorted(os.sched_getaffinity(0))),
@@ -100,14 +108,16 @@ def order(root: str, job: str, attempt: int, command: str) -> orders.Order:
                 gpus=("0",),
             ),
         ),
-        suspend=orders.Suspend(
+        suspend=messages.Suspend(
             mode="restart", signal=10, cooperative_s=5.0, signal_s=5.0, restart_s=5.0
         ),
         grace_s=1.0,
         port=29_500,
         sample_s=0.1,
         output_bytes_max=1 << 20,
-        heartbeat=orders.HeartbeatLimits(path=f"{root}/heartbeat", deadline_s=60.0, is_remote=True),
+        heartbeat=messages.HeartbeatLimits(
+            path=f"{root}/heartbeat", deadline_s=60.0, is_remote=True
+        ),
         gpus=("0",),
         memory_mb=0,
         user_name="",
@@ -149,7 +159,7 @@ def ended(agent: Agent, job: str) -> Known:
 
 
 def test_greeting_and_claim(agent: Agent) -> None:
-    assert agent.greeting.protocol == messages.PROTOCOL
+    assert agent.greeting.protocol == PROTOCOL
     assert agent.greeting.uid == os.geteuid()
     claimed = agent.ask(claim())
     assert isinstance(claimed, Claimed)
@@ -171,7 +181,7 @@ def test_job_is_started_looked_at_read_and_suspended(agent: Agent) -> None:
     (seen,) = look(agent, "j1", anew=True)
     assert (seen.state, seen.status, seen.is_all) == ("running", None, True)
     assert [each.job for each in agent.ask(messages.Inventory(wanted=())).attempts] == ["j1"]
-    told = messages.Send(job="j1", attempt=1, order=orders.Command(do="suspend"))
+    told = messages.Send(job="j1", attempt=1, order=messages.Command(do="suspend"))
     assert agent.ask(told).taken
     over = ended(agent, "j1")
     assert over.status is not None
@@ -191,7 +201,7 @@ def test_job_is_held_to_its_shares_and_to_others_and_what_holds_now_is_told(agen
     assert isinstance(claimed, Claimed)
     by_quota, memory_held = "quotas" in claimed.shares, "memory by" in claimed.shares
     cpus = tuple(sorted(os.sched_getaffinity(0)))
-    few = orders.Shares(cpus_milli=500, memory_mb=64, cpus=cpus)
+    few = messages.Shares(cpus_milli=500, memory_mb=64, cpus=cpus)
     sized = structs.replace(order(claimed.root, "j1", 1, JOB), shares=few, memory_mb=64)
     answer = agent.ask(messages.Start(order=sized, before_ns=uptime_ns() + 10**11))
     assert answer.answer == "started", answer.cause

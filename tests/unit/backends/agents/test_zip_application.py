@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.agents.zip_application import NODE, NOT_PACKED, digest, zip_application
+from shunter.backends.live.transport import NODE, NOT_PACKED, digest, zip_application
 from shunter.backends.node.verbs import FOLDER, VERBS
 from tests.faults.supervised import wait_for
 
@@ -55,7 +55,7 @@ def packed() -> zipfile.ZipFile:
 
 def test_file_is_the_same_every_time_and_under_every_hash_seed() -> None:
     program = (
-        "from shunter.backends.agents.zip_application import digest, zip_application; "
+        "from shunter.backends.live.transport import digest, zip_application; "
         "print(digest(zip_application()), end='')"
     )
     digests = {

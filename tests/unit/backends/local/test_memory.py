@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.local.memory import OURS, MemoryControl, memory_control
+from shunter.backends.live.local import MemoryControl, memory_control
+from shunter.backends.node.cgroups import MOVED
 
 
 class Machine:
@@ -39,7 +40,7 @@ def test_group_with_the_memory_controller_is_found_and_made_ready(tmp_path: Path
 
 def test_daemon_that_moved_down_divides_the_group_above(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    (machine.proc / "cgroup").write_text(f"0::/unit/{OURS}\n")
+    (machine.proc / "cgroup").write_text(f"0::/unit/{MOVED}\n")
     assert machine.control().group == str(machine.own)
 
 

@@ -10,16 +10,15 @@ from types import ModuleType
 
 import pytest
 
-from shunter.backends.profiles.gpus import (
+from shunter.backends.live.gpus import (
     EXPLANATIONS,
     GpuFault,
-    GpuReader,
     GpuUse,
-    NoGpus,
-    fault_of,
 )
+from tests.doubles.gpu_reader import GpuReader, NoGpus, fault_of
 
 SOURCE = Path(__file__).with_name("nvml_stub.c")
+
 Machine = Callable[..., GpuReader]
 
 

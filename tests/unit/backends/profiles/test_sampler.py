@@ -1,5 +1,6 @@
-from shunter.backends.agents.attempt_records import Sample
-from shunter.backends.profiles import Downsampler, GpuUse, profile_of
+from shunter.backends.live.gpus import GpuUse
+from shunter.backends.live.messages import Sample
+from shunter.backends.live.samples import Downsampler, profile_of
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import JobId
 

@@ -8,9 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shunter.backends.simulated.failures import Failures, NodeChange
-from shunter.core.effects import Effect, Launch, Migrate, Resume, Suspend, Terminate
-from shunter.core.intake.inputs import AttemptExited, Input, NothingComes, WorldEnded
-from shunter.core.interfaces import Backend
+from shunter.core.interfaces import (
+    AttemptExited,
+    Backend,
+    Effect,
+    Input,
+    Launch,
+    Migrate,
+    NothingComes,
+    Resume,
+    Suspend,
+    Terminate,
+    WorldEnded,
+)
 from shunter.events.values.allocation import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 

@@ -3,8 +3,7 @@
 import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.core.effects import Effect
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Effect, Input
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values.allocation import Allocation
 from tests.factories import job_id, node_name, trace_job

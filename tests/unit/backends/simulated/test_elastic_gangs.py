@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.costs import NO_COSTS
-from shunter.backends.simulated.samples import Samples
-from shunter.core.effects import Launch, Resume
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.backends.simulated.work import NO_COSTS
+from shunter.backends.simulated.world import Samples
+from shunter.core.interfaces import Launch, Resume
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.events.facts.execution import AttemptStarted
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import GpuType

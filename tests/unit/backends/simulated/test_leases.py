@@ -4,8 +4,8 @@ import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, StepRate
-from shunter.core.intake.inputs import AttemptExited, CancelJob, Input
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.interfaces import AttemptExited, CancelJob, Input
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.execution import AttemptStarted, JobSuspended
 from shunter.events.values.ids import GpuType
 from shunter.workloads.trace import TraceJob

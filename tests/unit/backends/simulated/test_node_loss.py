@@ -4,7 +4,7 @@ import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress
-from shunter.core.intake.inputs import AttemptExited, Input, SubmitJob
+from shunter.core.interfaces import AttemptExited, Input, SubmitJob
 from shunter.events.facts.cluster import NodeLost, NodeReachable
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
 from shunter.workloads.trace import TraceJob

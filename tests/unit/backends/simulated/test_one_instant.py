@@ -2,7 +2,7 @@
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds
-from shunter.core.intake.inputs import AttemptExited, CancelJob, Input, RoundEnded, SubmitJob
+from shunter.core.interfaces import AttemptExited, CancelJob, Input, RoundEnded, SubmitJob
 from shunter.events.facts.cluster import NodeLost, NodeReachable
 from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
 from tests.factories import allocation, drive, trace_job

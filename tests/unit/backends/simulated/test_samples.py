@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.samples import Samples
-from shunter.core.effects import Continue, Stop
-from shunter.core.intake.inputs import AttemptExited
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.backends.simulated.world import Samples
+from shunter.core.interfaces import AttemptExited, Continue, Stop
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import GpuType
 from tests.factories import configuration, job_id, node_name, packed, trace_job

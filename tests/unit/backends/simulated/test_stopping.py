@@ -6,9 +6,8 @@ import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import EndSeen, Lease, Progress
-from shunter.core.effects import Continue, Stop
-from shunter.core.intake.inputs import AttemptExited, Input
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.core.interfaces import AttemptExited, Continue, Input, Stop
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.execution import (
     AttemptStarted,
     GpusReleased,

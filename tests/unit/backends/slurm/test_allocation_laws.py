@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilots.allocations import (
+from shunter.backends.slurm.pilot_allocations import (
     AllocationLimits,
     AllocationView,
     Decisions,
     GpuRequest,
     Pilot,
-    PilotNode,
     PilotState,
     SubmitRefusals,
     decide,
 )
+from shunter.backends.slurm.settings import SlurmServer
 from shunter.events.values.ids import NodeName
 from tests.slices import searched
 
@@ -33,7 +33,13 @@ LIMITS = AllocationLimits(
     backoff_s=10.0,
     backoff_s_max=100.0,
 )
-NODES = tuple(PilotNode(f"n{number}", TYPES[number % 3], 2 + number % 3) for number in range(6))
+
+
+def server(name: str, gpu_type: str, gpus: int) -> SlurmServer:
+    return SlurmServer(NodeName(name), tuple(map(str, range(gpus))), (), gpu_type, "", 0)
+
+
+NODES = tuple(server(f"n{number}", TYPES[number % 3], 2 + number % 3) for number in range(6))
 
 requests = st.builds(
     GpuRequest,

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
+from shunter.backends.slurm.answers import duration
 from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilots.allocations import (
+from shunter.backends.slurm.pilot_allocations import (
     AllocationLimits,
     AllocationView,
     Decisions,
     GpuRequest,
     Pilot,
-    PilotNode,
     PilotState,
     SubmitRefusals,
     decide,
 )
-from shunter.backends.slurm.quantities import duration
+from shunter.backends.slurm.settings import SlurmServer
 from shunter.events.values.ids import NodeName
 
 NOW_S = 100_000.0
@@ -25,11 +25,17 @@ HOUR_S = 3600.0
 LIMITS = AllocationLimits(
     pilots_max=4, limit_s=24 * HOUR_S, idle_s=600.0, drain_s=300.0, renew_s=HOUR_S
 )
+
+
+def server(name: str, gpu_type: str, gpus: int) -> SlurmServer:
+    return SlurmServer(NodeName(name), tuple(map(str, range(gpus))), (), gpu_type, "", 0)
+
+
 NODES = (
-    PilotNode("n1", "v100", 4),
-    PilotNode("n2", "v100", 4),
-    PilotNode("n3", "p100", 4),
-    PilotNode("n4", "k80", 8),
+    server("n1", "v100", 4),
+    server("n2", "v100", 4),
+    server("n3", "p100", 4),
+    server("n4", "k80", 8),
 )
 V100 = frozenset({"v100"})
 

@@ -16,25 +16,19 @@ from anyio.streams.tls import TLSStream
 
 from shunter import clock
 from shunter.backends.node.pilot import PILOT_VERSION
-from shunter.backends.slurm.batch_jobs import name_in
+from shunter.backends.slurm.answers import QueuedJob
 from shunter.backends.slurm.commands import Slurm, Submitted
 from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.pilots.allocations import (
-    AllocationLimits,
-    GpuRequest,
-    SubmitRefusals,
-)
-from shunter.backends.slurm.pilots.channel import (
+from shunter.backends.slurm.pilot_allocations import AllocationLimits, GpuRequest, SubmitRefusals
+from shunter.backends.slurm.pilot_channel import (
     ClusterAuthority,
     ListenerSettings,
     PilotHello,
     PilotListener,
     PilotStream,
 )
-from shunter.backends.slurm.pilots.fleet import SETTLED_S, JobsOn, PilotFleet
-from shunter.backends.slurm.pilots.transport import PilotTransport
-from shunter.backends.slurm.records import QueuedJob
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.backends.slurm.pilot_fleet import SETTLED_S, JobsOn, PilotFleet, PilotTransport
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings, name_in
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 from shunter.events.values.ids import NodeName
 from tests.doubles.virtual_clock import VirtualClock

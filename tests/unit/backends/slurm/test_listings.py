@@ -2,13 +2,19 @@
 
 import pytest
 
-from shunter.backends.slurm import listings
+from shunter.backends.slurm.answers import (
+    read_nodes,
+    read_partitions,
+    read_reservations,
+    read_settings,
+    read_switches,
+)
 from shunter.errors import SlurmUnknownError
 from tests.unit.backends.slurm.recorded import recorded
 
 
 def test_node_of_22_05_is_read() -> None:
-    n1, *_, n4 = listings.nodes(recorded("22.05", "nodes.txt"))
+    n1, *_, n4 = read_nodes(recorded("22.05", "nodes.txt"))
     assert (n1.name, n1.state, n1.version) == ("n1", "MIXED", "22.05.8")
     assert (n1.cpus, n1.cpus_used, n1.memory_mb, n1.memory_used_mb) == (16, 2, 64000, 200)
     assert (n1.gpus, n1.gpus_used) == ({"v100": 4}, {"v100": 2})
@@ -21,13 +27,13 @@ def test_node_of_22_05_is_read() -> None:
 
 
 def test_reason_of_a_node_cannot_say_what_its_state_is() -> None:
-    n4 = listings.nodes(recorded("22.05", "nodes.txt"))[-1]
+    n4 = read_nodes(recorded("22.05", "nodes.txt"))[-1]
     assert (n4.reason, n4.reason_s) == ("a fan is broken State=IDLE", 1795523245)
     assert "DRAIN" in n4.flags
 
 
 def test_node_of_a_later_version_is_read_with_keys_that_are_new() -> None:
-    gpu01, gpu02, gpu03 = listings.nodes(recorded("24.11", "nodes.txt"))
+    gpu01, gpu02, gpu03 = read_nodes(recorded("24.11", "nodes.txt"))
     assert (gpu01.cpus, gpu01.memory_mb, gpu01.sockets) == (190, 2_050_000, 2)
     assert gpu01.gpus_used_indices == {"h100": (0, 1, 5)}
     assert gpu02.gpus == {"1g.10gb": 7, "a100": 1}
@@ -39,7 +45,7 @@ def test_node_of_a_later_version_is_read_with_keys_that_are_new() -> None:
 
 
 def test_partition_is_read() -> None:
-    main, shared = listings.partitions(recorded("22.05", "partitions.txt"))
+    main, shared = read_partitions(recorded("22.05", "partitions.txt"))
     assert (main.name, main.state, main.is_usual) == ("main", "UP", True)
     assert main.nodes == ("n1", "n2", "n3", "n4")
     assert (main.time_limit_s, main.nodes_max, main.accounts) == (None, None, ())
@@ -47,17 +53,17 @@ def test_partition_is_read() -> None:
 
 
 def test_reservation_for_maintenance_is_read() -> None:
-    (maint,) = listings.reservations(recorded("22.05", "reservations.txt"))
+    (maint,) = read_reservations(recorded("22.05", "reservations.txt"))
     assert (maint.name, maint.nodes, maint.is_maintenance) == ("maint", ("n1", "n2"), True)
     assert (maint.start_s, maint.end_s, maint.users) == (1795526563, 1795533763, ("root",))
 
 
 def test_no_reservation_is_said_in_words() -> None:
-    assert listings.reservations("No reservations in the system\n") == ()
+    assert read_reservations("No reservations in the system\n") == ()
 
 
 def test_blocks_are_read_and_what_other_plugins_tell_is_left_out() -> None:
-    found = listings.switches(recorded("24.11", "topology.txt") + "RingName=r1 Nodes=gpu[01-03]\n")
+    found = read_switches(recorded("24.11", "topology.txt") + "RingName=r1 Nodes=gpu[01-03]\n")
     assert {one.name: one.nodes for one in found} == {"b1": ("gpu01", "gpu02"), "b2": ("gpu03",)}
 
 
@@ -71,13 +77,13 @@ def test_blocks_are_read_and_what_other_plugins_tell_is_left_out() -> None:
 )
 def test_other_answer_is_unknown(text: str) -> None:
     with pytest.raises(SlurmUnknownError):
-        listings.nodes(text)
+        read_nodes(text)
 
 
 def test_settings_without_the_name_of_the_cluster_are_none() -> None:
-    assert listings.settings("ClusterName             = lab\n")["ClusterName"] == "lab"
+    assert read_settings("ClusterName             = lab\n")["ClusterName"] == "lab"
     with pytest.raises(SlurmUnknownError):
-        listings.settings("")
+        read_settings("")
 
 
 PLAIN = "NodeName=n1 CPUAlloc=0 CPUTot=16 RealMemory=64000 State=IDLE+DRAIN ExtSensorsTemp=n/s "
@@ -105,7 +111,7 @@ SAID = "[root@2026-11-28T05:22:55]"
     ],
 )
 def test_reason_of_a_node_is_the_whole_text_and_that_of_no_comment(texts: str, reason: str) -> None:
-    (node,) = listings.nodes(f"{PLAIN}{texts}\n")
+    (node,) = read_nodes(f"{PLAIN}{texts}\n")
     assert (node.name, node.state, node.reason) == ("n1", "IDLE", reason)
     assert (node.reason_s is not None) == (SAID in texts and texts.startswith("Reason="))
     assert node.reservation == ("r" if "ReservationName" in texts else "")

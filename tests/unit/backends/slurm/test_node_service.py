@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode, listings
+from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode
+from shunter.backends.slurm.answers import read_nodes, read_partitions, read_reservations
 from shunter.backends.slurm.node_service import NodeService, reservation_in, reservations_by_node
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
@@ -14,8 +15,8 @@ from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.recorded import recorded
 
 N1, N2, N9 = NodeName("n1"), NodeName("n2"), NodeName("n9")
-(MAINT,) = listings.reservations(recorded("22.05", "reservations.txt"))
-(FIRST, *_) = listings.nodes(recorded("22.05", "nodes.txt"))
+(MAINT,) = read_reservations(recorded("22.05", "reservations.txt"))
+(FIRST, *_) = read_nodes(recorded("22.05", "nodes.txt"))
 BEGINS_S = 1795526563
 
 
@@ -33,7 +34,7 @@ class ToldSlurm(Slurm):
         return tuple(self.told)
 
     async def partitions(self) -> tuple[Partition, ...]:
-        main, shared = listings.partitions(recorded("22.05", "partitions.txt"))
+        main, shared = read_partitions(recorded("22.05", "partitions.txt"))
         return main, dataclasses.replace(shared, time_limit_s=7_200)
 
     async def reservations(self) -> tuple[Reservation, ...]:

@@ -5,10 +5,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from shunter.backends.slurm.batch_jobs import job_name, name_in
-from shunter.backends.slurm.pilots.fleet import pilot_options, pilot_script
-from shunter.backends.slurm.records import QueuedJob
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm.pilot_fleet import pilot_options, pilot_script
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings, name_in, slurm_job_name
 from shunter.events.values.ids import NodeName
 
 N1 = SlurmServer(NodeName("n1"), ("0", "1"), (0, 1, 2), "v100", "gpu:v100:2", 1000)
@@ -26,7 +25,7 @@ def job(name: str, user: str) -> QueuedJob:
 
 
 def test_only_jobs_of_ours_with_the_name_of_the_cluster_are_its_pilots() -> None:
-    ours = job(job_name("lab", "n1.ab"), "ana")
+    ours = job(slurm_job_name("lab", "n1.ab"), "ana")
     assert name_in("lab", "ana", ours) == "n1.ab"
     assert name_in("lab", "bo", ours) is None
     assert name_in("la", "ana", ours) is None

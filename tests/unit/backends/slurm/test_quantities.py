@@ -8,8 +8,8 @@ from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.slurm.listings import expanded
-from shunter.backends.slurm.quantities import (
+from shunter.backends.slurm.answers import (
+    expanded,
     gpu_indices,
     gpus_in_gres,
     gpus_in_tres,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from shunter.backends.slurm.commands import queue_format, queued_jobs
-from shunter.backends.slurm.records import QueuedJob
+from shunter.backends.slurm.answers import QueuedJob, queue_format, queued_jobs
 from shunter.errors import SlurmUnknownError
 from tests.unit.backends.slurm.recorded import WORD, recorded
 

@@ -4,15 +4,14 @@ import pickle
 
 import pytest
 
-from shunter.backends.slurm.commands import Answer, _refusal
-from shunter.backends.slurm.limit_reasons import submit_limit_in
+from shunter.backends.slurm.commands import CommandAnswer, _refusal, submit_limit_in
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
 FAILED = "sbatch: error: Batch job submission failed: "
 
 
 def made_of(err: str) -> SlurmRefusedError | SlurmUnknownError:
-    return _refusal(Answer("sbatch", 1, "", err))
+    return _refusal(CommandAnswer("sbatch", 1, "", err))
 
 
 @pytest.mark.parametrize(

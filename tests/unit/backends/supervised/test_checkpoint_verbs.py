@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.supervised.checkpoints.verbs import StaysError, read_answer
+from shunter.backends.live.checkpoint_lists import StaysError, read_answer
 from shunter.errors import BackendError
 from shunter.events import encode_payload
 from shunter.events.facts.execution import LaunchFailed

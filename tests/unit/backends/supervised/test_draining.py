@@ -1,9 +1,8 @@
 """Servers that answer but are about to end: nothing is started there, and no launch has failed."""
 
-from shunter.backends.agents.settings import Limits, Owner
-from shunter.backends.supervised.backend import SupervisedBackend
-from shunter.core.effects import Launch
-from shunter.core.intake.inputs import Input
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import Limits, Owner
+from shunter.core.interfaces import Input, Launch
 from shunter.events.facts.execution import AttemptLost
 from shunter.events.values.ids import NodeName
 from tests.doubles.virtual_clock import VirtualClock

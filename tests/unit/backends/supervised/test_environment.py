@@ -3,14 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.agents.settings import Limits
-from shunter.backends.supervised.environment import (
-    given_to,
-    path_of,
-    store_all,
-)
-from shunter.backends.supervised.orders import contract_of
-from shunter.core.effects import Launch
+from shunter.backends.live.orders import contract_of, environment_path, given_to, store_all
+from shunter.backends.live.settings import Limits
+from shunter.core.interfaces import Launch
 from shunter.errors import BackendError
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
@@ -20,7 +15,7 @@ J0 = JobId("j0")
 
 
 def wrote(root: Path, text: str) -> str:
-    path = path_of(str(root), J0)
+    path = environment_path(str(root), J0)
     path.parent.mkdir(parents=True)
     path.write_text(text)
     return str(root)
@@ -49,10 +44,10 @@ def test_stored_environments_replace_earlier_ones_and_only_we_read_them(tmp_path
         {"A": "2"},
         {},
     ]
-    assert path_of(root, J0).stat().st_mode & 0o777 == 0o600
+    assert environment_path(root, J0).stat().st_mode & 0o777 == 0o600
     store_all(root, {J0: {}, JobId("j1"): {"B": "3"}})
     assert [given_to(root, JobId(name)) for name in ("j0", "j1")] == [{}, {"B": "3"}]
-    assert not path_of(root, J0).exists()
+    assert not environment_path(root, J0).exists()
 
 
 @pytest.mark.parametrize("index", [None, 0, 17])

@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shunter.backends.node.host.file_trees import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
-from shunter.backends.node.wire import Kind
-from shunter.backends.supervised.checkpoints.file_lists import (
+from shunter.backends.live.checkpoint_lists import (
     ENTRIES_OF_ALL_MAX,
     FileLists,
     ListedEntry,
@@ -16,6 +14,8 @@ from shunter.backends.supervised.checkpoints.file_lists import (
     listed_entry,
     path_of,
 )
+from shunter.backends.node.host.file_trees import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
+from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
 from shunter.events.values.ids import NodeName
 

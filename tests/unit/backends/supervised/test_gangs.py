@@ -7,15 +7,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from shunter.backends.agents.answers import SendAnswer
-from shunter.backends.agents.attempt_records import Known, Note, Status
-from shunter.backends.agents.messages import Send
-from shunter.backends.agents.node_agent import NodeAgent
-from shunter.backends.agents.orders import Shares
-from shunter.backends.inbox import Inbox
-from shunter.backends.supervised.gangs.gang import Gang, Part, PartTurns, deliver, merged, told_of
-from shunter.backends.supervised.watch import Watch
-from shunter.core.effects import Terminate
+from shunter.backends.live.gang import Gang, Part, PartTurns, deliver, merged, told_of
+from shunter.backends.live.inbox import Inbox
+from shunter.backends.live.messages import Known, Note, Send, SendAnswer, Shares, Status
+from shunter.backends.live.node_agent import NodeAgent
+from shunter.backends.live.watch import Watch
+from shunter.core.interfaces import Terminate
 from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointSaved,

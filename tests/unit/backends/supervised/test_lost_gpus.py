@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from shunter.backends.agents.attempt_records import GpuReading
-from shunter.backends.agents.settings import Socket
-from shunter.backends.supervised.samples import LostGpus
+from shunter.backends.live.messages import GpuReading
+from shunter.backends.live.samples import LostGpus
+from shunter.backends.live.settings import Socket
 from shunter.events.facts.cluster import GpuQuarantined
 from shunter.events.values.ids import NodeName
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from msgspec import structs
 
-from shunter.backends.agents.attempt_records import GpuReading, Known, Sample, Started
-from shunter.backends.agents.settings import Limits
-from shunter.backends.inbox import Inbox
-from shunter.backends.supervised.gangs.gang import Gang, Part
-from shunter.backends.supervised.samples import Samples
-from shunter.backends.supervised.watch import Watch
+from shunter.backends.live.gang import Gang, Part
+from shunter.backends.live.inbox import Inbox
+from shunter.backends.live.messages import GpuReading, Known, Sample, Started
+from shunter.backends.live.samples import SampleCollector
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.watch import Watch
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import NodeName
 from tests.factories import job_id
@@ -66,7 +66,7 @@ def gathered(*told: tuple[NodeName, list[Sample], Any]) -> list[ProfileSampled]:
     """Return what goes to the log of a gang of two hosts with GPUs 1 and 2 of each."""
     parts = {node: begun_on("1", "GPU-2") for node in (N0, N1)}
     gang = Gang(Watch(J0, 1), parts)
-    samples = Samples(Inbox(), {J0: gang}, Limits())
+    samples = SampleCollector(Inbox(), {J0: gang}, Limits())
     for node, found, gpus in told:
         samples.take(node, found, gpus)
     return list(samples._downsampler.flush())
@@ -97,7 +97,7 @@ def test_jobs_that_share_a_gpu_have_their_own_processes_there() -> None:
     gangs = {}
     for job, gpu in zip(jobs, ("0", "0", "1"), strict=True):
         gangs[job] = Gang(Watch(job, 1), {N0: begun_on(gpu)})
-    samples = Samples(Inbox(), gangs, Limits())
+    samples = SampleCollector(Inbox(), gangs, Limits())
     told = [
         structs.replace(sample(1, 5), job=job, pids=(pid,))
         for job, pid in zip(jobs, (1, 2, 99), strict=True)

@@ -2,11 +2,10 @@ from collections import Counter
 
 import anyio
 
-from shunter.backends.ssh.settings import SshAccess, SshHost, SshSettings
-from shunter.backends.ssh.transport import SshTransport
-from shunter.backends.supervised.environment import filled
-from shunter.backends.supervised.orders import Where, orders_for
-from shunter.core.effects import Launch
+from shunter.backends.live.orders import Where, filled, orders_for
+from shunter.backends.live.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.live.ssh import SshTransport
+from shunter.core.interfaces import Launch
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

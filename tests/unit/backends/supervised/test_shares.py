@@ -7,22 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.agents.answers import ReshapeAnswer
-from shunter.backends.agents.orders import Shares
-from shunter.backends.agents.settings import Socket
-from shunter.backends.agents.transport import Transport
-from shunter.backends.local import LocalNode, LocalSettings
-from shunter.backends.local.transport import LocalTransport
-from shunter.backends.supervised.orders import Where, orders_for
-from shunter.backends.supervised.shares import (
+from shunter.backends.live.local import LocalTransport
+from shunter.backends.live.messages import ReshapeAnswer, Shares
+from shunter.backends.live.orders import (
     NOTICES_MOST,
     ShareNotices,
+    Where,
     cpus_for,
     cpus_near,
+    orders_for,
     shares_kept,
     shares_of,
 )
-from shunter.core.effects import Launch
+from shunter.backends.live.settings import LocalNode, LocalSettings, Socket
+from shunter.backends.live.transport import Transport
+from shunter.core.interfaces import Launch
 from shunter.events.values.allocation import Allocation, Share, Sharing
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

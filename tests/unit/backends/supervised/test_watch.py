@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from shunter.backends.agents.attempt_records import Known
-from shunter.backends.agents.reading import Reading
-from shunter.backends.inbox import Inbox
+from shunter.backends.live.inbox import Inbox
+from shunter.backends.live.messages import Known
+from shunter.backends.live.node_agent import Reading
+from shunter.backends.live.watch import Standing, Told, Watch
 from shunter.backends.node.records import boot_id
 from shunter.backends.node.session import Watched
-from shunter.backends.supervised.watch import Standing, Told, Watch
-from shunter.core.intake.inputs import AttemptExited, Input
+from shunter.core.interfaces import AttemptExited, Input
 from shunter.events.facts.execution import (
     AttemptLost,
     AttemptStarted,

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.core.effects import Effect, Launch, Suspend
 from shunter.core.fold import apply, replay
-from shunter.core.intake.inputs import AttemptExited, SubmitJob, SuspendJob
+from shunter.core.interfaces import AttemptExited, Effect, Launch, SubmitJob, Suspend, SuspendJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import FoldResult, JobPhase, State
 from shunter.errors import IllegalEventError

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
-from shunter.core.intake.inputs import Input, SubmitJob
+from shunter.ask.verification import Verifier
+from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError

@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.core.fold import apply
-from shunter.core.performance.trials import SAMPLES_BEFORE, SAMPLES_LEAST
+from shunter.core.speeds.measured import SAMPLES_BEFORE, SAMPLES_LEAST
 from shunter.core.state import State
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.execution import (

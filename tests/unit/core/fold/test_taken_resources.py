@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from shunter.core.effects import Launch, Suspend
 from shunter.core.fold import apply, replay
-from shunter.core.intake.inputs import Input, SubmitJob
+from shunter.core.interfaces import Input, Launch, SubmitJob, Suspend
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import FoldResult, JobPhase, State
 from shunter.errors import IllegalEventError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.core.intake.accepted_types import AcceptedTypes, is_mig
+from shunter.core.admission import AcceptedTypes, is_mig
 from shunter.events.values.configuration_set import ConfigurationSet
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import JobSpec

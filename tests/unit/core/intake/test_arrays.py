@@ -1,13 +1,15 @@
 """Arrays of which only so many tasks may run at once, and jobs that are lost again and again."""
 
-from shunter.core.backoff import BACKING_OFF, LONG_US, Losses, backoff_us
-from shunter.core.intake.arrays import ARRAY, has_no_turn
-from shunter.core.intake.inputs import AttemptExited, CancelJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.fold.attempts import backoff_us
+from shunter.core.interfaces import AttemptExited, CancelJob, ReleaseJob, SubmitJob, SuspendJob
+from shunter.core.reactor import LONG_US, Losses
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
+from shunter.core.timers import has_no_turn
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.execution import AttemptLost, AttemptStarted
 from shunter.events.facts.jobs import JobHeld, JobReleased
+from shunter.events.values.causes import ARRAY, BACKING_OFF
 from shunter.events.values.ids import JobId
 from tests.factories import World, job_id, job_spec, policy, servers
 

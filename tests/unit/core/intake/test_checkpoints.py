@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from shunter.core.backoff import BACKING_OFF, LAUNCHES_MOST, backoff_us
-from shunter.core.effects import Resume
 from shunter.core.fold import apply
-from shunter.core.fold.checkpoints import PLACES_MOST
-from shunter.core.intake.inputs import (
+from shunter.core.fold.attempts import PLACES_MOST, backoff_us
+from shunter.core.interfaces import (
     DiscardCheckpoint,
     DrainNode,
     Input,
     ReleaseJob,
     RestoreNode,
+    Resume,
     SubmitJob,
     SuspendJob,
 )
-from shunter.core.reactor.timers import Timers
+from shunter.core.reactor import LAUNCHES_MOST
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
+from shunter.core.timers import Timers
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable, QuotaChanged
@@ -36,7 +36,7 @@ from shunter.events.facts.execution import (
 )
 from shunter.events.facts.jobs import JobHeld, JobReleased
 from shunter.events.kinds import Event
-from shunter.events.values.causes import CHECKPOINT, STAYS
+from shunter.events.values.causes import BACKING_OFF, CHECKPOINT, STAYS
 from shunter.events.values.ids import NodeName, QueueName
 from shunter.events.values.reasons import Reason
 from tests.factories import World, job_id, job_spec, node_name, policy, servers

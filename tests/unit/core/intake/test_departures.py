@@ -2,9 +2,8 @@
 
 import pytest
 
-from shunter.core.backoff import LONG_US
-from shunter.core.intake.inputs import CancelJob, HoldJob, Input, SubmitJob
-from shunter.core.reactor.departures import DEPARTURES_MOST
+from shunter.core.interfaces import CancelJob, HoldJob, Input, SubmitJob
+from shunter.core.reactor import DEPARTURES_MOST, LONG_US
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.events.facts.execution import (

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from shunter.core.intake.admission import Admission
-from shunter.core.performance.speed_model import (
+from shunter.core.admission import Admission
+from shunter.core.speeds.speed_model import (
     SpeedModel,
     neighbours_leave,
     tolerated_speed,
     unfit_contract,
 )
-from shunter.core.queue import Queue
-from shunter.core.state import State
+from shunter.core.state import Queue, State
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import QueueName, UserName

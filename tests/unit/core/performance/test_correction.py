@@ -1,7 +1,6 @@
 """A table corrected at a cell or two, by hand."""
 
-from shunter.core.performance.correction import MeasuredCell, corrected
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.sensitivity import MeasuredCell, Sensitivity, SensitivityTable, corrected
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources
 

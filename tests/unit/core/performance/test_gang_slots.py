@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from shunter.backends.node.rotation import Timetable
 from shunter.backends.timetables import timetables
-from shunter.core.cluster.tenants import gpus_of
-from shunter.core.performance.turn_shares import LEAST_PART, Tenant, gang_slots
+from shunter.core.cluster import gpus_of
+from shunter.core.turn_shares import LEAST_PART, Tenant, gang_slots
 from shunter.events.values.allocation import Share
 from shunter.events.values.ids import JobId, NodeName
 from tests.factories import allocation

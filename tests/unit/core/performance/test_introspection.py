@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.core.performance.introspection import TrialRules, Verdict, model_of
-from shunter.core.performance.trials import Pace, Trial
+from shunter.core.planning.trials import TrialRules, Verdict, model_of
+from shunter.core.speeds.measured import Pace, Trial
 from shunter.core.state import RUNNING, Job
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import GpuType, JobId

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.learnt_tolerance import (
+from shunter.core.speeds.measured import (
     PLACEMENTS_MOST,
     SPLITS_MOST,
     LearntPoint,

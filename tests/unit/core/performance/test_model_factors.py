@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.speed_model import (
+from shunter.core.speeds.speed_model import (
     FactorTable,
     ModelFactors,
     SpeedModel,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.job_spec import JobSpec
 from shunter.events.values.resources import Resources

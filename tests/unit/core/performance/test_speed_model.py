@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.speed_model import SpeedModel, level_of
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.progress import time_for_us, worked_us
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable, level_of
+from shunter.core.state import time_for_us, worked_us
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level

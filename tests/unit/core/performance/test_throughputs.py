@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType
 from tests.factories import job_spec
 

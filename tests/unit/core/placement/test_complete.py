@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
-from shunter.core.placement import PLACEMENTS, place
+from shunter.core.planning.placement import PLACEMENTS, place
 from shunter.events.values.allocation import Share
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
-from shunter.core.placement import PLACEMENTS, Placement, place
-from shunter.core.placement.fitting import lowest_bits, pick_gpus
+from shunter.core.planning.placement import PLACEMENTS, Placement, lowest_bits, pick_gpus, place
 from shunter.events.values.allocation import Share
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level

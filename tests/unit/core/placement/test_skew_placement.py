@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.placement import SKEW_THRESHOLD, Skew, place
-from shunter.core.placement.spread import fewest_servers
+from shunter.core.planning.placement import SKEW_THRESHOLD, Skew, fewest_servers, place
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned

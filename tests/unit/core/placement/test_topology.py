@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.cluster import Pool, Server
-from shunter.core.cluster.nearness import Nearness
-from shunter.core.performance.speed_model import level_of
-from shunter.core.placement import Mode, Packing, Topology, at_load, note_load, place
-from shunter.core.placement.fitting import pick_emptiest, pick_gpus
+from shunter.core.cluster import Nearness, Pool, Server
+from shunter.core.planning.placement import (
+    Mode,
+    Packing,
+    Topology,
+    at_load,
+    note_load,
+    pick_emptiest,
+    pick_gpus,
+    place,
+)
+from shunter.core.speeds.speed_model import level_of
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Demand, Level

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from shunter.core.interfaces import Policy
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.plan import Plan, Reservation, Start, Suspend
-from shunter.core.planning.policy_answers import is_our_own
+from shunter.core.plan import Plan, Reservation, Start, Suspend
+from shunter.core.planning.fault_barrier import OnFault, is_our_own
 from shunter.errors import PlanError
 from shunter.events import (
     JobFinished,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
+from shunter.ask.verification import Verifier
 from shunter.core.interfaces import Policy
 from shunter.core.planning.fault_barrier import TEXT_MOST, OnFault, told_of
 from shunter.errors import PlanError

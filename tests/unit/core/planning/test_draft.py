@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.fold import replay
-from shunter.core.placement import PLACEMENTS
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.view import View
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.values.allocation import Share
 from shunter.events.values.job_spec import Demand
 from shunter.events.values.reasons import Reason

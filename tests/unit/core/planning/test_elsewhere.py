@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from shunter.core.backoff import EARLY_US
-from shunter.core.intake.inputs import AttemptExited, SubmitJob
+from shunter.core.fold.execution import EARLY_US
+from shunter.core.interfaces import AttemptExited, SubmitJob
 from shunter.events.facts.execution import AttemptStarted
 from tests.factories import World, job_id, job_spec, policy, servers
 

@@ -3,10 +3,10 @@
 import pytest
 
 from shunter.core.fold import apply, replay
+from shunter.core.plan import Plan, Reshape
 from shunter.core.planning.approver import Approval, approve
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.planning.plan import Plan, Reshape
 from shunter.core.state import JobPhase, State
+from shunter.core.view import NO_GUARDS
 from shunter.errors import IllegalEventError
 from shunter.events.facts.cluster import NodeDrained
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped

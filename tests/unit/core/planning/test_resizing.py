@@ -4,16 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.core.effects import Resume, Suspend
 from shunter.core.fold import apply, replay
-from shunter.core.intake.inputs import CancelJob, Input, ResizeJob, SubmitJob
+from shunter.core.interfaces import CancelJob, Input, ResizeJob, Resume, SubmitJob, Suspend
+from shunter.core.plan import Change, Plan, Resize, Start
 from shunter.core.planning.approver import Approval, approve, unfit_for_sizes
-from shunter.core.planning.guards import NO_GUARDS, Guards
-from shunter.core.planning.plan import Change, Plan, Resize, Start
 from shunter.core.planning.planner import Planner
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, Guards, View
 from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
 from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended

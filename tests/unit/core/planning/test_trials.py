@@ -2,11 +2,10 @@
 
 import pytest
 
-from shunter.core.effects import ShareTurns
 from shunter.core.fold import apply
-from shunter.core.performance.introspection import TrialRules
-from shunter.core.planning.plan import Judge, Move, Plan, Try
-from shunter.core.planning.trials import orders_of, trial_facts, verdicts
+from shunter.core.interfaces import ShareTurns
+from shunter.core.plan import Judge, Move, Plan, Try
+from shunter.core.planning.trials import TrialRules, orders_of, trial_facts, verdicts
 from shunter.core.state import State
 from shunter.errors import IllegalEventError
 from shunter.events.facts.decisions import (

@@ -2,18 +2,13 @@
 
 import pytest
 
-from shunter.ask.replaying.verification import Verifier
-from shunter.core.intake.inputs import HoldJob
-from shunter.core.proposals.approval import KEPT, NOT_ADMITTED
+from shunter.ask.verification import Verifier
+from shunter.core.interfaces import HoldJob
+from shunter.core.planning.approver import KEPT, NOT_ADMITTED
 from shunter.core.state import JobPhase
 from shunter.events import Event
 from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import (
-    AllocationChanged,
-    ReservationSet,
-    RoundPlanned,
-    Trigger,
-)
+from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned, Trigger
 from shunter.events.facts.execution import AttemptStarted, LaunchFailed
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
 from shunter.events.values.allocation import Allocation

@@ -6,9 +6,8 @@ import pytest
 
 from shunter.core.fold import apply
 from shunter.core.planning.draft import Draft
-from shunter.core.planning.guards import NO_GUARDS
 from shunter.core.state import State
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.facts.jobs import JobSubmitted
 from shunter.events.kinds import Event

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from shunter.backends.simulated import Costs
-from shunter.backends.simulated.samples import Samples
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.performance.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.core.placement import PLACEMENTS
+from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.world import Samples
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.events.facts.decisions import (
     AllocationChanged,
     JobReshaped,

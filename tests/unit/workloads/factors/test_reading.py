@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.core.performance.speed_model import MemoryCycle
+from shunter.core.speeds.speed_model import MemoryCycle
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.events.values.job_spec import Level

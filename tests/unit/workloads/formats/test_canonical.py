@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import TraceError
 from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
 from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec

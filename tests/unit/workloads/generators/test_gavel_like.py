@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads import Choices, describe_trace, generate_trace, load_trace

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shunter.core.performance.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
 from shunter.events.values.resources import Resources
 from shunter.workloads.sensitivity import builtin_sensitivity, load_sensitivity, table_document

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs import compact_form, parse_compact

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.core.performance.throughputs import JobKind
+from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs.reading import parse_gavel_json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.performance.throughputs import JobKind
+from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
 from shunter.events.values.ids import GpuType
 from shunter.workloads.throughputs import (

@@ -12,7 +12,7 @@ from shunter.cli.live.submitting.quantities import (
     seconds,
     since_s,
 )
-from shunter.core.performance.speed_model import unfit_contract
+from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import UsageError
 from shunter.events.values.job_spec import JobSpec, Level
 

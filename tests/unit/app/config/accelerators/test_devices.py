@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.backends.agents.settings import Limits
-from shunter.backends.supervised.orders import contract_of
+from shunter.backends.live.orders import contract_of
+from shunter.backends.live.settings import Limits
 from shunter.config.cluster_section import ClusterSection
-from shunter.core.effects import Launch
+from shunter.core.interfaces import Launch
 from shunter.events.values.allocation import Allocation, Share
 from shunter.events.values.ids import JobId, NodeName
 from shunter.events.values.job_spec import JobSpec

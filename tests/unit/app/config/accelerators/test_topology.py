@@ -9,8 +9,8 @@ import pytest
 from shunter.config import load_config
 from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.core.interfaces import AnyPolicy
-from shunter.core.placement import Mode, Topology
-from shunter.core.planning.making_room import RoomMaker
+from shunter.core.planning.draft import RoomMaker
+from shunter.core.planning.placement import Mode, Topology
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.policies.gavel.scheduling import GavelPolicy

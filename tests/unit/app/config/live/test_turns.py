@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.agents.settings import Limits, Slicing
+from shunter.backends.live.settings import Limits, TurnSettings
 from shunter.backends.node.rotator import SWITCH_LOOK_US
 from shunter.config.loading import load_config, make_config
 from shunter.config.resolved import policy_runtime
@@ -29,9 +29,9 @@ def loaded(slicing: dict[str, Any] | None, backend: dict[str, Any] | None = None
 
 def test_supervisors_are_told_what_the_config_says() -> None:
     assert slicing_of(loaded(None)) is None
-    assert slicing_of(loaded({})) == Slicing(quantum_us=60_000_000)
+    assert slicing_of(loaded({})) == TurnSettings(quantum_us=60_000_000)
     told = slicing_of(loaded({"quantum": "2s", "wait_most": "9s", "boundary_most": "0s"}))
-    assert told == Slicing(quantum_us=2_000_000, wait_most_us=9_000_000, boundary_most_us=0)
+    assert told == TurnSettings(quantum_us=2_000_000, wait_most_us=9_000_000, boundary_most_us=0)
 
 
 def test_example_is_one_that_a_daemon_takes() -> None:
@@ -59,7 +59,7 @@ def test_bad_turns_are_told_with_their_key(slicing: dict[str, Any], key: str) ->
 
 
 def test_a_quantum_is_as_short_as_who_rotates_can_keep() -> None:
-    assert slicing_of(loaded({"quantum": 0.05})) == Slicing(quantum_us=SWITCH_LOOK_US)
+    assert slicing_of(loaded({"quantum": 0.05})) == TurnSettings(quantum_us=SWITCH_LOOK_US)
 
 
 def trying(**params: Any) -> Any:

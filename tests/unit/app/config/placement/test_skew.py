@@ -9,7 +9,7 @@ import pytest
 
 from shunter.config import LoadedConfig, load_config
 from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
-from shunter.core.placement import Skew
+from shunter.core.planning.placement import Skew
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
 from shunter.run.setup import load_jobs, set_up

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.api.documents.job_history import JobHistories
-from shunter.ask.replaying.why.running.attempt_turns import AttemptTurns
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.ask.attempts import AttemptTurns
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.events.facts.execution import AttemptStarted, JobSuspended, TurnEnded, TurnStarted
 from shunter.events.facts.jobs import JOB_ENDS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.ask.replaying.formatting import because_in_words, names_partners
+from shunter.ask.words import because_in_words, names_partners
 from shunter.events.values.reasons import Because
 from tests.factories import job_id
 

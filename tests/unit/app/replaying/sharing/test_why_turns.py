@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.formatting import fact_in_words
-from shunter.ask.replaying.why.document import document
+from shunter.ask.why.document import document
+from shunter.ask.words import fact_in_words
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event
 from shunter.events.facts.decisions import AllocationChanged, JobReshaped

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.replaying.instants import clock
+from shunter.ask.words import clock
 from shunter.cli import app
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.metrics import JobResult

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from shunter.backends.simulated.turning.slicing import Slicing
+from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.events.facts.execution import TurnEnded, TurnStarted
 from shunter.events.facts.jobs import JobFinished

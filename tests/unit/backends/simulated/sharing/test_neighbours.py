@@ -1,8 +1,8 @@
 """Jobs on other GPUs of a server that slow each other down: by hand, to the microsecond."""
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.core.effects import Stop
-from shunter.core.performance.speed_model import FactorTable, ModelFactors, SpeedModel
+from shunter.core.interfaces import Stop
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.events.facts.execution import SpeedChanged
 from shunter.events.values.configuration_set import LevelGroups
 from shunter.events.values.job_spec import Level

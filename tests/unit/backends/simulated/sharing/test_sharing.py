@@ -4,9 +4,8 @@ import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.core.intake.inputs import Input, SubmitJob
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.interfaces import Input, SubmitJob
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.events.facts.execution import AttemptStarted, JobSuspended, SpeedChanged
 from shunter.events.values.allocation import Allocation
 from shunter.events.values.ids import GpuType

@@ -1,10 +1,9 @@
 """Jobs that take turns on the GPUs of a server, on the virtual clock: by hand."""
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.turning.slicing import Slicing
-from shunter.core.effects import Continue, Reshape, Stop, Weigh
-from shunter.core.intake.inputs import AttemptExited, Input
-from shunter.core.performance.speed_model import SpeedModel
+from shunter.backends.simulated.turns import Slicing
+from shunter.core.interfaces import AttemptExited, Continue, Input, Reshape, Stop, Weigh
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.execution import (
     AttemptStarted,
     JobContinued,

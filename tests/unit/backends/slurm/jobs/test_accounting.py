@@ -10,9 +10,14 @@ from shunter import clock
 from shunter.backends.node.batch import BEGUN, take_claim
 from shunter.backends.node.records import put
 from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
-from shunter.backends.slurm.jobs.queue_view import Accounting, QueueView, job_name
-from shunter.backends.slurm.records import PastJob
+from shunter.backends.slurm.answers import PastJob
+from shunter.backends.slurm.job_attempts import (
+    Accounting,
+    JobAttempt,
+    Patience,
+    QueueView,
+    attempt_job_name,
+)
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
 from tests.doubles.virtual_clock import VirtualClock
@@ -35,7 +40,7 @@ class Recorded(Slurm):
         if self.rows is None:
             raise SlurmUnknownError("Slurm accounting storage is disabled", "")
         return tuple(
-            PastJob(number, job_name("lab", *key), user, state, "0:0", (), 1, 2, 3)
+            PastJob(number, attempt_job_name("lab", *key), user, state, "0:0", (), 1, 2, 3)
             for number, (key, user, state) in enumerate(self.rows, 1)
         )
 
@@ -75,7 +80,7 @@ def test_only_what_is_over_as_a_whole_and_ours_is_learnt(
     slurm = Recorded()
     slurm.rows = rows
     assert learnt(slurm, KEY, OTHER) == ends
-    assert slurm.asked == [(job_name("lab", *KEY), job_name("lab", *OTHER))]
+    assert slurm.asked == [(attempt_job_name("lab", *KEY), attempt_job_name("lab", *OTHER))]
 
 
 def test_accounting_is_asked_once_a_minute_and_not_for_what_it_has_said(

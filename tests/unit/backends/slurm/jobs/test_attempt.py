@@ -10,9 +10,8 @@ import pytest
 from shunter import clock
 from shunter.backends.node.batch import BEGUN, note_leaving, take_claim, withdraw
 from shunter.backends.node.records import boot_id, put
-from shunter.backends.slurm.jobs.attempt import JobAttempt, Patience
-from shunter.backends.slurm.jobs.queue_view import QueueView, job_name
-from shunter.backends.slurm.jobs.session import JobRecords
+from shunter.backends.slurm.job_attempts import JobAttempt, Patience, QueueView, attempt_job_name
+from shunter.backends.slurm.job_session import JobRecords
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued
@@ -52,7 +51,7 @@ class Case:
         start_s = None if started_at_s is None else int(started_at_s)
         about = {"time_limit_s": 5_400, "start_s": start_s}
         jobs = [
-            queued(job_name("lab", *KEY), id=number, state=state, **about)
+            queued(attempt_job_name("lab", *KEY), id=number, state=state, **about)
             for number, state in enumerate(states, 1)
         ]
         self.view = QueueView.of("lab", "me", clock.monotonic_s(), jobs)

@@ -7,10 +7,10 @@ from itertools import groupby
 
 import msgspec
 
-from shunter.backends.agents.orders import Order
-from shunter.backends.slurm.jobs.queue_view import (
+from shunter.backends.live.messages import Order
+from shunter.backends.slurm.job_attempts import (
     QueueView,
-    job_name,
+    attempt_job_name,
     job_options,
     job_script,
     key_in,
@@ -163,7 +163,7 @@ def test_script_holds_no_secret_and_survives_odd_paths() -> None:
 
 
 def test_names_of_others_are_nobody() -> None:
-    name = job_name("lab", "j.a7", 12)
+    name = attempt_job_name("lab", "j.a7", 12)
     assert key_in("lab", "me", queued(name)) == ("j.a7", 12)
     assert key_in("lab", "me", queued(name, user="you")) is None
     assert key_in("lab2", "me", queued(name)) is None
@@ -180,7 +180,7 @@ def test_names_of_others_are_nobody() -> None:
 
 
 def test_wait_is_told_only_of_what_waits() -> None:
-    name = job_name("lab", "j7", 1)
+    name = attempt_job_name("lab", "j7", 1)
     view = QueueView.of("lab", "me", 0.0, [queued(name, reason="Resources", submit_s=100)])
     assert view.wait_of(("j7", 1), 820.0) == (
         "waiting for Slurm to start job 1, asked 12 min ago (Resources)"

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.jobs.queue_view import QueueView, job_name
-from shunter.backends.slurm.jobs.session import Submissions
+from shunter.backends.slurm.job_attempts import QueueView, attempt_job_name
+from shunter.backends.slurm.job_session import Submissions
 from shunter.errors import SlurmRefusedError
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued
@@ -33,7 +33,8 @@ class Cancelling(Slurm):
 def view(count: int, state: str = "PENDING") -> QueueView:
     """Return a queue of one Slurm job for each of some attempts."""
     jobs = [
-        queued(job_name("lab", f"j{number}", 1), id=number, state=state) for number in range(count)
+        queued(attempt_job_name("lab", f"j{number}", 1), id=number, state=state)
+        for number in range(count)
     ]
     return QueueView.of("lab", "me", 0.0, jobs)
 
@@ -52,7 +53,7 @@ async def many_are_ended() -> Cancelling:
 def test_many_that_are_ended_at_once_cost_one_command_each() -> None:
     slurm = VirtualClock().run(many_are_ended)
     assert sorted(number for number, _, _ in slurm.cancelled) == list(range(MANY))
-    assert slurm.cancelled[0][1] == job_name("lab", f"j{slurm.cancelled[0][0]}", 1)
+    assert slurm.cancelled[0][1] == attempt_job_name("lab", f"j{slurm.cancelled[0][0]}", 1)
 
 
 async def one_is_ended_until_it_has() -> list[int]:

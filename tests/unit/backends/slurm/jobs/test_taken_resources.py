@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.slurm import listings
-from shunter.backends.slurm.jobs.queue_view import Key, QueueView, job_name
-from shunter.backends.slurm.jobs.taken_resources import TakenResources
+from shunter.backends.slurm.answers import read_nodes
+from shunter.backends.slurm.job_attempts import Key, QueueView, attempt_job_name
+from shunter.backends.slurm.job_backend import TakenResources
 from shunter.backends.slurm.node_service import NodeListing
 from shunter.backends.slurm.settings import SlurmServer
 from shunter.events.values.allocation import Share
@@ -17,7 +17,7 @@ from tests.unit.backends.slurm.jobs.queue import queued
 from tests.unit.backends.slurm.recorded import recorded
 
 N1 = NodeName("n1")
-NODE = next(node for node in listings.nodes(recorded("22.05", "nodes.txt")) if node.name == N1)
+NODE = next(node for node in read_nodes(recorded("22.05", "nodes.txt")) if node.name == N1)
 SERVER = SlurmServer(N1, ("0", "1", "2", "3"), (), "v100", "gpu:v100:4", 0)
 J0, J1 = ("j0", 1), ("j1", 1)
 
@@ -35,7 +35,7 @@ class Slurm:
         """Have squeue answer; return what is told of others."""
         self.now_s += 1
         jobs = [
-            queued(job_name("lab", *key), id=number, state=state, nodes=("n1",))
+            queued(attempt_job_name("lab", *key), id=number, state=state, nodes=("n1",))
             for number, (key, state) in enumerate(
                 [*((key, "RUNNING") for key in running), *((key, "COMPLETED") for key in ended)]
             )

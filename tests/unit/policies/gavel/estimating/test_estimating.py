@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.estimating import completed_table, guessed_rates
 from shunter.policies.gavel.estimating.completion import complete

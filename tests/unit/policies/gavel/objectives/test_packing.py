@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.values.ids import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
 from shunter.policies.gavel.objectives import MaxMinFairness

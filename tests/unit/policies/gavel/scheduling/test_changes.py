@@ -1,11 +1,10 @@
 """From places to changes that the approver takes one after the other."""
 
 from shunter.core.fold import replay
+from shunter.core.plan import Plan
 from shunter.core.planning.approver import approve
-from shunter.core.planning.guards import NO_GUARDS
-from shunter.core.planning.plan import Plan
 from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core.view import NO_GUARDS, View
 from shunter.events.facts.decisions import AllocationChanged
 from shunter.events.kinds import Event
 from shunter.events.values.allocation import Allocation, Share

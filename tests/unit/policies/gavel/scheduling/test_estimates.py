@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.events.facts.decisions import TargetsSet
 from shunter.events.values.ids import GpuType
 from shunter.policies.gavel.scheduling import Gavel

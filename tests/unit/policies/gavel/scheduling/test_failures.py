@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import pytest
 
 from shunter.config.policies import informed
-from shunter.core.intake.inputs import SubmitJob
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
+from shunter.core.interfaces import SubmitJob
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.round_loop import run_rounds
+from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
 from shunter.events.facts.cluster import NodeLost

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from shunter.core.effects import Effect, Launch, Resume
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import Backend
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.placement import PLACEMENTS
+from shunter.core.interfaces import Backend, Effect, Input, Launch, Resume
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts.decisions import TargetsSet
 from shunter.events.facts.profiles import ProfileSampled
 from shunter.events.values.ids import GpuType, JobId

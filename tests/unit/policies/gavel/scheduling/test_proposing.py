@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.config.policies import completed
-from shunter.core.placement import PLACEMENTS
-from shunter.core.planning.guards import Guards
-from shunter.core.proposals.scheme import CanPropose, Decentralised
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning.proposals import CanPropose, Decentralised
+from shunter.core.view import Guards
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
 from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.replaying.formatting import because_in_words
-from shunter.core.intake.inputs import AttemptExited, SubmitJob
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
+from shunter.ask.words import because_in_words
+from shunter.core.interfaces import AttemptExited, SubmitJob
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, TargetsSet
 from shunter.events.facts.execution import AttemptStarted, SpeedChanged

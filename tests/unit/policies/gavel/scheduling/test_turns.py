@@ -4,10 +4,9 @@ from itertools import pairwise
 from typing import Any
 
 from shunter.backends.simulated import Costs
-from shunter.core.performance.speed_model import SpeedModel
-from shunter.core.performance.throughputs import JobKind, ThroughputTable
-from shunter.core.placement import PLACEMENTS
-from shunter.core.planning.guards import Guards
+from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.core.view import Guards
 from shunter.events.facts.decisions import (
     AllocationChanged,
     PlanRejected,

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.config.policies import completed
 from shunter.core.interfaces import Policy
-from shunter.core.placement import PLACEMENTS
+from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError
 from shunter.events.facts.decisions import AllocationChanged, PlanRejected, WaitReasonChanged
 from shunter.events.values.ids import JobId

@@ -1,0 +1,902 @@
+"""Where two runs part and why, and what came of it.
+
+    two logs ─▶ their steps ─▶ the first decision that differs ─▶ what each policy saw there
+            └─▶ what became of each job ─▶ how much later or earlier it ended
+
+`diff_logs` compares two logs, and a `LogDiff` says all of it as one document.
+"""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from shunter.ask.divergence import Seen, first_difference, seen_at
+from shunter.ask.log_reading import Advance, last_up_to, state_at
+from shunter.ask.recorded_terms import (
+    Began,
+    Rebuild,
+    Term,
+    config_of,
+    last_start,
+    takes_notes,
+    terms_up_to,
+    told_term,
+)
+from shunter.ask.run_history import RunHistory, run_history
+from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
+from shunter.ask.words import clock, fact_in_words, resources_in_words
+from shunter.core.fold.decisions import SET_ASIDE
+from shunter.core.metrics import JobResult, distribution, percentile
+from shunter.core.ranking import Measure
+from shunter.core.state import State
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events.fact_classes import CLASSES, FactClass, class_of
+from shunter.events.facts.decisions import (
+    SOLVED,
+    AllocationChanged,
+    JobReshaped,
+    ReservationSet,
+    RoundPlanned,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+)
+from shunter.events.facts.jobs import JobResized, Outcome
+from shunter.events.facts.run import (
+    ClockStepped,
+    ConfigChanged,
+    EventsLost,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+)
+from shunter.events.kinds import Event
+from shunter.events.log import LogReader
+from shunter.events.schema import to_object
+from shunter.events.values.allocation import Allocation, Sharing
+from shunter.events.values.ids import JobId
+from shunter.events.values.resources import Resources
+from shunter.run.comparison import MEASURES, value_of
+
+# A log as the instants at which something was decided, or came from outside.
+#
+# What a decision does is compared, not how it was reasoned: two policies that give the same jobs
+# the same GPUs at the same instant have decided the same there, each by its own rule. What
+# follows from facts by itself (withdrawals from lost servers, ends, back-off) is nobody's
+# decision.
+
+_EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {
+    AllocationChanged: lambda event: (event.job_id, event.allocation),
+    JobReshaped: lambda event: (event.job_id, event.allocation),
+    JobResized: lambda event: (event.job_id, event.gpus),
+    ReservationSet: lambda event: (event.job_id, event.start_us, event.gpus),
+    TrialStarted: lambda event: (event.job_id, event.trial, event.partners),
+    TrialKept: lambda event: (event.job_id, event.trial),
+    TrialReverted: lambda event: (event.job_id, event.trial),
+}
+"""What each kind of decision does, apart from why."""
+
+_ROUNDS = frozenset((RoundPlanned, *SOLVED))
+_OF_RUNS = frozenset((SchedulerStarted, ConfigChanged, ClockStepped, EventsLost, SegmentSealed))
+_OUTSIDE = (FactClass.observed, FactClass.commanded)
+_INPUTS = frozenset(
+    kind
+    for kind, known in CLASSES.items()
+    if kind not in (*_OF_RUNS, SchedulerStopped)
+    if any(each in _OUTSIDE for each in (known.usual, *known.others.values()))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An event with its number, and that of the round it came of, or its own."""
+
+    seq: int
+    event: Event
+    round_seq: int
+
+    @property
+    def effect(self) -> Hashable:
+        """What it does, apart from why."""
+        return effect_of(self.event)
+
+
+@dataclass(slots=True)
+class Step:
+    """An instant: inputs before its first round, decisions, inputs after that."""
+
+    at_us: int
+    before: list[Fact] = field(default_factory=list)
+    decided: list[Fact] = field(default_factory=list)
+    after: list[Fact] = field(default_factory=list)
+
+    @property
+    def inputs(self) -> list[Fact]:
+        """All that came from outside."""
+        return [*self.before, *self.after]
+
+
+def effect_of(event: Event) -> Hashable:
+    """Return what a decision does: a key that is equal for equal effects."""
+    kind = type(event)
+    return kind.__name__, _EFFECTS[kind](event)
+
+
+def is_input(event: Event) -> bool:
+    """Say whether something came from outside."""
+    return type(event) in _INPUTS and class_of(event) in _OUTSIDE
+
+
+async def steps(reader: LogReader, advance: Advance | None = None) -> AsyncIterator[Step]:
+    """Yield the instants at which something was decided or came from outside.
+
+    Raises:
+        LogDamagedError: the bytes are not what was written.
+    """
+    head = await reader.head()
+    step, seq, round_seq = Step(-1), 0, 0
+    async for frame in reader.frames(0, head.seq):
+        seq = frame.first_seq
+        for event in frame.events():
+            kind = type(event)
+            if event.at_us != step.at_us:
+                if step.decided or step.before or step.after:
+                    yield step
+                step, round_seq = Step(event.at_us), 0
+            if kind in _ROUNDS:
+                round_seq = seq
+            elif kind in _EFFECTS and class_of(event) is FactClass.decided:
+                step.decided.append(Fact(seq, event, round_seq or seq))
+            elif is_input(event):
+                (step.after if round_seq else step.before).append(Fact(seq, event, seq))
+            seq += 1
+        if advance is not None:
+            advance(seq - 1, head.seq)
+    if step.decided or step.before or step.after:
+        yield step
+
+
+# Going through two logs side by side up to the first decision that differs.
+#
+#     A  instant ──▶ instant ──▶ instant ──▶ …      the same inputs? the same effects?
+#     B  instant ──▶ instant ──▶ instant ──▶ …      the first that are not: there they part
+#
+# At one instant the decisions are compared as a whole: in which order a round starts jobs makes no
+# difference.
+
+
+@dataclass(frozen=True)
+class OtherInput:
+    """The first instant at which something else came from outside."""
+
+    at_us: int
+    a: Fact | None
+    b: Fact | None
+
+
+@dataclass(frozen=True)
+class OtherReason:
+    """The first decision with the same effect for other reasons."""
+
+    at_us: int
+    a: Fact
+    b: Fact
+
+
+@dataclass(frozen=True)
+class Parted:
+    """The first instant at which the logs decide otherwise.
+
+    `only_a` are the decisions there that B has not, `only_b` those that A has not. `ended` is the
+    log that has ended before: "a", "b", or neither.
+    """
+
+    at_us: int
+    only_a: Sequence[Fact]
+    only_b: Sequence[Fact]
+    ended: str
+
+    @property
+    def a(self) -> Fact | None:
+        """The first of A; None: it decides nothing of the kind there."""
+        return self.only_a[0] if self.only_a else None
+
+    @property
+    def b(self) -> Fact | None:
+        """The first of B, if it can be of the job of A's first."""
+        first = self.a
+        if first is not None:
+            job_id = getattr(first.event, "job_id", None)
+            for fact in self.only_b:
+                if getattr(fact.event, "job_id", None) == job_id:
+                    return fact
+        return self.only_b[0] if self.only_b else None
+
+
+@dataclass(frozen=True)
+class Parting:
+    """How far two logs are alike, and what differs first."""
+
+    decisions_alike: int
+    inputs_alike: int
+    parted: Parted | None
+    other_input: OtherInput | None
+    other_reason: OtherReason | None
+
+
+async def first_parting(a: LogReader, b: LogReader, advance: Advance | None = None) -> Parting:
+    """Find the first decision in which two logs differ.
+
+    Raises:
+        LogDamagedError: the bytes of one are not what was written.
+    """
+    left, right = _Ahead(steps(a, advance)), _Ahead(steps(b))
+    await left.take()
+    await right.take()
+    decisions = inputs = 0
+    other_input: OtherInput | None = None
+    other_reason: OtherReason | None = None
+    while left.step is not None or right.step is not None:
+        mine, theirs = _pair(left.step, right.step)
+        at_us = mine.at_us
+        other_input = other_input or _other_input(at_us, mine.before, theirs.before)
+        only_a, only_b = _one_sided(mine.decided, theirs.decided)
+        if only_a or only_b:
+            ended = "a" if left.step is None else "b" if right.step is None else ""
+            parted = Parted(at_us, only_a, only_b, ended)
+            return Parting(decisions, inputs, parted, other_input, other_reason)
+        other_input = other_input or _other_input(at_us, mine.after, theirs.after)
+        other_reason = other_reason or _other_reason(at_us, mine.decided, theirs.decided)
+        decisions += len(mine.decided)
+        inputs += 0 if other_input is not None else len(mine.before) + len(mine.after)
+        for side, taken in ((left, mine), (right, theirs)):
+            if side.step is taken:
+                await side.take()
+    return Parting(decisions, inputs, None, other_input, other_reason)
+
+
+class _Ahead:
+    """The next instant of a log; None: it has ended."""
+
+    def __init__(self, source: AsyncIterator[Step]) -> None:
+        self.step: Step | None = None
+        self._source = source
+
+    async def take(self) -> None:
+        self.step = await anext(self._source, None)
+
+
+def _pair(a: Step | None, b: Step | None) -> tuple[Step, Step]:
+    """Return what both logs have at the earlier of two instants."""
+    if a is None or (b is not None and b.at_us < a.at_us):
+        assert b is not None, "one of them goes on"
+        return Step(b.at_us), b
+    return a, b if b is not None and b.at_us == a.at_us else Step(a.at_us)
+
+
+def _one_sided(a: Sequence[Fact], b: Sequence[Fact]) -> tuple[list[Fact], list[Fact]]:
+    """Return the decisions of each that the other has not, in their order."""
+    if not a and not b:
+        return [], []
+    return _without(a, b), _without(b, a)
+
+
+def _without(mine: Sequence[Fact], theirs: Sequence[Fact]) -> list[Fact]:
+    there: Counter[Hashable] = Counter(fact.effect for fact in theirs)
+    left = []
+    for fact in mine:
+        effect = fact.effect
+        if there[effect]:
+            there[effect] -= 1
+        else:
+            left.append(fact)
+    return left
+
+
+def _other_input(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherInput | None:
+    if [fact.event for fact in a] == [fact.event for fact in b]:
+        return None
+    mine, theirs = (frozenset(fact.event for fact in side) for side in (a, b))
+    only_a = [fact for fact in a if fact.event not in theirs]
+    only_b = [fact for fact in b if fact.event not in mine]
+    if not only_a and not only_b:
+        return None  # the same ones in another order, or so many of them
+    return OtherInput(at_us, next(iter(only_a), None), next(iter(only_b), None))
+
+
+def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherReason | None:
+    """Return the first decision of A that B made for other reasons."""
+    if [fact.event for fact in a] == [fact.event for fact in b]:
+        return None
+    by_effect = {fact.effect: fact for fact in b}
+    for fact in a:
+        other = by_effect[fact.effect]
+        if other.event != fact.event:
+            return OtherReason(at_us, fact, other)
+    return None
+
+
+# What came of two runs: where jobs began, how much later or earlier each ended, and the measures.
+#
+# Jobs are paired by their ids. One that has another owner, name or number of GPUs in the other
+# log is another job, and is left out.
+
+_MEASURES_COMPARED = (*MEASURES, "finish_time_fairness.mean")
+
+
+@dataclass(frozen=True)
+class JobDelta:
+    """One job in both runs.
+
+    `delta_us` is how much longer it took in B than in A; None where it did not finish in both.
+    """
+
+    a: JobResult
+    b: JobResult
+    name: str
+    delta_us: int | None
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON-able data."""
+        delta_us = self.delta_us
+        return {
+            "id": self.a.job_id,
+            "name": self.name,
+            "user": self.a.user,
+            "gpus": self.a.gpus,
+            "delta_s": None if delta_us is None else delta_us / 1e6,
+            **{side: _outcome(result) for side, result in (("a", self.a), ("b", self.b))},
+        }
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Both runs, job by job.
+
+    `deltas` are the jobs that finished in both, the one that B served worst first. `others` counts
+    ids that are of one log alone or of different jobs.
+    """
+
+    a: RunHistory
+    b: RunHistory
+    deltas: Sequence[JobDelta]
+    ended_otherwise: Sequence[JobDelta]
+    others: Mapping[str, int]
+    places: Mapping[str, int]
+
+    def measures(self) -> list[dict[str, object]]:
+        """Return each measure of both runs and the difference of B to A."""
+        documents = self.a.document(), self.b.document()
+        rows: list[dict[str, object]] = []
+        for name in _MEASURES_COMPARED:
+            one, two = (value_of(document, name) for document in documents)
+            known = one is not None and two is not None
+            difference = two - one if known else None  # type: ignore[operator]  # both are known
+            rows.append({"name": name, "a": one, "b": two, "difference": difference})
+        return rows
+
+    def jobs(self, most: int) -> dict[str, Any]:
+        """Return how jobs fared in B beside A, and so many that lost or gained most."""
+        deltas_us = [delta.delta_us or 0 for delta in self.deltas]
+        worse = sum(delta > 0 for delta in deltas_us)
+        better = sum(delta < 0 for delta in deltas_us)
+        gained = [delta for delta in reversed(self.deltas) if (delta.delta_us or 0) < 0]
+        lost = [delta for delta in self.deltas if (delta.delta_us or 0) > 0]
+        spread = asdict(distribution(deltas_us))
+        ordered = sorted(deltas_us)
+        low = {f"p{q:02}": percentile(ordered, q) / 1e6 if ordered else None for q in (1, 5, 10)}
+        return {
+            "compared": len(deltas_us),
+            "better": better,
+            "worse": worse,
+            "same": len(deltas_us) - better - worse,
+            "delta_s": {**spread, **low, "min": ordered[0] / 1e6 if ordered else None},
+            **self.others,
+            "ended_otherwise": len(self.ended_otherwise),
+            "lost_most": [delta.document() for delta in lost[:most]],
+            "gained_most": [delta.document() for delta in gained[:most]],
+            "ended_otherwise_first": [delta.document() for delta in self.ended_otherwise[:most]],
+        }
+
+
+def outcomes_of(a: RunHistory, b: RunHistory) -> Outcomes:
+    """Pair the jobs of two runs."""
+    theirs = {result.job_id: result for result in b.results}
+    deltas: list[JobDelta] = []
+    ended_otherwise: list[JobDelta] = []
+    others: Counter[str] = Counter(only_a=0, only_b=0, other_jobs=0)
+    places: Counter[str] = Counter(same=0, other_gpus=0, other_instant=0, one_only=0, never=0)
+    for mine in a.results:
+        other = theirs.pop(mine.job_id, None)
+        if other is None:
+            others["only_a"] += 1
+            continue
+        names = a.names[mine.ordinal], b.names[other.ordinal]
+        if (mine.user, mine.gpus) != (other.user, other.gpus) or names[0] != names[1]:
+            others["other_jobs"] += 1
+            continue
+        places[_began(a, b, mine, other)] += 1
+        pair = JobDelta(mine, other, names[0], _delta_us(mine, other))
+        if pair.delta_us is not None:
+            deltas.append(pair)
+        elif mine.status != other.status:
+            ended_otherwise.append(pair)
+    others["only_b"] = len(theirs)
+    deltas.sort(key=lambda pair: (-(pair.delta_us or 0), pair.a.ordinal))
+    return Outcomes(a, b, deltas, ended_otherwise, dict(others), dict(places))
+
+
+def _delta_us(mine: JobResult, other: JobResult) -> int | None:
+    finished = Outcome.finished.value
+    if mine.status != finished or other.status != finished:
+        return None
+    one_us, two_us = mine.jct_us, other.jct_us
+    return None if one_us is None or two_us is None else two_us - one_us
+
+
+def _began(a: RunHistory, b: RunHistory, mine: JobResult, other: JobResult) -> str:
+    """Return how alike the first starts of a job are in both runs."""
+    one, two = a.first_places.get(mine.job_id), b.first_places.get(mine.job_id)
+    if one is None or two is None:
+        return "never" if one is two else "one_only"
+    if mine.first_start_us != other.first_start_us:
+        return "other_instant"
+    return "same" if one.is_on_gpus_of(two) else "other_gpus"
+
+
+def _outcome(result: JobResult) -> dict[str, object]:
+    jct_us, wait_us = result.jct_us, result.wait_us
+    first_us = result.first_start_us
+    return {
+        "status": result.status,
+        "first_start_s": None if first_us is None else first_us / 1e6,
+        "jct_s": None if jct_us is None else jct_us / 1e6,
+        "wait_s": None if wait_us is None else wait_us / 1e6,
+        "preemptions": result.preemptions,
+    }
+
+
+# At which event each of two logs is looked at: right before its decision at an instant.
+#
+# The side that decides nothing of the kind there decided too, as a rule: its round left things as
+# they were. So it is looked at right before the first round that knew all that the other one's did.
+# If it planned no round after that, it is looked at where it knows as much.
+
+
+async def moments_of(
+    a: LogReader, b: LogReader, only_a: Sequence[Fact], only_b: Sequence[Fact], at_us: int
+) -> tuple[int, int]:
+    """Return the number of the last event before the decision of each log.
+
+    Args:
+        a: one log.
+        b: the other.
+        only_a: what A alone decides then.
+        only_b: what B alone decides then; one of them decides something.
+        at_us: the instant.
+    """
+    if only_a and only_b:
+        return _before(only_a), _before(only_b)
+    if only_a:
+        seq = _before(only_a)
+        return seq, await _as_much(b, at_us, await _inputs(a, at_us, seq))
+    seq = _before(only_b)
+    return await _as_much(a, at_us, await _inputs(b, at_us, seq)), seq
+
+
+def _before(own: Sequence[Fact]) -> int:
+    return min(fact.round_seq for fact in own) - 1
+
+
+async def _inputs(reader: LogReader, at_us: int, to: int) -> Counter[Event]:
+    """Return what came from outside at an instant, up to an event."""
+    start = await last_up_to(reader, at_us - 1)
+    return Counter([event async for event in reader.events(start, to) if is_input(event)])
+
+
+async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
+    """Return the last event before the first round that knew some inputs.
+
+    If there is no such round, it is the last event before an input that was not known.
+    """
+    start = await last_up_to(reader, at_us - 1)
+    there = Counter[Event]()
+    facts: list[Event] = []
+    async for event in reader.events(start):
+        if event.at_us > at_us:
+            break
+        facts.append(event)
+        if is_input(event):
+            there[event] += 1
+    missing = known & there
+    found: int | None = None
+    for seq, event in enumerate(facts, start + 1):
+        knows_all = not missing
+        if knows_all and isinstance(event, RoundPlanned):
+            return seq - 1
+        if is_input(event):
+            if knows_all and found is None:
+                found = seq - 1
+            missing -= Counter([event])
+    return start + len(facts) if found is None else found
+
+
+# Why two runs part: what each policy saw there, how it ranks the jobs, and what it was told.
+#
+# The state right before the round is folded in each log, and the policy of the term is put on it,
+# as `why` does. What differs between the logs otherwise is looked for in this order: inputs,
+# policy, configuration, code.
+
+RANKED = 2
+"""Of how many decisions of each side the jobs are looked for in the ranking of both."""
+
+_MISSING = object()
+_REMEMBERS = "its policy decides by what it remembers of the rounds before"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One log where it parts from the other: who decides there, and what is seen.
+
+    `seq` is the last event before the round; `problem` says why the policy cannot be asked.
+    `scores` are what the scores of its decisions say, by their numbers.
+    """
+
+    seq: int
+    started: SchedulerStarted | None
+    sources: Mapping[str, str]
+    seen: Seen | None
+    problem: str
+    scores: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def policy(self) -> str:
+        """The policy that decides there."""
+        return "nobody knows which policy" if self.started is None else self.started.policy
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Both sides of a parting, and the keys of their configurations that differ.
+
+    `keys` holds the values of each key in A and in B, as JSON; empty: it has none.
+    """
+
+    a: Side
+    b: Side
+    keys: Mapping[str, tuple[str, str]]
+
+    def why(self, parting: Parting) -> str:
+        """Return in one sentence why the logs part where they do."""
+        other = parting.other_input
+        if other is not None:
+            return f"their inputs differ from {clock(other.at_us)} on: {_told(other.a, other.b)}"
+        a, b = self.a.started, self.b.started
+        if parting.parted is not None and parting.parted.ended:
+            return f"log {parting.parted.ended.upper()} ends before, and the other goes on"
+        if a is None or b is None:
+            return "one of the logs does not say who decided"
+        if (a.policy, a.policy_version) != (b.policy, b.policy_version):
+            one, two = (f"{each.policy} {each.policy_version}" for each in (a, b))
+            return f"the same inputs, and another policy: {one} in A, {two} in B"
+        if self.keys:
+            return f"the same inputs and policy, configured otherwise: {', '.join(self.keys)}"
+        if a.seed != b.seed:
+            return f"the same inputs and policy, with seed {a.seed} in A and {b.seed} in B"
+        if (a.version, self.a.sources) != (b.version, self.b.sources):
+            return f"the same inputs and configuration, and other code: {a.version}, {b.version}"
+        return (
+            "the same inputs, configuration and code: `shunter replay LOG --verify` says which of "
+            "them was not decided by it"
+        )
+
+
+async def evidence_of(a: LogReader, b: LogReader, parted: Parted, rebuild: Rebuild) -> Evidence:
+    """Look at both logs right before they part.
+
+    Args:
+        a: one log.
+        b: the other.
+        parted: where they part.
+        rebuild: makes the policy of a term.
+    Raises:
+        LogDamagedError: the bytes of one are not what was written.
+    """
+    facts = [*parted.only_a[:RANKED], *parted.only_b[:RANKED]]
+    before = await moments_of(a, b, parted.only_a, parted.only_b, parted.at_us)
+    one = await _side(a, before[0], facts, parted, parted.only_a, rebuild)
+    two = await _side(b, before[1], facts, parted, parted.only_b, rebuild)
+    return Evidence(one, two, changed_keys(config_of(one.started), config_of(two.started)))
+
+
+def changed_keys(a: Mapping[str, object], b: Mapping[str, object]) -> Mapping[str, tuple[str, str]]:
+    """Return the keys in which two configurations differ, with their values as JSON."""
+    return dict(_changes("", a, b))
+
+
+async def _side(
+    reader: LogReader,
+    seq: int,
+    facts: Sequence[Fact],
+    parted: Parted,
+    own: Sequence[Fact],
+    rebuild: Rebuild,
+) -> Side:
+    """Look at a log right after the last event before a decision."""
+    at_us = parted.at_us
+    terms = await terms_up_to(reader, seq)
+    started = last_start(event for _, event in terms)
+    term, state, problem = await _staged(reader, terms, seq, rebuild)
+    sources = (await reader.sources()).get(state.term, {})
+    seen = None
+    if term is not None:
+        term.stand_before(at_us)
+        seen = seen_at(term, state, at_us, *(fact.event for fact in facts))
+    measures = measures_at(measures_of_terms(terms, rebuild), seq)
+    scores = scores_told(own, measures, state)
+    return Side(seq, started, sources, seen, problem, scores)
+
+
+async def scores_in_log(
+    reader: LogReader, facts: Sequence[Fact], rebuild: Rebuild
+) -> Mapping[int, str]:
+    """Return what the scores of decisions of one instant say, by their numbers."""
+    seq = min(fact.round_seq for fact in facts) - 1
+    measures = measures_at(await measures_in(reader, seq, rebuild), seq)
+    return scores_told(facts, measures, await state_at(reader, seq)) if measures else {}
+
+
+def scores_told(
+    facts: Sequence[Fact], measures: Sequence[Measure], state: State
+) -> Mapping[int, str]:
+    """Return what scores of decisions say, by number; `state` is that before."""
+    return {
+        fact.seq: score_of(
+            fact.event,
+            measures,
+            used_by_jobs(state, fact.event.at_us, [getattr(fact.event, "job_id", JobId(""))]),
+        )
+        for fact in facts
+    }
+
+
+async def _staged(
+    reader: LogReader,
+    terms: Sequence[tuple[int, Began]],
+    seq: int,
+    rebuild: Rebuild,
+) -> tuple[Term | None, State, str]:
+    """Return the policy at work after an event; or None, and why there is none."""
+    started, term = last_start(event for _, event in terms), None
+    if started is None:
+        return None, await state_at(reader, seq), "the log does not say which policy decided"
+    try:
+        policy, _ = rebuild(started)
+    except (ConfigError, NotFoundError, UsageError) as error:
+        return None, await state_at(reader, seq), str(error)
+    if takes_notes(policy):
+        term = await told_term(reader, terms[-1][0], started, seq, rebuild)
+        state = term.planner.state
+    else:
+        state = await state_at(reader, seq)
+    if state.policy_fault.startswith(SET_ASIDE):
+        return None, state, f"the policy is {state.policy_fault}"
+    if term is None and getattr(policy, "remembers", False):
+        return None, state, _REMEMBERS
+    return term or Term(started, rebuild, state), state, ""
+
+
+def _changes(
+    path: str, a: Mapping[str, object], b: Mapping[str, object]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name in dict.fromkeys((*a, *b)):
+        one, two = a.get(name, _MISSING), b.get(name, _MISSING)
+        key = f"{path}.{name}" if path else name
+        if one == two:
+            continue
+        if isinstance(one, dict) and isinstance(two, dict):
+            yield from _changes(key, one, two)
+        else:
+            yield key, (_shown(one), _shown(two))
+
+
+def _shown(value: object) -> str:
+    return "" if value is _MISSING else json.dumps(value, ensure_ascii=False)
+
+
+def _told(a: Fact | None, b: Fact | None) -> str:
+    parts = [
+        f"{name} has {fact_in_words(fact.event)} (e{fact.seq})"
+        for name, fact in (("A", a), ("B", b))
+        if fact is not None
+    ]
+    return ", ".join(parts)
+
+
+# The comparison of two logs, and as one JSON-able document.
+
+_SCHEMA = 1
+NO_SCORES: Mapping[int, str] = MappingProxyType({})
+Progress = Callable[[str], AbstractContextManager[Advance | None]]
+"""Shows how far a part of the work is, by its name."""
+_SHARING = {
+    Sharing.exclusive: "alone",
+    Sharing.packed: "together with others",
+    Sharing.sliced: "in turns",
+}
+"""How a job has GPUs, where that may be all that differs."""
+
+
+@dataclass(frozen=True)
+class LogDiff:
+    """Two logs compared; no `evidence`: no decision differs.
+
+    `reasons` are what the scores of both decisions with other reasons say.
+    """
+
+    parting: Parting
+    evidence: Evidence | None
+    outcomes: Outcomes
+    reasons: tuple[str, str] = ("", "")
+
+    @property
+    def differs(self) -> bool:
+        """Whether an input, a decision or its reasons differ."""
+        found = self.parting
+        return any((found.parted, found.other_input, found.other_reason))
+
+    def document(self, most: int) -> dict[str, Any]:
+        """Return all of it; of jobs only the so many that gained and lost most."""
+        a, b = self.outcomes.a, self.outcomes.b
+        return {
+            "schema": _SCHEMA,
+            "logs": {"a": _log(a), "b": _log(b)},
+            "identical": a.digest == b.digest,
+            "differs": self.differs,
+            "alike": {
+                "decisions": self.parting.decisions_alike,
+                "inputs": self.parting.inputs_alike,
+            },
+            "first_decision": self._first_decision(),
+            "first_input": self._first_input(),
+            "first_reason": self._first_reason(),
+            "first_starts": dict(self.outcomes.places),
+            "jobs": self.outcomes.jobs(most),
+            "measures": self.outcomes.measures(),
+        }
+
+    def _first_decision(self) -> dict[str, object] | None:
+        parted, evidence = self.parting.parted, self.evidence
+        if parted is None or evidence is None:
+            return None
+        difference = None
+        if parted.a is not None and parted.b is not None:
+            found = first_difference(parted.a.event, parted.b.event)
+            difference = {"name": found.field, "a": found.recorded, "b": found.replayed}
+        return {
+            "at_us": parted.at_us,
+            "time": clock(parted.at_us),
+            "why": evidence.why(self.parting),
+            "a": _fact(parted.a, evidence.a.scores, parted.b),
+            "b": _fact(parted.b, evidence.b.scores, parted.a),
+            "field": difference,
+            "only_a": [_fact(fact, evidence.a.scores) for fact in parted.only_a],
+            "only_b": [_fact(fact, evidence.b.scores) for fact in parted.only_b],
+            "config": {key: {"a": one, "b": two} for key, (one, two) in evidence.keys.items()},
+            "seen": {"a": _side_document(evidence.a), "b": _side_document(evidence.b)},
+        }
+
+    def _first_input(self) -> dict[str, object] | None:
+        other = self.parting.other_input
+        if other is None:
+            return None
+        return {
+            "at_us": other.at_us,
+            "time": clock(other.at_us),
+            "a": _fact(other.a),
+            "b": _fact(other.b),
+        }
+
+    def _first_reason(self) -> dict[str, object] | None:
+        other = self.parting.other_reason
+        if other is None:
+            return None
+        one, two = self.reasons
+        return {
+            "at_us": other.at_us,
+            "time": clock(other.at_us),
+            "a": _fact(other.a, {other.a.seq: one}),
+            "b": _fact(other.b, {other.b.seq: two}),
+        }
+
+
+async def diff_logs(a: LogReader, b: LogReader, rebuild: Rebuild, progress: Progress) -> LogDiff:
+    """Compare two logs.
+
+    Args:
+        a: one log.
+        b: the other, which is told of as what changed.
+        rebuild: makes the policy of a term.
+        progress: shows how far each part is.
+    Raises:
+        LogDamagedError: the bytes of one are not what was written.
+        IllegalEventError: an event does not fit those before it.
+    """
+    with progress("looking for the first difference") as advance:
+        parting = await first_parting(a, b, advance)
+    evidence = None
+    if parting.parted is not None:
+        evidence = await evidence_of(a, b, parting.parted, rebuild)
+    reasons = ("", "")
+    if parting.other_reason is not None:
+        mine, theirs = parting.other_reason.a, parting.other_reason.b
+        reasons = (
+            (await scores_in_log(a, [mine], rebuild)).get(mine.seq, ""),
+            (await scores_in_log(b, [theirs], rebuild)).get(theirs.seq, ""),
+        )
+    with progress("summing up A") as advance:
+        one = await run_history(a, advance=advance)
+    with progress("summing up B") as advance:
+        two = await run_history(b, advance=advance)
+    return LogDiff(parting, evidence, outcomes_of(one, two), reasons)
+
+
+def _log(run: RunHistory) -> dict[str, object]:
+    document = run.document()
+    return {
+        **document.pop("log"),  # type: ignore[dict-item]  # it is a table
+        **{name: document[name] for name in ("evidence", "policy", "seed", "jobs")},
+    }
+
+
+def _fact(
+    fact: Fact | None, scores: Mapping[int, str] = NO_SCORES, other: Fact | None = None
+) -> dict[str, object] | None:
+    """Return a fact as a document, in words that tell it from another one."""
+    if fact is None:
+        return None
+    words = fact_in_words(fact.event, scores.get(fact.seq, ""))
+    words += _sharing(fact, other) + _with_shares(fact.event)
+    return {
+        "seq": fact.seq,
+        "round_seq": fact.round_seq,
+        "event": to_object(fact.event),
+        "words": words,
+    }
+
+
+def _sharing(fact: Fact, other: Fact | None) -> str:
+    """Return how GPUs are shared, where another decision shares its own otherwise."""
+    mine, its = (getattr(each and each.event, "allocation", None) for each in (fact, other))
+    if not isinstance(mine, Allocation) or not isinstance(its, Allocation):
+        return ""
+    is_told = mine.shares and its.shares and mine.sharing is not its.sharing
+    return f", {_SHARING[mine.sharing]}" if is_told else ""
+
+
+def _with_shares(event: Event) -> str:
+    """Return what goes with the GPUs that a fact names: it may be all that differs."""
+    allocation = getattr(event, "allocation", None)
+    if not isinstance(allocation, Allocation):
+        return ""
+    beside = sum([share.beside for share in allocation.shares], Resources())
+    if not beside.cpus_milli and not beside.memory_mb:
+        return ""
+    return f", with {resources_in_words(0, beside.cpus_milli / 1000, beside.memory_mb)}"
+
+
+def _side_document(side: Side) -> dict[str, object]:
+    started = side.started
+    return {
+        "seq": side.seq,
+        "policy": None if started is None else started.policy,
+        "policy_version": None if started is None else started.policy_version,
+        "code": None if started is None else started.version,
+        "sources": dict(side.sources),
+        "problem": side.problem,
+        **({} if side.seen is None else side.seen.document()),
+    }

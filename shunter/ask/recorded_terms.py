@@ -1,0 +1,243 @@
+"""A term of a log, staged again: its policy, told of all that happened, on the state of then."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from shunter.ask.log_reading import fold_events, restored
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.planning.fault_barrier import TARGET, Barrier
+from shunter.core.planning.placement import Classing
+from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core.ranking import RankedPolicy, Remembering
+from shunter.core.scheduler import merged, policy_observers
+from shunter.core.state import FoldResult, State
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events.codec import decode_record
+from shunter.events.facts.decisions import RoundPlanned
+from shunter.events.facts.run import ConfigChanged, SchedulerStarted
+from shunter.events.kinds import Event
+from shunter.events.log import LogReader, Snapshot
+from shunter.events.values.ids import JobId
+from shunter.events.values.job_spec import Demand
+from shunter.gc_control import collector_off
+
+# A term of a log, staged again: its policy with its memory, on the state as it is folded.
+
+Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[AnyPolicy, RoundRules]]
+
+Began = SchedulerStarted | ConfigChanged
+
+TERMS = frozenset((SchedulerStarted.__name__, ConfigChanged.__name__))
+"""The kinds of events that say who decides from there on."""
+
+
+class Term:
+    """One policy at work from `started` on; its view stays open.
+
+    `aside` says that it was set aside before it had begun, so that it is not even begun here.
+    """
+
+    def __init__(
+        self, started: SchedulerStarted, rebuild: Rebuild, state: State, aside: str = ""
+    ) -> None:
+        policy, rules = rebuild(started)
+        refuse_other_version(started, policy)
+        self.started = started
+        self.policy = policy
+        self.rules = rules
+        self.view = rules.view(state, oracle=policy.oracle)
+        self.view.open()
+        self.view.now_us = state.now_us
+        self.asked = Barrier(policy, rules.on_fault)
+        self.asked.aside = aside
+        self.memory = self.asked.start(self.view)
+        self.planner = Planner(self.asked, self.memory, state, self.view, rules)
+        self.observers = merged([policy_observers(self.asked, self.memory)])
+
+    def restore(self, memory: bytes) -> None:
+        """Go on with the memory of a snapshot of the state that this term is on."""
+        self.memory = self.planner.memory = decode_record(type(self.memory), memory)
+        self.observers = merged([policy_observers(self.asked, self.memory)])
+
+    def mend(self, at_us: int, fault: str = "") -> None:
+        """Do before a round what the scheduler did: begin anew if memory was lost.
+
+        Args:
+            at_us: the instant of the round.
+            fault: what was recorded of it; that of a solver is not found again, but taken as is.
+        """
+        if self.asked.is_lost:
+            self.view.now_us = at_us
+            self.memory = self.planner.memory = self.asked.start(self.view)
+            self.observers = merged([policy_observers(self.asked, self.memory)])
+        if fault.startswith(TARGET):
+            self.asked.fault = self.asked.fault or fault
+
+    def stand_before(self, at_us: int) -> None:
+        """Bring the policy to where it was right before a round at an instant."""
+        self.mend(at_us)
+        self.view.now_us = at_us
+        self.asked.advance(self.memory, self.view)
+
+    def tell(self, event: Event, result: FoldResult) -> None:
+        """Tell the policy of an event that has just been folded, and what came of it."""
+        self.view.now_us, self.view.result = event.at_us, result
+        for tell in self.observers.get(type(event), ()):
+            tell(event, self.view)
+
+
+def takes_notes(policy: AnyPolicy) -> bool:
+    """Say whether a policy must have been told of its whole term to rank as it did."""
+    is_index = isinstance(policy, RankedPolicy) and isinstance(policy.index, Remembering)
+    return is_index or bool(getattr(policy, "takes_notes", False))
+
+
+def after_change(started: SchedulerStarted, changed: ConfigChanged) -> SchedulerStarted:
+    """Return what would have started the term with the configuration it changed to."""
+    return replace(
+        started,
+        at_us=changed.at_us,
+        config=changed.config,
+        policy=changed.policy,
+        policy_version=changed.policy_version,
+    )
+
+
+def config_of(term: Began | None) -> Mapping[str, Any]:
+    """Return the recorded configuration of a term; empty: the log has none."""
+    try:
+        config = {} if term is None else json.loads(term.config)
+    except ValueError:
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def origin_of(started: SchedulerStarted | None) -> str | None:
+    """Return the date of time zero in ISO 8601 where the log names one."""
+    origin = config_of(started).get("origin")
+    return origin if isinstance(origin, str) else None
+
+
+def refuse_other_version(started: SchedulerStarted, policy: AnyPolicy) -> None:
+    """Raise UsageError where the installed policy has other rules."""
+    if policy.version != started.policy_version:
+        raise UsageError(
+            f"the log was decided by policy {started.policy} version {started.policy_version}, "
+            f"and version {policy.version} is installed: its decisions cannot be compared; "
+            f"install a Shunter like {started.version}"
+        )
+
+
+async def terms_up_to(reader: LogReader, seq: int) -> list[tuple[int, Began]]:
+    """Return the events that said who decides, up to an event, with their numbers."""
+    found = await reader.events_of(TERMS, seq)
+    return [(number, event) for number, event in found if isinstance(event, Began)]
+
+
+def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
+    """Return what started the policy that decides after these, if anything did."""
+    started: SchedulerStarted | None = None
+    for event in terms:
+        if isinstance(event, SchedulerStarted):
+            started = event
+        elif started is not None:
+            started = after_change(started, event)
+    return started
+
+
+# Which gangs had to be on the fewest servers, in logs that do not record it.
+#
+# Rounds record it of jobs that wait (`consolidated`, `spread`). Where they did not yet, it follows
+# from the configuration that decided and from what samples had measured by then.
+
+
+def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing | None:
+    """Return what told gangs apart in a term; None: nothing did, or nobody can say."""
+    if started is None:
+        return None
+    try:
+        policy, _ = rebuild(started)
+    except (ConfigError, NotFoundError, UsageError):
+        return None
+    return policy.placement.classing if isinstance(policy, RankedPolicy) else None
+
+
+async def classes_at(reader: LogReader, state: State, rebuild: Rebuild) -> Mapping[JobId, Demand]:
+    """Return the tight classes of jobs of which the log does not say it.
+
+    Empty if each tight class that waits has a job in it: then the log says it.
+
+    Raises:
+        LogDamagedError: the bytes of the log are not what was written.
+    """
+    recorded = {job.waits_as for job in state.jobs.values() if job.must_consolidate}
+    if not any(demand.tight and demand not in recorded for demand in state.class_waits):
+        return {}
+    terms = await terms_up_to(reader, state.seq)
+    classing = classing_of(last_start(event for _, event in terms), rebuild)
+    if classing is None:
+        return {}
+    return {
+        job.job_id: replace(job.demand, tight=True)
+        for job in state.jobs.values()
+        if classing.is_tight(job.spec, state.messages)
+    }
+
+
+# A policy that was told of all that a log says of its term, up to a moment.
+
+
+async def told_term(
+    reader: LogReader,
+    began_seq: int,
+    started: SchedulerStarted,
+    seq: int,
+    rebuild: Rebuild,
+    seen: Callable[[Event, Term], None] | None = None,
+) -> Term:
+    """Return a term whose policy was told of all that happened in it.
+
+    Args:
+        reader: the log.
+        began_seq: the number of the event that began the term.
+        started: that event, as `last_start` has it.
+        seq: the last event that it is told of, of the term.
+        rebuild: makes the policy.
+        seen: called with each event since a snapshot, once the term was told.
+    Raises:
+        ConfigError: the policy is not installed.
+        LogDamagedError: the bytes of the log are not what was written.
+    """
+    snapshot = await _snapshot_of_term(reader, seq, began_seq)
+    begins = snapshot or await reader.snapshot_at(began_seq - 1)
+    state, rules = await restored(reader, begins)
+    term: Term | None = None
+    if snapshot is not None:
+        term = Term(started, rebuild, state)
+        term.restore(snapshot.memory)
+    with collector_off():
+        async for frame in reader.frames(state.seq, seq):
+            for event in frame.events(state.seq, seq):
+                if term is None and state.seq == began_seq - 1:
+                    term = Term(started, rebuild, state)
+                elif term is not None and type(event) is RoundPlanned:
+                    term.stand_before(event.at_us)
+                result = fold_events(state, (event,), rules)
+                if term is not None:
+                    term.tell(event, result)
+                    if seen is not None:
+                        seen(event, term)
+    assert term is not None, "the term begins at or before the event"
+    return term
+
+
+async def _snapshot_of_term(reader: LogReader, seq: int, began_seq: int) -> Snapshot | None:
+    """Return the newest snapshot of a term with its policy's memory; None: none."""
+    snapshot = await reader.snapshot_at(seq)
+    while snapshot is not None and snapshot.seq >= began_seq:
+        if snapshot.memory:
+            return snapshot
+        snapshot = await reader.snapshot_at(snapshot.seq - 1)
+    return None

@@ -1,0 +1,612 @@
+"""How a job stands at the instant asked for: its rank, who holds what it needs, what is free.
+
+Everything here is taken from the state at that very point, with the policy's own ranking of it, so
+it is not what the last plan saw. Nothing is emitted, so nothing changes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from shunter.ask.recorded_terms import Term
+from shunter.ask.waits import most_free, outlasts, promise_basis, told_apart
+from shunter.ask.why.job_events import JobEvents
+from shunter.ask.words import first_of, gpus_in_words
+from shunter.core.cluster import Cluster, Pool
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
+from shunter.core.sizing import Sizing
+from shunter.core.sizing.mechanism import Whole, counts_as_it_is, whole_of
+from shunter.core.state import WAITING, Job, State
+from shunter.core.view import NO_GUARDS, View, is_by_limit
+from shunter.counting import counted
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    RoundPlanned,
+    Trigger,
+    WaitReasonChanged,
+)
+from shunter.events.kinds import Event
+from shunter.events.values.ids import GpuType, JobId, NodeName
+from shunter.events.values.job_spec import Demand
+from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values.resources import Resources
+
+# Whom the next plan gives the GPUs that are free now, if nothing else happens.
+
+
+@dataclass(frozen=True)
+class Grant:
+    """How many of the free GPUs of a type a job is given."""
+
+    job_id: JobId
+    gpu_type: GpuType
+    gpus: int
+
+
+@dataclass(frozen=True)
+class NextPlan:
+    """When the next plan is, and the jobs that it gives GPUs that are free now.
+
+    Where job schedulers propose places it gives none: it lets the `admitted` be placed.
+    """
+
+    at_us: int
+    grants: tuple[Grant, ...] = ()
+    admitted: tuple[JobId, ...] = ()
+
+
+def next_plan_of(at_us: int, facts: Iterable[Event], cluster: Cluster) -> NextPlan:
+    """Return what a plan does with free GPUs.
+
+    Args:
+        at_us: when it is made.
+        facts: what it decides.
+        cluster: the servers as they are before it.
+    """
+    found: list[Grant] = []
+    admitted: tuple[JobId, ...] = ()
+    for fact in facts:
+        if isinstance(fact, RoundPlanned):
+            admitted = fact.admitted
+        if not isinstance(fact, AllocationChanged):
+            continue
+        gpus: dict[GpuType, int] = {}
+        for share in fact.allocation.shares:
+            server = cluster.servers[share.node]
+            gpu_type = server.configuration.gpu_type
+            free = (share.gpu_mask & server.offered).bit_count()
+            gpus[gpu_type] = gpus.get(gpu_type, 0) + free
+        found += [Grant(fact.job_id, each, count) for each, count in gpus.items() if count]
+    return NextPlan(at_us, tuple(found), admitted)
+
+
+# What a waiting job needs beside its GPUs, and what the servers have for it.
+#
+# What counts is what planning looks at: with `policy.sizing` a job needs the share that it is
+# guaranteed, and others have no more than theirs, for what they have above it they give up, unless
+# their servers have refused that.
+
+_SERVERS_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A job's need on the servers of one GPU type, and what these have for it.
+
+    The servers are those with GPUs for it, the roomiest first. They are counted as if jobs that it
+    may make leave had left (`counts_behind`: some would), and as if others had given up what they
+    have above their shares (`counts_above`: some would).
+    """
+
+    needed: Resources
+    servers: tuple[tuple[NodeName, Resources], ...]
+    counts_behind: bool = False
+    counts_above: bool = False
+
+    def words(self) -> str:
+        """Say what is needed and where how much there is."""
+        gpus, needed = self.needed.gpus, self._named(self.needed)
+        there = [
+            f"{node} has {self._named(has)}"
+            + (f" beside {gpus_in_words(has.gpus)}" if gpus else "")
+            for node, has in self.servers
+        ]
+        some = first_of(there, _SERVERS_NAMED) or "no server is up"
+        each = f" ({self._named(self._each)} each)" if gpus > 1 else ""
+        which = f" that it needs beside {'it' if gpus == 1 else 'them'}" if gpus else ""
+        return f"the {needed}{which}{each}: {some}{self._counted()}"
+
+    def document(self) -> dict[str, object]:
+        """Return the numbers by name."""
+        return {
+            "needed": _amounts(self.needed),
+            "servers": [{"node": node, **_amounts(has)} for node, has in self.servers],
+            "counts_jobs_behind": self.counts_behind,
+            "counts_shares_above": self.counts_above,
+        }
+
+    @property
+    def _each(self) -> Resources:
+        gpus = self.needed.gpus
+        return Resources(1, self.needed.cpus_milli // gpus, self.needed.memory_mb // gpus)
+
+    def _named(self, has: Resources) -> str:
+        """Return amounts of what is needed at all."""
+        parts = []
+        if self.needed.cpus_milli:
+            parts.append(counted(has.cpus_milli / 1000, "CPU"))
+        if self.needed.memory_mb:
+            parts.append(f"{has.memory_mb} MB")
+        return " and ".join(parts) or "nothing"
+
+    def _counted(self) -> str:
+        counted = [
+            words
+            for is_so, words in (
+                (self.counts_behind, "jobs that it may preempt as gone"),
+                (self.counts_above, "others at their shares"),
+            )
+            if is_so
+        ]
+        return f" (counting {' and '.join(counted)})" if counted else ""
+
+
+def beside_of(
+    demand: Demand,
+    job: Job,
+    state: State,
+    sizing: Sizing | None,
+    behind: Mapping[JobId, None],
+) -> Beside | None:
+    """Return what a job needs beside its GPUs where the most of these are for it.
+
+    None: it needs nothing beside them.
+
+    Args:
+        demand: that of the job's class.
+        job: which job.
+        state: what is true.
+        sizing: how the policy sizes jobs, if it does.
+        behind: the running jobs that it may make leave.
+    """
+    pools = state.cluster.pools
+    if not demand.gpus:
+        return _in_pools(list(pools.values()), demand, job, state, sizing, behind)
+    found = [
+        each
+        for name in demand.gpu_types or pools
+        if name in pools
+        if (each := _in_pools([pools[name]], demand, job, state, sizing, behind)) is not None
+    ]
+    return max(found, key=lambda each: sum(has.gpus for _, has in each.servers), default=None)
+
+
+def _in_pools(
+    pools: Sequence[Pool],
+    demand: Demand,
+    job: Job,
+    state: State,
+    sizing: Sizing | None,
+    behind: Mapping[JobId, None],
+) -> Beside | None:
+    needed = demand.resources
+    if sizing is not None and demand.gpus:
+        each = sizing.guaranteed(job.spec, whole_of(*pools))
+        needed = Resources(demand.gpus) + each.times(demand.gpus)
+    if not needed.cpus_milli and not needed.memory_mb:
+        return None
+    wholes: dict[NodeName, Whole] = {}
+    for pool in pools:
+        wholes.update(dict.fromkeys([server.name for server in pool.servers], whole_of(pool)))
+    has = {
+        server.name: Resources(pool.free[server.position].bit_count())
+        + pool.beside(server.position)
+        for pool in pools
+        for server in pool.servers
+        if server.is_up
+    }
+    counts_behind = counts_above = False
+    for other in state.jobs.values():
+        for share in other.allocation.shares:
+            if share.node not in has:
+                continue
+            if other.job_id in behind:
+                mask = share.gpu_mask & ~state.cluster.servers[share.node].unavailable
+                has[share.node] += Resources(mask.bit_count()) + share.beside
+                counts_behind = True
+            elif sizing is not None and share.gpus and not counts_as_it_is(sizing, other):
+                fair = sizing.guaranteed(other.spec, wholes[share.node])
+                above = share.beside - fair.times(share.gpus)
+                has[share.node] += above
+                counts_above = counts_above or above != Resources()
+    return Beside(needed, tuple(_roomiest(has, demand)), counts_behind, counts_above)
+
+
+def _roomiest(
+    has: Mapping[NodeName, Resources], demand: Demand
+) -> Iterator[tuple[NodeName, Resources]]:
+    """Yield servers with GPUs for a job (all for one without), the roomiest first."""
+    order = sorted(
+        has.items(),
+        key=lambda pair: (
+            -min(pair[1].gpus, demand.gpus),
+            -pair[1].cpus_milli,
+            -pair[1].memory_mb,
+            pair[0],
+        ),
+    )
+    yield from (pair for pair in order if pair[1].gpus or not demand.gpus)
+
+
+def _amounts(has: Resources) -> dict[str, object]:
+    return {"gpus": has.gpus, "cpus": has.cpus_milli / 1000, "memory_mb": has.memory_mb}
+
+
+NAMED = 3
+
+_QUOTA = Reason.quota
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some jobs: how many, their GPUs, and the work they have left.
+
+    `unknown` are those of them whose work nobody knows; it is not in `left_gpu_us`. Of those that
+    are `limited` it is what their time limits leave them, at most.
+    """
+
+    jobs: int = 0
+    gpus: int = 0
+    left_gpu_us: int = 0
+    unknown: int = 0
+    limited: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a waiting job stands: position, score, and who ranks before it.
+
+    `ahead` are the first that wait before it; `waiting_ahead` are all of those, `running_ahead` the
+    jobs before it that have GPUs and that it cannot make leave.
+    """
+
+    position: int
+    waiting: int
+    score: tuple[int, ...]
+    ahead: tuple[JobId, ...]
+    waiting_ahead: Group = Group()
+    running_ahead: Group = Group()
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a job finds: `free`, and `behind`, held by jobs it may make leave.
+
+    `staying` are the keys of those there that it cannot make leave, `holders` them to name:
+    the last in rank first. `kept_for` are jobs before it that the order lets start, where job
+    schedulers have yet to propose them: `kept` is what they need. Of a quota that is not free; of
+    GPUs nobody knows yet which these will be, so that is in `free`.
+    """
+
+    free: int = 0
+    behind: int = 0
+    staying: tuple[int, ...] = ()
+    holders: tuple[JobId, ...] = ()
+    kept: int = 0
+    kept_for: tuple[JobId, ...] = ()
+
+
+@dataclass(slots=True)
+class Present:
+    """How a waiting job stands at `at_us`, right after the event `seq`.
+
+    It needs GPUs, what goes `beside` them, and its queue's quota where there is one. `wait` is what
+    planning says of the job's class, and `starts_us` when a plan starts the job if nothing else
+    happens: the next one, or the one after where that finds nothing to do, which is `next_plan`.
+    `promise_basis` says what promises of GPUs count on, `outlasts` that one keeps it from GPUs
+    that are free.
+    """
+
+    seq: int
+    at_us: int
+    needed: int = 0
+    gpus: Room = field(default_factory=Room)
+    beside: Beside | None = None
+    quota: Room | None = None
+    place: Place | None = None
+    wait: Wait | None = None
+    starts_us: int | None = None
+    next_plan: NextPlan | None = None
+    pinned: tuple[tuple[JobId, int], ...] = ()
+    starves_us: int | None = None
+    promise_basis: str = ""
+    outlasts: str = ""
+    problem: str = ""
+
+    def room(self, reason: Reason) -> Room:
+        """Return the room of what is short for a reason: of the quota, else of GPUs."""
+        return self.quota if reason is _QUOTA and self.quota is not None else self.gpus
+
+    def missing(self, reason: Reason) -> int:
+        """Return how many GPUs more than it finds it needs at least."""
+        room = self.room(reason)
+        return max(0, self.needed - room.free - room.behind)
+
+
+def present_of(story: JobEvents, state: State, term: Term | None, problem: str) -> Present:
+    """Return how a job stands in a state.
+
+    Args:
+        story: the job's, which says at which instant it is asked.
+        state: what is true at the point asked for.
+        term: the policy at work, on that state; None if it cannot be asked.
+        problem: why it cannot be asked.
+    """
+    job = state.jobs[story.job_id]
+    present = Present(state.seq, story.at_us, _needed(job), problem=problem)
+    if term is None:
+        present.gpus = Room(free=most_free(job, state))
+        present.quota = _quota_left(job, state)
+        present.beside = beside_of(job.demand, job, state, None, {})
+        return present
+    view = term.view
+    view.now_us = story.at_us
+    term.asked.advance(term.memory, view)
+    ranking = term.memory if isinstance(term.memory, Ranking) else None
+    if ranking is None:
+        present.gpus = Room(free=most_free(job, state))
+        present.quota = _quota_left(job, state)
+    else:
+        present.place = _place_of(job, ranking, term, state)
+        _find_room(present, job, ranking, term, state)
+    present.beside = _beside(job, ranking, term, state)
+    present.pinned = _pinned(term, story.at_us)
+    if job.phase is WAITING:
+        present.starves_us = term.rules.guards.changes_at(job, story.at_us)
+    present.promise_basis = promise_basis(term.policy, state)
+    if present.gpus.free >= present.needed:
+        present.outlasts = outlasts(term.policy, job, state, story.at_us)
+    key = None if ranking is None else _key_of(job, ranking)
+    _ask(present, job, term)
+    if ranking is not None and key is not None:
+        _name_first(present, key, ranking)
+    return present
+
+
+def demand_of(job: Job, term: Term) -> Demand:
+    """Return the demand of the class in which a job waits."""
+    ranking = term.memory
+    entry = ranking.entries.get(job.job_id) if isinstance(ranking, Ranking) else None
+    return job.waits_as if entry is None else ranking.classes[entry.number].demand
+
+
+def _needed(job: Job) -> int:
+    """Return how many GPUs a job needs at least, as its policy told."""
+    wait, gpus = job.wait, job.demand.gpus
+    is_told = wait is not None and wait.reason is Reason.no_capacity and wait.needed > 0
+    return min(gpus, wait.needed) if wait is not None and is_told else gpus
+
+
+def _ask(present: Present, job: Job, term: Term) -> None:
+    """Plan at the next instant for a plan, and note what becomes of the job.
+
+    If nobody starts or leaves then, ask for one plan more where a rank changes by itself: that is
+    the next that there will be if nothing happens.
+    """
+    rules, at_us = term.rules, present.at_us
+    if rules.round_us and not rules.backend_rounds:
+        last_us = term.planner.state.round_number * rules.round_us
+        at_us = max(rules.grid_at(at_us), last_us + rules.round_us)
+    due_us = None
+    if not rules.round_us and term.planner.state.now_us < at_us:  # nothing makes a plan due now
+        due_us = term.asked.wake_at(term.memory)
+    term.stand_before(at_us)
+    wake_us = None if rules.backend_rounds else term.asked.wake_at(term.memory)
+    facts, cluster = term.planner.decisions(at_us, Trigger.round), term.planner.state.cluster
+    planned = next((fact for fact in facts if isinstance(fact, RoundPlanned)), None)
+    if planned is not None:
+        present.problem = f"the policy fails: {planned.fault}" if planned.fault else ""
+        demand = demand_of(job, term)
+        wait = next((each.wait for each in planned.waits if each.demand == demand), None)
+        own = (fact for fact in facts if isinstance(fact, WaitReasonChanged))
+        wait = next((fact.wait for fact in own if fact.job_id == job.job_id), wait)
+        if wait is not None:
+            wait = replace(wait, reason=told_apart(wait, job.spec.gpu_types, cluster))
+        present.wait = wait
+    present.next_plan = next_plan_of(at_us, facts, cluster)
+    if rules.decentralised is not None:
+        return  # what it proposes next depends on the view that it gets, and may be rejected
+    is_idle = not any(isinstance(fact, AllocationChanged) for fact in facts)
+    if is_idle and wake_us is not None and wake_us > at_us:  # what was due by then has been planned
+        at_us = rules.grid_at(wake_us)
+        term.stand_before(at_us)
+        facts = term.planner.decisions(at_us, Trigger.round)
+        present.next_plan = next_plan_of(at_us, facts, cluster)
+    for fact in facts:
+        if isinstance(fact, AllocationChanged) and fact.job_id == job.job_id:
+            starts_us = at_us if due_us is None else max(at_us, due_us)
+            present.starts_us = starts_us if fact.allocation.shares else None
+
+
+def _place_of(job: Job, ranking: Ranking, term: Term, state: State) -> Place | None:
+    """Return where a job stands among those that wait, if it is one of them."""
+    mine = ranking.entries.get(job.job_id)
+    if mine is None or mine.pool != NO_POOL:
+        return None
+    keys = sorted(key for waiting in ranking.classes for key in waiting.in_order)
+    ahead = [ranking.entry_at(key) for key in keys if key < mine.key]
+    rank = rank_of(mine.key)
+    policy = term.policy
+    score = policy.numbers(rank) if isinstance(policy, RankedPolicy) else (rank,)
+    staying = [each for each in _running(ranking) if each.gpus and _stays(each, mine, term)]
+    return Place(
+        len(ahead) + 1,
+        len(keys),
+        score,
+        tuple(entry.job_id for entry in ahead[:NAMED]),
+        _group(ahead, state, term.view.now_us),
+        _group(staying, state, term.view.now_us),
+    )
+
+
+def _find_room(present: Present, job: Job, ranking: Ranking, term: Term, state: State) -> None:
+    """Note what a job finds free, what it may take, and who keeps the rest."""
+    mine = ranking.entries.get(job.job_id)
+    if mine is None:
+        present.gpus = Room(free=most_free(job, state))
+        return
+    pools = term.view.pools
+    rooms = [
+        _room(pools[name].gpus_free, mine, _running(ranking, name), term)
+        for name in job.demand.gpu_types or pools
+        if name in pools
+    ]
+    present.gpus = max(rooms, key=lambda room: room.free + room.behind, default=Room())
+    names = _last_of([key for room in rooms for key in room.staying], ranking)
+    admitted = _admitted_before(mine, ranking, state)
+    near = [entry for entry in admitted if _share_types(state.jobs[entry.job_id], job)]
+    present.gpus = replace(
+        present.gpus,
+        holders=names,
+        kept=sum(entry.gpus for entry in near),
+        kept_for=tuple(entry.job_id for entry in near),
+    )
+    if job.spec.queue in ranking.quotas:
+        free = max(0, term.view.quota_free(job.spec.queue))
+        own = [
+            entry
+            for entry in _running(ranking)
+            if state.jobs[entry.job_id].spec.queue == job.spec.queue
+        ]
+        behind = sum(entry.gpus for entry in own if not _stays(entry, mine, term))
+        staying = tuple(entry.key for entry in own if _stays(entry, mine, term))
+        queue = job.spec.queue
+        admitted = [each for each in admitted if state.jobs[each.job_id].spec.queue == queue]
+        kept = min(free, sum(entry.gpus for entry in admitted))
+        names = tuple(entry.job_id for entry in admitted) if kept else ()
+        holders = (*names, *_last_of(staying, ranking))
+        present.quota = Room(free - kept, behind, staying, holders, kept, names)
+
+
+def _admitted_before(mine: Entry, ranking: Ranking, state: State) -> list[Entry]:
+    """Return the jobs before this one that may start and wait still."""
+    found = [ranking.entries.get(job_id) for job_id in state.proposals.admitted]
+    return [
+        entry
+        for entry in found
+        if entry is not None and entry.pool == NO_POOL and entry.key < mine.key
+    ]
+
+
+def _share_types(one: Job, other: Job) -> bool:
+    """Say whether two jobs accept some GPU type both."""
+    types = one.demand.gpu_types, other.demand.gpu_types
+    return not all(types) or bool(set(types[0]) & set(types[1]))
+
+
+def _quota_left(job: Job, state: State) -> Room | None:
+    """Return what its queue has left of its quota, if it has one."""
+    queue = state.queues.get(job.spec.queue)
+    if queue is None or queue.quota_gpus is None:
+        return None
+    return Room(free=max(0, queue.quota_gpus - queue.gpus))
+
+
+def _beside(job: Job, ranking: Ranking | None, term: Term, state: State) -> Beside | None:
+    """Return what a job needs beside its GPUs, and what servers have for it."""
+    sizing = term.policy.sizing if isinstance(term.policy, RankedPolicy) else None
+    mine = None if ranking is None else ranking.entries.get(job.job_id)
+    there = [] if ranking is None or mine is None else _running(ranking)
+    behind = {
+        entry.job_id: None for entry in there if mine is not None and not _stays(entry, mine, term)
+    }
+    sizing = None if sizing is None else sizing.corrected(state.corrections)
+    return beside_of(demand_of(job, term), job, state, sizing, behind)
+
+
+def _room(free: int, mine: Entry, there: Sequence[Entry], term: Term) -> Room:
+    """Return what is free in a place, what may be taken there, and who stays."""
+    state = term.planner.state
+    behind = sum(_given_back(entry, state) for entry in there if not _stays(entry, mine, term))
+    staying = tuple(entry.key for entry in there if _stays(entry, mine, term))
+    return Room(free, behind, staying)
+
+
+def _name_first(present: Present, key: int, ranking: Ranking) -> None:
+    """Name the waiting job that others must not overtake, if it is before."""
+    wait = present.wait
+    head = None if wait is None or not wait.blockers else ranking.entries.get(wait.blockers[0])
+    if head is None or head.pool != NO_POOL or head.key >= key:
+        return
+    present.gpus = _with_first(present.gpus, head.job_id)
+    if present.quota is not None:
+        present.quota = _with_first(present.quota, head.job_id)
+
+
+def _with_first(room: Room, job_id: JobId) -> Room:
+    return replace(room, holders=(job_id, *room.holders))
+
+
+def _last_of(keys: Iterable[int], ranking: Ranking) -> tuple[JobId, ...]:
+    """Return the jobs that rank last, the last one first."""
+    return tuple(ranking.entry_at(key).job_id for key in sorted(keys, reverse=True))
+
+
+def _key_of(job: Job, ranking: Ranking) -> int | None:
+    mine = ranking.entries.get(job.job_id)
+    return None if mine is None else mine.key
+
+
+def _running(ranking: Ranking, pool: str | None = None) -> list[Entry]:
+    """Return the jobs with GPUs, of one type if it is named."""
+    return [
+        entry
+        for entry in ranking.entries.values()
+        if entry.pool != NO_POOL and pool in (None, entry.pool)
+    ]
+
+
+def _given_back(entry: Entry, state: State) -> int:
+    """Return how many GPUs others may have once a job has left."""
+    servers = state.cluster.servers
+    return sum(
+        (share.gpu_mask & ~servers[share.node].unavailable).bit_count()
+        for share in state.jobs[entry.job_id].allocation.shares
+        if servers[share.node].is_up
+    )
+
+
+def _stays(entry: Entry, mine: Entry, term: Term) -> bool:
+    """Say whether a waiting job cannot make one with GPUs leave."""
+    index = term.policy.index if isinstance(term.policy, RankedPolicy) else None
+    if index is None or not index.preemptive:
+        return True
+    key = mine.key + (drift(term.view.now_us) if index.drifts else 0)
+    return entry.key < key
+
+
+def _group(entries: Iterable[Entry], state: State, now_us: int) -> Group:
+    view = View(state, NO_GUARDS, oracle=True, all_reasons=False)
+    view.open()
+    view.now_us = now_us
+    jobs = gpus = left_gpu_us = unknown = limited = 0
+    for entry in entries:
+        job = state.jobs[entry.job_id]
+        left_us = view.remaining_us(job)
+        limited += left_us is not None and is_by_limit(job, state)
+        jobs, gpus = jobs + 1, gpus + entry.gpus
+        unknown += left_us is None
+        left_gpu_us += (left_us or 0) * entry.gpus
+    return Group(jobs, gpus, left_gpu_us, unknown, limited)
+
+
+def _pinned(term: Term, at_us: int) -> tuple[tuple[JobId, int], ...]:
+    """Return the jobs a guard keeps in place and until when, soonest first."""
+    guards = term.rules.guards
+    found: list[tuple[int, int, JobId]] = []
+    for job in term.view.jobs.values():
+        if guards.pinned_by(job, at_us) is not None:
+            until_us = guards.changes_at(job, at_us)
+            if until_us is not None:
+                found.append((until_us, job.ordinal, job.job_id))
+    return tuple((job_id, until_us) for until_us, _, job_id in sorted(found)[:NAMED])

@@ -1,0 +1,806 @@
+"""Slurm's answers: records of jobs, nodes, partitions and more, and how text is read into them.
+
+In this order: small texts such as GRES and time limits; the records; listings of scontrol; the
+queue, as squeue tells it; the accounting, as sacct does.
+
+States and flags stay texts: each version of Slurm adds some, and an unknown one is no error.
+Instants are seconds since 1970; None is an instant or a limit that is not set.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import product
+from typing import Final, TypeVar
+
+from shunter.errors import SlurmUnknownError
+
+# Small texts: GPUs in GRES and TRES, instants, time limits, memory.
+#
+# GRES are written gpu:v100:4(S:0-1), what a job asks for gres:gpu:v100:2 (22.05) or gres/gpu:v100=2
+# (later), TRES cpu=4,gres/gpu=2,gres/gpu:v100=2. In TRES the count without a type is the total.
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+UNTYPED: Final = "gpu"
+"""The type of GPUs that Slurm knows no type of."""
+
+_NO_VALUE = 2**32 - 2
+"""How Slurm's C code says that a number is not set (NO_VAL); 22.05 prints it of some jobs."""
+
+_UNSET = frozenset({"", "(null)", "None", "N/A", "n/a", "Unknown", "unknown", "NONE", "NOT_SET"})
+_GRES = re.compile(
+    r"(?:gres[:/])?gpu(?::(?P<type>[^:=,()\s]*[^\d:=,()\s][^:=,()\s]*))?"
+    r"(?:[:=](?P<count>\d+)(?P<suffix>[KMG]?))?(?:\((?P<note>[^)]*)\))?"
+)
+_TRES = re.compile(r"gres/gpu(?::(?P<type>[^=,]+))?=(?P<count>\d+)")
+_NUMBERED = re.compile(r"(?:^|,)[1-9]\d{3,}=")
+"""Up to 1000 Slurm has TRES of its own, such as 1 for CPUs; what a site counts has more."""
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
+_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def gpus_in_gres(text: str) -> dict[str, int]:
+    """Return GPUs by type in a list of GRES; other resources do not count."""
+    found: dict[str, int] = {}
+    for one in _entries(text):
+        name = one["type"] or UNTYPED
+        count = int(one["count"] or 1) * _SUFFIXES[one["suffix"] or ""]
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def gpu_indices(text: str) -> dict[str, tuple[int, ...]]:
+    """Return the devices in use by type, as in gpu:v100:2(IDX:0-1)."""
+    found: dict[str, tuple[int, ...]] = {}
+    for one in _entries(text):
+        note = one["note"] or ""
+        if note.startswith("IDX:"):
+            numbers = [
+                number
+                for first, last in _RANGE.findall(note)
+                for number in range(int(first), int(last or first) + 1)
+            ]
+            found[one["type"] or UNTYPED] = tuple(numbers)
+    return found
+
+
+def gpus_in_tres(text: str) -> dict[str, int] | None:
+    """Return GPUs by type in TRES; under "gpu" those without a type.
+
+    None: some are told by number, of which nothing says whether they are GPUs.
+    """
+    total, typed = 0, dict[str, int]()
+    for one in _TRES.finditer(text):
+        if one["type"] is None:
+            total = int(one["count"])
+        else:
+            typed[one["type"]] = typed.get(one["type"], 0) + int(one["count"])
+    rest = total - sum(typed.values())
+    if not total and not typed and _NUMBERED.search(text):
+        return None
+    return {**typed, UNTYPED: rest} if rest > 0 else typed
+
+
+def total_gpus(by_type: dict[str, int]) -> int:
+    """Return how many GPUs there are of all types."""
+    return sum(by_type.values())
+
+
+def instant_s(text: str) -> int | None:
+    """Return seconds since 1970 of an instant, None if it is not set.
+
+    It is a number of them, or ISO 8601 in local time.
+
+    Raises:
+        ValueError: it is neither, and does not say that none is set.
+    """
+    if text in _UNSET:
+        return None
+    if text.isdigit():
+        return int(text) or None
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def limit_s(text: str) -> int | None:
+    """Return the seconds of a time limit, None if there is none.
+
+    It is a number of minutes, MM:SS, HH:MM:SS or D-HH:MM:SS.
+
+    Raises:
+        ValueError: it is no limit.
+    """
+    if text in _UNSET or text.lower() in {"unlimited", "infinite", "partition_limit", "invalid"}:
+        return None
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    numbers = [int(part) for part in found["clock"].split(":")]
+    if found["days"] is not None:  # D-HH, D-HH:MM or D-HH:MM:SS
+        hours, minutes, seconds = [*numbers, 0, 0][:3]
+        return int(found["days"]) * 86_400 + hours * 3_600 + minutes * 60 + seconds
+    if len(numbers) == 1:
+        return numbers[0] * 60
+    hours, minutes, seconds = [0, *numbers][-3:]
+    return hours * 3_600 + minutes * 60 + seconds
+
+
+def whole(text: str) -> int:
+    """Return a whole number, 0 where none is told; of a range such as 2-4 the first.
+
+    Raises:
+        ValueError: it is no number.
+    """
+    number = 0 if text in _UNSET else int(text.partition("-")[0])
+    return 0 if number >= _NO_VALUE else number
+
+
+def _entries(text: str) -> Iterator[re.Match[str]]:
+    """Yield the GPU entries of a list; commas in brackets separate no entries."""
+    text = text.replace(":(null)", "")  # how devices without a type are told in use
+    depth, start = 0, 0
+    for place, sign in enumerate(f"{text},"):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and depth <= 0:
+            found = _GRES.fullmatch(text[start:place].strip())
+            if found is not None:
+                yield found
+            start = place + 1
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in words, of two units at most: 12 min, 3 h 10 min."""
+    whole = max(0, int(seconds))
+    if whole < MINUTE_S:
+        return f"{whole} s"
+    if whole < HOUR_S:
+        return f"{whole // MINUTE_S} min"
+    large, small, size, part = (
+        ("h", "min", HOUR_S, MINUTE_S) if whole < DAY_S else ("d", "h", DAY_S, HOUR_S)
+    )
+    rest = whole % size // part
+    return f"{whole // size} {large}" + (f" {rest} {small}" if rest else "")
+
+
+# How Slurm ends jobs, in words: by its time limit, by scancel, by preemption, with a node.
+
+SAYS_WHY = frozenset({"CANCELLED", "DEADLINE", "PREEMPTED", "TIMEOUT"})
+"""Last states that say for what Slurm ended a job, which sends SIGTERM for all of them."""
+
+
+def end_in_words(state: str, limit_s: float | None = None) -> str:
+    """Return what ended a job, by its last state in Slurm.
+
+    Args:
+        state: such as TIMEOUT.
+        limit_s: the job's time limit in Slurm, in seconds; None: not known.
+    """
+    if state == "TIMEOUT":
+        return limit_in_words(limit_s)
+    if state == "CANCELLED":
+        return "it was cancelled in Slurm (scancel)"
+    if state == "PREEMPTED":
+        return "it was preempted in Slurm"
+    return f"Slurm ended it: {state}"
+
+
+def limit_in_words(limit_s: float | None) -> str:
+    """Return that a job's time limit in Slurm ended it, in seconds (None: not known)."""
+    of = "" if limit_s is None else f" of {duration(limit_s)}"
+    return f"Slurm's time limit{of} ended it"
+
+
+def signal_in_words(signal: str) -> str:
+    """Return what is known of a job's end by the signal alone that announced it."""
+    return f"Slurm sent it {signal}, and has not said why"
+
+
+_OUT_OF_SERVICE = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "INVAL", "NOT_RESPONDING"}
+    | {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "FUTURE", "UNKNOWN", "MAINT"}
+)
+SURELY_EARLY_S = 5  # before the time limit: Slurm tells whole seconds
+_ENDED = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
+    | {"PREEMPTED", "REVOKED", "TIMEOUT", "LAUNCH_FAILED", "RECONFIG_FAIL"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job that the controller knows: waiting, running, or ended a short while ago.
+
+    `id` is its own number, for each task of an array another one; `array_id` is that of the array,
+    and `array_task` its index there (of tasks that wait: several, such as "2-5%2"). Ids are used
+    again after a crash of the controller: name and `submit_s` together tell jobs apart.
+
+    `gpus` is how many it holds, or asks for while it waits; None if that cannot be told.
+    `exit_code` is told as wait(2) has it: 10752 is exit code 42, 15 is SIGTERM.
+    """
+
+    id: int
+    array_id: int
+    array_task: str
+    name: str
+    user: str
+    account: str
+    partition: str
+    qos: str
+    state: str
+    reason: str
+    nodes: tuple[str, ...]
+    nodes_count: int
+    cpus: int
+    gpus: int | None
+    gpus_by_type: Mapping[str, int] = field(hash=False)
+    submit_s: int | None
+    start_s: int | None
+    end_s: int | None
+    time_limit_s: int | None
+    restarts: int
+    exit_code: str
+    comment: str
+    reservation: str
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its state is a last one."""
+        return self.state in _ENDED
+
+    @property
+    def is_being_preempted(self) -> bool:
+        """Whether it runs in the grace that a partition gives before it preempts.
+
+        Slurm has moved its end forward. It tells what srun has started by SIGTERM, and no batch
+        script of it.
+        """
+        if self.start_s is None or self.end_s is None or self.time_limit_s is None:
+            return False
+        early_s = self.start_s + self.time_limit_s - self.end_s
+        return self.state == "RUNNING" and early_s > SURELY_EARLY_S
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """A node: what it has, what of it is given out, and what is the matter with it.
+
+    `gpus` are counts by type as they are configured, under "gpu" where no type is; `gpus_used`
+    likewise, None where Slurm does not tell. `gpus_used_indices` are the devices in use, by type.
+    `state` is the first of the flags that Slurm joins by "+", `flags` are the others. `reason` is
+    why it is out of service, in the words of whoever said so at `reason_s`.
+    """
+
+    name: str
+    state: str
+    flags: frozenset[str]
+    cpus: int
+    cpus_used: int
+    memory_mb: int
+    memory_used_mb: int
+    gpus: Mapping[str, int] = field(hash=False)
+    gpus_used: Mapping[str, int] | None = field(hash=False)
+    gpus_used_indices: Mapping[str, tuple[int, ...]] = field(hash=False)
+    sockets: int
+    features: tuple[str, ...]
+    partitions: tuple[str, ...]
+    reason: str
+    reason_s: int | None
+    version: str
+    reservation: str
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether new jobs may start on it, as far as its state goes."""
+        return self.state not in _OUT_OF_SERVICE and not self.flags & _OUT_OF_SERVICE
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: its nodes, whether jobs may start there, and for how long."""
+
+    name: str
+    state: str
+    nodes: tuple[str, ...]
+    time_limit_s: int | None
+    is_usual: bool
+    nodes_max: int | None
+    accounts: tuple[str, ...]
+    groups: tuple[str, ...]
+    qos: tuple[str, ...]
+    over_subscribe: str
+    root_only: bool
+    root_refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes that are kept for somebody, or for maintenance, for a while."""
+
+    name: str
+    state: str
+    flags: frozenset[str]
+    nodes: tuple[str, ...]
+    start_s: int | None
+    end_s: int | None
+    users: tuple[str, ...]
+    accounts: tuple[str, ...]
+    partition: str
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Whether the nodes are to be worked on."""
+        return "MAINT" in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSwitch:
+    """A switch or a block of the network; what is of level 0 has nodes."""
+
+    name: str
+    level: int
+    nodes: tuple[str, ...]
+    below: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """A job in Slurm's accounting, where it stays for long."""
+
+    id: int
+    name: str
+    user: str
+    state: str
+    exit_code: str
+    nodes: tuple[str, ...]
+    submit_s: int | None
+    start_s: int | None
+    end_s: int | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its state is a last one."""
+        return self.state in _ENDED
+
+
+# Hostlists as Slurm prints them: n[1-3,07] and rack[1-2]n[01-04], several with commas.
+#
+# Their order counts, since the first node of a job is that of its first rank.
+
+NAMES_MOST = 1 << 17
+_NOTHING = frozenset({"", "(null)", "None", "None assigned", "N/A", "n/a"})
+_PIECE = re.compile(r"\[([^\][]*)\]|([^,\][]+)|(,)")
+
+
+def expanded(hostlist: str) -> tuple[str, ...]:
+    """Return the names a hostlist stands for, in its order; of (null) none.
+
+    Raises:
+        SlurmUnknownError: it is no hostlist.
+    """
+    if hostlist in _NOTHING:
+        return ()
+    names: list[str] = []
+    parts: list[list[str]] = []
+    at = 0
+    for piece in _PIECE.finditer(f"{hostlist},"):
+        ranges, text, comma = piece.groups()
+        if piece.start() != at or (comma and not parts):
+            raise _odd(hostlist)
+        at = piece.end()
+        if comma:
+            names += ["".join(words) for words in product(*parts)]
+            parts = []
+        else:
+            parts.append([text] if ranges is None else _numbers(ranges, hostlist))
+        if len(names) > NAMES_MOST:
+            raise _odd(hostlist)
+    if at != len(hostlist) + 1:
+        raise _odd(hostlist)
+    return tuple(names)
+
+
+def _numbers(ranges: str, hostlist: str) -> list[str]:
+    texts: list[str] = []
+    for part in ranges.split(","):
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            raise _odd(hostlist)
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not first <= last < first + NAMES_MOST:
+            raise _odd(hostlist)
+        texts += [str(number).zfill(len(found[1])) for number in range(first, last + 1)]
+    return texts
+
+
+def _odd(hostlist: str) -> SlurmUnknownError:
+    return SlurmUnknownError(
+        f"Slurm names nodes as {hostlist[:80]!r}", "expected a hostlist such as n[1-3,07]"
+    )
+
+
+# Listings of `scontrol show … --oneliner`: nodes, partitions, reservations, switches, settings.
+#
+# One line a thing, Key=Value with spaces between; values may have spaces too. What looks like a
+# key that came before belongs to the value. Keys that are new are ignored, and most that are
+# missing are, since versions differ.
+#
+# Free text comes last in the line of a node, and may say anything: the reason why it is drained,
+# a comment and what a site calls extra, in this order. Only what comes after a text by that order
+# ends it, and Slurm ends a reason by who said so and when: `[root@2026-11-28T05:22:55]`.
+
+Told = TypeVar("Told")
+_KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w/:-]*)=")
+_SAID_BY = re.compile(r" ?\[[^\]@\s]*@(?P<since>[^\]\s]*)\]")
+_TEXTS: Final = ("Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName")
+"""What is last in the line of a node, in the order of all versions from 22.05 on."""
+_SETTING = re.compile(r"^([A-Za-z]\w*)\s+= (.*)$", re.MULTILINE)
+_MARKS: Final = "*~#!%$@^-+"
+"""What Slurm puts behind a state: not answering, powered down, in maintenance and so on."""
+
+
+def read_nodes(text: str) -> tuple[SlurmNode, ...]:
+    """Return the nodes in an answer of `scontrol show node -d -o`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    return _read(text, "NodeName", _node, _TEXTS)
+
+
+def read_partitions(text: str) -> tuple[Partition, ...]:
+    """Return the partitions in an answer of `scontrol show partition -o`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    return _read(text, "PartitionName", _partition)
+
+
+def read_reservations(text: str) -> tuple[Reservation, ...]:
+    """Return the reservations in an answer of `scontrol show reservation -o`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    if text.startswith("No reservations"):
+        return ()
+    return _read(text, "ReservationName", _reservation)
+
+
+def read_switches(text: str) -> tuple[NetworkSwitch, ...]:
+    """Return switches and blocks in an answer of `scontrol show topology`.
+
+    What another plugin tells, such as rings and tori, is left out.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    lines = [line.strip() for line in text.split("\n")]
+    found = _read("\n".join(line for line in lines if "SwitchName=" in line), "SwitchName", _switch)
+    blocks = "\n".join(line for line in lines if line.startswith("BlockName="))
+    return found + _read(blocks, "BlockName", _block)
+
+
+def read_settings(text: str) -> dict[str, str]:
+    """Return the settings in an answer of `scontrol show config`.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    found = {key: value.strip() for key, value in _SETTING.findall(text)}
+    if "ClusterName" not in found:
+        raise SlurmUnknownError(
+            f"scontrol shows no settings but {text[:60]!r}", "run `scontrol show config` by hand"
+        )
+    return found
+
+
+def _read(
+    text: str,
+    first: str,
+    make: Callable[[Mapping[str, str]], Told],
+    texts: Sequence[str] = (),
+) -> tuple[Told, ...]:
+    made: list[Told] = []
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        told = _pairs(line, texts)
+        if not told.get(first):
+            raise SlurmUnknownError(
+                f"scontrol shows {line[:60]!r}, expected {first}=", "run it by hand and compare"
+            )
+        try:
+            made.append(make(told))
+        except (KeyError, ValueError) as error:
+            raise SlurmUnknownError(
+                f"scontrol tells of {told[first]} what cannot be read: {error}",
+                "run it by hand and compare",
+            ) from error
+    return tuple(made)
+
+
+def _pairs(line: str, texts: Sequence[str]) -> dict[str, str]:
+    """Return what is told by key; `texts` are the last ones, which may say anything."""
+    found: dict[str, re.Match[str]] = {}
+    last = None
+    for match in _KEY.finditer(line):
+        if match[1] not in found and (last is None or _ends(last, match, texts)):
+            found[match[1]] = match
+            last = match if match[1] in texts else None
+    ends = [*(match.start() for match in found.values()), len(line)][1:]
+    values = zip(found.items(), ends, strict=False)
+    return {key: line[match.end() : end].strip() for (key, match), end in values}
+
+
+def _ends(text: re.Match[str], key: re.Match[str], texts: Sequence[str]) -> bool:
+    """Say whether a key comes after a free text, not in it."""
+    if key[1] not in texts or texts.index(key[1]) < texts.index(text[1]):
+        return False
+    line = text.string
+    is_signed = _SAID_BY.search(line, text.end(), key.start()) is not None
+    return text[1] != "Reason" or is_signed or _SAID_BY.search(line, key.end()) is None
+
+
+def _node(told: Mapping[str, str]) -> SlurmNode:
+    state, *flags = told["State"].split("+")
+    if state.endswith("*"):
+        flags.append("NOT_RESPONDING")
+    used = told.get("GresUsed")
+    reason = told.get("Reason", "")
+    dated = _SAID_BY.search(reason)
+    return SlurmNode(
+        name=told["NodeName"],
+        state=state.rstrip(_MARKS),
+        flags=frozenset(flag.rstrip(_MARKS) for flag in flags),
+        cpus=whole(told.get("CPUEfctv") or told["CPUTot"]),
+        cpus_used=whole(told["CPUAlloc"]),
+        memory_mb=whole(told["RealMemory"]) - whole(told.get("MemSpecLimit", "")),
+        memory_used_mb=whole(told.get("AllocMem", "")),
+        gpus=gpus_in_gres(told.get("Gres", "")),
+        gpus_used=None if used is None else gpus_in_gres(used),
+        gpus_used_indices=gpu_indices(used or ""),
+        sockets=whole(told.get("Sockets", "")),
+        features=_listed(told.get("AvailableFeatures", "")),
+        partitions=_listed(told.get("Partitions", "")),
+        reason=reason if dated is None else _without(reason, dated),
+        reason_s=None if dated is None else instant_s(dated["since"]),
+        version=told.get("Version", ""),
+        reservation=told.get("ReservationName", ""),
+    )
+
+
+def _without(reason: str, dated: re.Match[str]) -> str:
+    """Return a reason without who said so: Slurm tells that after its first line."""
+    lines = (reason[: dated.start()], *reason[dated.end() :].split(8 * " "))
+    return "; ".join(line.strip() for line in lines if line.strip())
+
+
+def _partition(told: Mapping[str, str]) -> Partition:
+    most = told.get("MaxNodes", "UNLIMITED")
+    return Partition(
+        name=told["PartitionName"],
+        state=told["State"],
+        nodes=expanded(told.get("Nodes", "")),
+        time_limit_s=limit_s(told.get("MaxTime", "")),
+        is_usual=told.get("Default") == "YES",
+        nodes_max=None if most == "UNLIMITED" else int(most),
+        accounts=_allowed(told.get("AllowAccounts", "ALL")),
+        groups=_allowed(told.get("AllowGroups", "ALL")),
+        qos=_allowed(told.get("AllowQos", "ALL")),
+        over_subscribe=told.get("OverSubscribe", ""),
+        root_only=told.get("RootOnly") == "YES",
+        root_refused=told.get("DisableRootJobs") == "YES",
+    )
+
+
+def _reservation(told: Mapping[str, str]) -> Reservation:
+    return Reservation(
+        name=told["ReservationName"],
+        state=told.get("State", ""),
+        flags=frozenset(_listed(told.get("Flags", ""))),
+        nodes=expanded(told.get("Nodes", "")),
+        start_s=instant_s(told["StartTime"]),
+        end_s=instant_s(told["EndTime"]),
+        users=_listed(told.get("Users", "")),
+        accounts=_listed(told.get("Accounts", "")),
+        partition="".join(_listed(told.get("PartitionName", ""))),
+    )
+
+
+def _switch(told: Mapping[str, str]) -> NetworkSwitch:
+    level = whole(told.get("Level", "0"))
+    below = expanded(told.get("Switches", ""))
+    return NetworkSwitch(told["SwitchName"], level, expanded(told.get("Nodes", "")), below)
+
+
+def _block(told: Mapping[str, str]) -> NetworkSwitch:
+    return NetworkSwitch(told["BlockName"], 0, expanded(told.get("Nodes", "")), ())
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(_parts(text)) if text not in {"(null)", "N/A"} else ()
+
+
+def _allowed(text: str) -> tuple[str, ...]:
+    """Return who is let in; nothing stands for everybody."""
+    return () if text == "ALL" else _listed(text)
+
+
+def _parts(text: str) -> Iterator[str]:
+    words: Sequence[str] = text.split(",")
+    return (word.strip() for word in words if word.strip())
+
+
+# The queue: what squeue is asked for, and how its answer is read.
+#
+# Names and comments of jobs are whatever their users wrote, line breaks included, and a line that
+# looks like a job of ours must not pass for one. So every value is followed by its field's name and
+# a word that is made up anew for each question: value=Field<word>. That word goes to squeue in the
+# environment, which other users cannot read. No name of a column is relied on, nor any width.
+
+FIELDS: Final = (
+    *("JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "Account", "Partition", "QOS"),
+    *("State", "Reason", "NodeList", "NumNodes", "NumCPUs", "NumTasks", "SubmitTime", "StartTime"),
+    *("EndTime", "TimeLimit", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task"),
+    *("tres-per-socket", "RestartCnt", "exit_code", "Reservation", "Comment"),
+)
+"""The first is where a record begins."""
+
+
+def queue_format(word: str) -> str:
+    """Return what squeue is asked for; the word begins with no digit."""
+    assert not word[0].isdigit(), "a digit would be read as a width"
+    return ",".join(f"{field}:={field}{word}" for field in FIELDS)
+
+
+def queued_jobs(text: str, word: str) -> tuple[QueuedJob, ...]:
+    """Return the jobs in an answer of squeue.
+
+    Raises:
+        SlurmUnknownError: it is cut off, or is no such answer.
+    """
+    try:
+        return tuple(_job(record) for record in _records(text, word))
+    except ValueError as error:
+        raise SlurmUnknownError(
+            f"squeue tells of a job what cannot be read: {error}", "run squeue by hand and compare"
+        ) from error
+
+
+def _records(text: str, word: str) -> Iterator[Mapping[str, str]]:
+    *cells, rest = text.split(word)
+    if rest.strip():
+        raise SlurmUnknownError(
+            f"the answer of squeue ends with {rest[-60:]!r}", "expected whole records; ask again"
+        )
+    record: dict[str, str] = {}
+    for cell in cells:
+        value, _, field = cell.rpartition("=")
+        if field == FIELDS[0]:
+            if record:
+                yield _whole_record(record)
+            record, value = {}, value.lstrip()
+        record[field] = value.strip()
+    if record:
+        yield _whole_record(record)
+
+
+def _whole_record(record: Mapping[str, str]) -> Mapping[str, str]:
+    missing = [field for field in FIELDS if field not in record]
+    if missing:
+        raise SlurmUnknownError(
+            f"squeue tells no {missing[0]} of job {record.get(FIELDS[0])}", "ask again"
+        )
+    return record
+
+
+def _job(told: Mapping[str, str]) -> QueuedJob:
+    number = int(told["JobID"])
+    by_type = _gpus(told)
+    return QueuedJob(
+        id=number,
+        array_id=whole(told["ArrayJobID"]) or number,
+        array_task="" if told["ArrayTaskID"] in {"N/A", ""} else told["ArrayTaskID"],
+        name=told["Name"],
+        user=told["UserName"],
+        account=_set(told["Account"]),
+        partition=told["Partition"],
+        qos=_set(told["QOS"]),
+        state=told["State"],
+        reason=_set(told["Reason"]),
+        nodes=expanded(told["NodeList"]),
+        nodes_count=whole(told["NumNodes"]),
+        cpus=whole(told["NumCPUs"]),
+        gpus=None if by_type is None else total_gpus(by_type),
+        gpus_by_type=by_type or {},
+        submit_s=instant_s(told["SubmitTime"]),
+        start_s=instant_s(told["StartTime"]),
+        end_s=instant_s(told["EndTime"]),
+        time_limit_s=limit_s(told["TimeLimit"]),
+        restarts=whole(told["RestartCnt"]),
+        exit_code=told["exit_code"],
+        comment=_set(told["Comment"]),
+        reservation=_set(told["Reservation"]),
+    )
+
+
+def _gpus(told: Mapping[str, str]) -> dict[str, int] | None:
+    """Return the GPUs of a job by type; None where only other counts are told.
+
+    TRES name GPUs only where the site counts them (AccountingStorageTRES), and then in total.
+    """
+    asked = {
+        "tres-per-job": 1,
+        "tres-per-node": whole(told["NumNodes"]),
+        "tres-per-task": whole(told["NumTasks"]),
+        "tres-per-socket": 0,  # how many sockets it has is told nowhere
+    }
+    is_asked = False
+    for option, times in asked.items():
+        found = gpus_in_gres(told[option])
+        if found and times:
+            return {name: count * times for name, count in found.items()}
+        is_asked = is_asked or bool(found)
+    counted = gpus_in_tres(told["tres-alloc"])
+    return None if is_asked and not counted else counted
+
+
+def _set(text: str) -> str:
+    return "" if text in {"(null)", "N/A", "None"} else text
+
+
+# Slurm's accounting: what sacct is asked for, and how its answer is read.
+#
+# Columns are told apart by a word made up for the question, and the last one is a plain number, so
+# that a name with a line break or a bar in it makes no rows.
+
+ACCOUNTING_FIELDS: Final = "JobIDRaw,JobName,User,State,ExitCode,NodeList,Submit,Start,End,NNodes"
+
+
+def past_jobs(text: str, word: str) -> tuple[PastJob, ...]:
+    """Return the jobs in an answer of sacct.
+
+    Raises:
+        SlurmUnknownError: it is no such answer.
+    """
+    try:
+        return tuple(_past_job(row) for row in _rows(text, word))
+    except (KeyError, ValueError) as error:
+        raise SlurmUnknownError(
+            f"sacct tells of a job what cannot be read: {error}", "run sacct by hand and compare"
+        ) from error
+
+
+def _rows(text: str, word: str) -> Iterator[Mapping[str, str]]:
+    first, _, rest = text.partition("\n")
+    header = first.split(word)
+    if header[-1] != "NNodes":
+        raise SlurmUnknownError(f"sacct answers {first[:60]!r}", "expected a header of its columns")
+    cells: list[str] = []
+    for cell in rest.split(word):
+        if len(cells) == len(header) - 1:
+            last, line_break, following = cell.partition("\n")
+            if not line_break:
+                raise ValueError("the answer is cut off")
+            yield dict(zip(header, [*cells, last], strict=True))
+            cells = [following]
+        else:
+            cells.append(cell)
+    if cells != [""]:
+        raise ValueError("the answer is cut off")
+
+
+def _past_job(row: Mapping[str, str]) -> PastJob:
+    return PastJob(
+        id=int(row["JobIDRaw"]),
+        name=row["JobName"],
+        user=row["User"],
+        state=row["State"].partition(" ")[0],  # "CANCELLED by 1000"
+        exit_code=row["ExitCode"],
+        nodes=expanded(row["NodeList"]),
+        submit_s=instant_s(row["Submit"]),
+        start_s=instant_s(row["Start"]),
+        end_s=instant_s(row["End"]),
+    )

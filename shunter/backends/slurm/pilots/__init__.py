@@ -1,3 +1,0 @@
-"""Pilots: long Slurm jobs that hold nodes, inside which Shunter schedules its own."""
-
-__all__: list[str] = []

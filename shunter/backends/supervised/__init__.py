@@ -1,3 +1,0 @@
-"""What backends share whose attempts run under supervisors, on this machine or a remote one."""
-
-__all__: list[str] = []

@@ -1,3 +1,0 @@
-"""Checkpoints that go with a job from host to host: lists of files, and their copies."""
-
-__all__ = ()

@@ -1,3 +1,0 @@
-"""Gangs: attempts whose parts run on several nodes, as one."""
-
-__all__ = ()

@@ -1,3 +1,0 @@
-"""What comes in, from people and backends, and the facts it becomes."""
-
-__all__: list[str] = []

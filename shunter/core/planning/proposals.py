@@ -1,0 +1,502 @@
+"""Job schedulers: the scheme, what they remember, and what they propose.
+
+    order ──▶ who may start ──▶ job schedulers ──▶ proposals ──▶ approver ──▶ granted whole, or not
+                                     ▲                                │
+                                     └──── jittered back-off ◀────────┘
+
+The order of the policy says which jobs may start. Where each goes is not its own plan's to say: the
+job's scheduler proposes whole gangs from a view that may be stale, and the approver checks them on
+the GPUs' state, whatever the version of that view (Xiao, SOSP student research competition 2017).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from shunter.core.interfaces import AnyPolicy, Observer, Observers, Rng
+from shunter.core.plan import (
+    EMPTY_PLAN,
+    Change,
+    Move,
+    Plan,
+    Proposal,
+    Reservation,
+    Start,
+    Suspend,
+)
+from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
+from shunter.core.planning.placement import Placement
+from shunter.core.rng import RandomStream
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events.facts.decisions import (
+    AllocationChanged,
+    JobReshaped,
+    ReservationSet,
+    RoundPlanned,
+)
+from shunter.events.facts.execution import (
+    AllocationLearned,
+    AttemptLost,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.facts.gangs import GangApproved, GangRejected
+from shunter.events.facts.jobs import JOB_ENDS
+from shunter.events.kinds import Event
+from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
+from shunter.events.values.fact import fact, record, replace
+from shunter.events.values.ids import JobId
+
+# The decentralised scheme as it is configured.
+
+
+_DOUBLINGS_MOST = 62
+
+
+def _jittered_us(tries: int, first_us: int, longest_us: int, rng: RandomStream) -> int:
+    """Return how long to wait after so many tries that collided.
+
+    It is anything up to a bound, which is `first_us`, doubled with each further try, and
+    `longest_us` at most. Those who collided draw apart, and so do not meet again.
+    """
+    bound_us = min(longest_us, first_us << min(tries - 1, _DOUBLINGS_MOST))
+    return 1 + rng.below(max(1, bound_us))
+
+
+@fact
+class Decentralised:
+    """How job schedulers propose; durations in microseconds.
+
+    `built_in`: each job has a scheduler here; otherwise callers of the daemon propose. A view is
+    stale by up to `staleness_us`. A proposal names up to so many `candidates`. Who was rejected
+    waits for `retry_us` at most before it proposes again, twice as long each time, up to
+    `retry_most_us`. After `reserve_after` rejections in a row GPUs are kept for the job; for
+    `reserve_for_us` at most where callers propose.
+    """
+
+    built_in: bool
+    staleness_us: int
+    candidates: int
+    retry_us: int
+    retry_most_us: int
+    reserve_after: int
+    reserve_for_us: int
+
+    @property
+    def looks_again_us(self) -> int:
+        """How long a job scheduler waits that found no place in its view."""
+        return max(1, self.staleness_us, self.retry_us)
+
+    def retry_at(self, job: Job, rejected: int, now_us: int, seed: int) -> int:
+        """Return when a job proposes again that was rejected so many times in a row."""
+        rng = RandomStream(seed, "proposal", job.ordinal, rejected)
+        return now_us + _jittered_us(rejected, self.retry_us, self.retry_most_us, rng)
+
+
+@runtime_checkable
+class CanPropose(Protocol):
+    """A policy that lets job schedulers propose what its plans start."""
+
+    def with_scheme(self, scheme: Decentralised) -> AnyPolicy:
+        """Return the policy with job schedulers that propose so."""
+
+
+# Views that are stale: what has changed lately, and how to look back behind it.
+#
+# A view of an earlier instant is not kept. It is made on a draft, by undoing what changed since:
+# that costs what changed, however large the cluster is. Only who has which GPUs can be stale; a
+# server that is gone is gone in every view.
+
+
+@record
+class Passed:
+    """A change of what a job is given, with the fact of the number `seq`."""
+
+    at_us: int
+    seq: int
+    before: Allocation
+    after: Allocation
+    job_id: JobId = JobId("")
+
+
+@dataclass(slots=True)
+class AllocationHistory:
+    """What each job has, and the changes of the last `span_us`, in order."""
+
+    span_us: int
+    given: dict[JobId, Allocation] = field(default_factory=dict)
+    changes: list[Passed] = field(default_factory=list)
+
+    def begin(self, jobs: Iterable[Job]) -> None:
+        """Take over what jobs have, as if nothing had changed lately."""
+        self.given = {job.job_id: job.allocation for job in jobs if job.allocation.shares}
+
+    def note(self, job_id: JobId, view: View) -> None:
+        """Note what a job has after a fact about it, if that has changed."""
+        job, before = view.jobs.get(job_id), self.given.get(job_id, NOTHING)
+        after = NOTHING if job is None else job.allocation
+        if after == before:
+            return
+        if after.shares:
+            self.given[job_id] = after
+        else:
+            del self.given[job_id]
+        oldest_us = view.now_us - self.span_us
+        past = 0
+        while past < len(self.changes) and self.changes[past].at_us < oldest_us:
+            past += 1
+        del self.changes[:past]
+        self.changes.append(Passed(view.now_us, view.seq, before, after, job_id))
+
+    def look_back(self, draft: Draft, at_us: int) -> int | None:
+        """Undo in a draft what changed after an instant.
+
+        Returns:
+            the number of the last fact before that; None: nothing has changed since.
+        """
+        version: int | None = None
+        for passed in reversed(self.changes):
+            if passed.at_us <= at_us:
+                break
+            draft.undo(passed.job_id, passed.before, passed.after)
+            version = passed.seq - 1
+        return version
+
+
+# What the schedulers of jobs remember: when each proposes next, and what its view may miss.
+
+_GIVING = (
+    *(AllocationChanged, JobReshaped, *JOB_ENDS),
+    *(AllocationLearned, AttemptLost, GpusReleased, JobSuspended, LaunchFailed),
+)
+"""The kinds after which a job may have been given something else."""
+
+
+@dataclass(slots=True)
+class ProposalMemory:
+    """When job schedulers propose next, and what changed that they may not see.
+
+    `due` are the admitted jobs; `waking` is when a plan is to keep GPUs for a job of whom others
+    propose, or to give up what is kept for it.
+    """
+
+    history: AllocationHistory
+    due: dict[JobId, int] = field(default_factory=dict)
+    waking: dict[JobId, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scheme: Decentralised, view: View) -> "ProposalMemory":
+        """Return what is true at a start: who is admitted, and what each job has."""
+        memory = cls(AllocationHistory(scheme.staleness_us))
+        memory.history.begin(view.jobs.values())
+        if scheme.built_in:
+            memory.due = dict.fromkeys(view.proposals.admitted, view.now_us)
+        return memory
+
+    def is_due(self, job_id: JobId, now_us: int) -> bool:
+        """Say whether the scheduler of a job proposes at an instant."""
+        return self.due.get(job_id, now_us) <= now_us
+
+    def next_us(self) -> int | None:
+        """Return when a plan is needed next, though nothing happens; None: never."""
+        return min((*self.due.values(), *self.waking.values()), default=None)
+
+    def look_back(self, draft: Draft, at_us: int) -> int | None:
+        """Undo in a draft what changed after an instant; return the number before it."""
+        return self.history.look_back(draft, at_us)
+
+    def forget(self, job_id: JobId) -> None:
+        """Drop a job that proposes no more."""
+        self.due.pop(job_id, None)
+        self.waking.pop(job_id, None)
+
+
+def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observers:
+    """Return who keeps what job schedulers remember up to date."""
+
+    def planned(event: RoundPlanned, view: View) -> None:
+        if scheme.built_in:
+            memory.due.update(dict.fromkeys(event.admitted, event.at_us))
+        for job_id in event.dismissed:
+            memory.forget(job_id)
+        for job_id in [one for one, at_us in memory.waking.items() if at_us <= event.at_us]:
+            del memory.waking[job_id]
+        again_us = event.at_us + scheme.looks_again_us
+        for job_id, due_us in memory.due.items():
+            if due_us <= event.at_us:  # unless it is rejected now, which says when
+                memory.due[job_id] = again_us
+
+    def rejected(event: GangRejected, view: View) -> None:
+        job_id, book = event.job_id, view.proposals
+        rejected = book.rejected_in_a_row(job_id)
+        is_kept = rejected >= scheme.reserve_after
+        if job_id in memory.due:
+            # GPUs that can be kept for it are looked for at once; if there are none, it waits.
+            waits = rejected != scheme.reserve_after
+            retry_us = event.at_us if event.retry_us is None else event.retry_us
+            memory.due[job_id] = retry_us if waits else event.at_us
+        elif is_kept and job_id in book.admitted and job_id not in book.reserved:
+            memory.waking[job_id] = event.at_us
+
+    def approved(event: GangApproved, view: View) -> None:
+        memory.forget(event.job_id)
+
+    def kept(event: ReservationSet, view: View) -> None:
+        memory.waking.pop(event.job_id, None)
+        if event.start_us is not None and event.shares and not scheme.built_in:
+            memory.waking[event.job_id] = event.start_us + scheme.reserve_for_us
+
+    def given(event: Any, view: View) -> None:
+        memory.history.note(event.job_id, view)
+
+    def ended(event: Any, view: View) -> None:
+        memory.forget(event.job_id)
+        memory.history.note(event.job_id, view)
+
+    observers: dict[type[Event], Observer] = {
+        RoundPlanned: planned,
+        GangRejected: rejected,
+        GangApproved: approved,
+        ReservationSet: kept,
+    }
+    if scheme.staleness_us:
+        observers |= dict.fromkeys(_GIVING, given)
+    return observers | dict.fromkeys(JOB_ENDS, ended)
+
+
+# What of a plan job schedulers propose, and what the plan itself carries out.
+#
+# Proposed are the starts of gangs that wait and are to have their GPUs to themselves: each of
+# them can be granted or not without regard to the rest of the plan. All else is the plan's own.
+# Moves rest on what others leave in the same plan, jobs that share GPUs are started beside each
+# other, and a gang that goes round in a circle has left before it starts; and where others are
+# moved for a gang, moves and start are one. Those come first, so that what is granted to a
+# proposal was left by all.
+
+_EXCLUSIVE = Sharing.exclusive
+
+
+def divided(plan: Plan) -> tuple[list[Start], tuple[Change, ...]]:
+    """Return the starts of a plan that are proposed, and its other changes."""
+    leave = {change.job_id for change in plan.changes if type(change) is Suspend}
+    starts = [
+        change
+        for change in plan.changes
+        if type(change) is Start
+        and change.allocation.gpus
+        and change.allocation.sharing is _EXCLUSIVE
+        and change.because.rule != ROOM_MADE
+        and change.job_id not in leave
+    ]
+    names = {start.job_id for start in starts}
+    return starts, tuple([change for change in plan.changes if change.job_id not in names])
+
+
+Reserved = Mapping[JobId, tuple[Share, ...]]
+
+
+def decentralised_plan(
+    plan: Plan,
+    scheme: Decentralised,
+    memory: ProposalMemory,
+    view: View,
+    placement: Placement,
+    rng: Rng,
+    needs: Needs | None = None,
+) -> Plan:
+    """Return a plan in which job schedulers propose what the order would start.
+
+    Args:
+        plan: that of the order, with places for all its starts.
+        scheme: how job schedulers propose.
+        memory: what they remember.
+        view: the state as it is.
+        placement: how each of them looks for places.
+        rng: where the age of their views comes from, and which place they prefer.
+        needs: what jobs must find; None: what they ask for.
+    """
+    starts, others = divided(plan)
+    names = {start.job_id for start in starts}
+    admitted = view.proposals.admitted
+    new = tuple([start.job_id for start in starts if start.job_id not in admitted])
+    gone = tuple([job_id for job_id in admitted if job_id not in names])
+    with Draft(view) as draft:
+        if needs is not None:
+            needs.settle(draft)
+        reserved = dict(_reserved(starts, others, scheme, draft, view, needs))
+        proposals: tuple[Proposal, ...] = ()
+        if scheme.built_in:
+            schedulers = _Schedulers(scheme, memory, view, placement, rng, draft, reserved, needs)
+            proposals = tuple(schedulers.propose(starts, others))
+    if not (others or new or gone or reserved or proposals) and plan == EMPTY_PLAN:
+        return EMPTY_PLAN
+    since_us = {job_id: view.reservations[job_id] for job_id in view.proposals.reserved}
+    promises = [
+        Reservation(job_id, since_us.get(job_id, view.now_us), _gpus(shares), shares)
+        for job_id, shares in reserved.items()
+    ]
+    return replace(
+        plan,
+        changes=others,
+        reservations=(*plan.reservations, *promises),
+        proposals=proposals,
+        admitted=new,
+        dismissed=gone,
+    )
+
+
+def without_proposed(plan: Plan) -> Plan:
+    """Return a plan without the starts that job schedulers propose."""
+    starts, others = divided(plan)
+    return replace(plan, changes=others) if starts else plan
+
+
+# The schedulers of single jobs: from what the order would start to what they propose.
+#
+# The plan of a policy says who starts, who leaves for that, and where all of them would find a
+# place at once. In the decentralised scheme only the first two are taken from it (`divided`). Who
+# may start is admitted; the scheduler of each admitted job then looks for places of its own, in a
+# view of an earlier instant, and all of them at the same time. So two may want the same GPUs, and
+# one is rejected. After so many rejections the place that the order found for a job is kept for
+# it: nobody else's proposal may have that, so that its next one is approved. So is a place that
+# others leave because it is the only one for a gang: if somebody else took it, they would have
+# left in vain, and again and again.
+
+
+class _Schedulers:
+    """The schedulers of the admitted jobs, in the order of the policy."""
+
+    def __init__(
+        self,
+        scheme: Decentralised,
+        memory: ProposalMemory,
+        view: View,
+        placement: Placement,
+        rng: Rng,
+        draft: Draft,
+        reserved: Reserved,
+        needs: Needs | None,
+    ) -> None:
+        self._needs = needs
+        self._scheme = scheme
+        self._memory = memory
+        self._view = view
+        self._placement = placement
+        self._rng = rng
+        self._draft = draft
+        self._reserved = reserved
+
+    def propose(self, starts: Sequence[Start], others: Sequence[Change]) -> Iterator[Proposal]:
+        """Yield what they propose whose turn it is, each in its own view.
+
+        Without staleness a view has all that was proposed before: as if there were one lock.
+        """
+        draft, stale = self._draft, self._scheme.staleness_us > 0
+        if not stale:
+            draft.carry_out(others, self._view.jobs)
+            for shares in self._reserved.values():
+                _take(shares, draft)
+        for start in starts:
+            kept = self._reserved.get(start.job_id)
+            if kept is not None:
+                yield Proposal(start.job_id, self._view.seq, (Allocation(kept),), start.because)
+                continue
+            if not self._memory.is_due(start.job_id, self._view.now_us):
+                continue
+            version, found = self._found(start, stale=stale)
+            if found:
+                yield Proposal(start.job_id, version, tuple(found), start.because)
+                if not stale:
+                    _take(found[0].shares, draft)
+
+    def _found(self, start: Start, *, stale: bool) -> tuple[int, list[Allocation]]:
+        """Return the version of a job's view, and the places found in it, the best first."""
+        draft, view, rng = self._draft, self._view, self._rng
+        mark, version = draft.mark, view.seq
+        if stale:
+            at_us = view.now_us - rng.below(self._scheme.staleness_us + 1)
+            version = view.seq if (seen := self._memory.look_back(draft, at_us)) is None else seen
+            for shares in self._reserved.values():
+                _take(shares, draft)
+        pool = view.cluster.servers[start.allocation.shares[0].node].configuration.gpu_type
+        job = view.jobs[start.job_id]
+        demand = job.waits_as
+        if self._needs is not None:
+            demand = self._needs.demand(demand, job, pool)
+        found: list[Allocation] = []
+        while len(found) < self._scheme.candidates:
+            place = draft.place(self._placement, pool, demand)
+            if not isinstance(place, tuple):
+                break
+            found.append(Allocation(place))
+        draft.rollback(mark)
+        if stale:  # whoever looks at the same instant finds the same places
+            for last in range(len(found) - 1, 0, -1):
+                other = rng.below(last + 1)
+                found[last], found[other] = found[other], found[last]
+        return version, found
+
+
+def _reserved(
+    starts: Sequence[Start],
+    others: Sequence[Change],
+    scheme: Decentralised,
+    draft: Draft,
+    view: View,
+    needs: Needs | None,
+) -> Iterator[tuple[JobId, tuple[Share, ...]]]:
+    """Yield what is kept for jobs, each with free GPUs.
+
+    They were rejected too often, or others leave because their very places are needed.
+    """
+    book, mark = view.proposals, draft.mark
+    needing = {
+        gainer
+        for change in others
+        if isinstance(change, Suspend | Move) and change.because.rule == MAKES_ROOM
+        for gainer in change.because.beneficiaries
+    }
+    needing.update(book.reserved)
+    wanting = [
+        start
+        for start in starts
+        if start.job_id in needing or book.rejected_in_a_row(start.job_id) >= scheme.reserve_after
+    ]
+    if not wanting:
+        return
+    draft.carry_out(others, view.jobs)
+    # What goes beside the GPUs running jobs may have, who give it up for what is proposed.
+    has = draft.has if needs is None or needs.are_looked_at else draft.has_gpus
+    found: list[tuple[JobId, tuple[Share, ...]]] = []
+    for kept_first in (True, False):  # what is kept already stays so
+        for start in wanting:
+            job_id = start.job_id
+            if (job_id in book.reserved) is not kept_first:
+                continue
+            if kept_first and _is_over(job_id, scheme, view):
+                continue
+            shares = book.reserved.get(job_id, start.allocation.shares)
+            if not all(map(has, shares)):
+                shares = start.allocation.shares
+            if all(map(has, shares)):
+                _take(shares, draft)
+                found.append((job_id, shares))
+    draft.rollback(mark)
+    yield from found
+
+
+def _is_over(job_id: JobId, scheme: Decentralised, view: View) -> bool:
+    """Say whether nobody came for what was kept for a job, for as long as it is kept."""
+    since_us = view.reservations.get(job_id, view.now_us)
+    return not scheme.built_in and view.now_us >= since_us + scheme.reserve_for_us
+
+
+def _take(shares: Sequence[Share], draft: Draft) -> None:
+    for share in shares:
+        draft.take(share)
+
+
+def _gpus(shares: Sequence[Share]) -> int:
+    return sum([share.gpus for share in shares])
