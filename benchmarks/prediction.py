@@ -32,10 +32,9 @@ import anyio
 
 from shunter.config.loading import make_config
 from shunter.daemon import Caller, Site, Submission, open_site
-from shunter.events.facts.jobs import JobFinished, JobSubmitted
+from shunter.events.facts import JobFinished, JobSubmitted
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, SuspendMode
+from shunter.events.values import JobId, JobSpec, SuspendMode
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET_MEAN_PERCENT = 5.0

@@ -14,14 +14,15 @@ from typing import Any
 
 import orjson
 
-from shunter.events.facts.cluster import ClusterEvent
-from shunter.events.facts.decisions import DecisionEvent
-from shunter.events.facts.execution import ExecutionEvent
-from shunter.events.facts.jobs import JobEvent
-from shunter.events.facts.profiles import ProfileEvent
-from shunter.events.facts.run import RunEvent
-from shunter.events.facts.tolerance import ToleranceEvent
-from shunter.events.rows import stored_fields, stored_hints
+from shunter.events.facts import (
+    ClusterEvent,
+    DecisionEvent,
+    ExecutionEvent,
+    JobEvent,
+    ProfileEvent,
+    RunEvent,
+)
+from shunter.events.records import stored_fields, stored_hints
 
 PAGE = Path(__file__).with_name("reference") / "events.md"
 
@@ -45,7 +46,7 @@ GROUPS = (
     ("Jobs", JobEvent),
     ("Decisions", DecisionEvent),
     ("Execution", ExecutionEvent),
-    ("Profiles", ProfileEvent | ToleranceEvent),
+    ("Profiles", ProfileEvent),
 )
 
 

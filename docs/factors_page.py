@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shunter.core.speeds.speed_model import ModelFactors
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level
 from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
 
 K = TypeVar("K")

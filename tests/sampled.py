@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shunter.core.interfaces import AttemptExited, Backend, Effect, Fence, Input, Launch, Resume
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptLost, ProfileSampled
+from shunter.events.values import JobId
 
 
 @dataclass(frozen=True)

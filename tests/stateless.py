@@ -2,7 +2,7 @@
 
 from shunter.core.interfaces import Observers
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target
+from shunter.events.facts import Target
 
 __all__ = ["Stateless"]
 

@@ -43,9 +43,9 @@ from shunter.ask.forks.remaining import History, read_history
 from shunter.ask.log_reading import fold_events
 from shunter.config import make_config
 from shunter.core.state import Job, State
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.comparison import students_t
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts

@@ -14,14 +14,15 @@ from functools import partial
 
 import numpy as np
 
-from shunter.policies.gavel.solving.answers import (
+from shunter.policies.gavel.answers import (
     finish_time_fairness,
+    hierarchical,
     isolated_fractions,
     least_total_duration,
     max_min_fairness,
+    water_filling,
 )
-from shunter.policies.gavel.solving.filling import hierarchical, water_filling
-from shunter.policies.gavel.solving.groups import Groups, Pairs, Shares, alike
+from shunter.policies.gavel.programs import Groups, Pairs, Shares, alike
 
 KINDS, TYPES = 83, 3
 Problem = tuple[str, float, Callable[[], Shares]]

@@ -19,8 +19,7 @@ from benchmarks.loop import loop_s
 from shunter.ask.forks.fork import ForkChange, end_of_instant, fork_at, fork_point, standing_at
 from shunter.ask.forks.future import Future
 from shunter.ask.forks.remaining import WorkEstimates
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted, RoundPlanned
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts, simulated_world

@@ -24,9 +24,8 @@ from benchmarks.commands import ROOT
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts.execution import AttemptStarted, GpusReleased
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptStarted, GpusReleased, JobFinished
+from shunter.events.values import JobSpec
 
 BUDGET_LAUNCH_S = 0.15
 BUDGET_RELEASE_S = 0.3

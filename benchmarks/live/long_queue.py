@@ -37,12 +37,15 @@ from shunter.core.interfaces import CancelJob
 from shunter.core.state import State
 from shunter.daemon import Caller, Site, Submission, open_site
 from shunter.daemon.policy.asked import AskedPolicy
-from shunter.events.facts.jobs import JobCancelled, JobCancelRequested, JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    Event,
+    JobCancelled,
+    JobCancelRequested,
+    JobSubmitted,
+    SchedulerStarted,
+)
 from shunter.events.log import open_log, seal
-from shunter.events.values.ids import JobId, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, UserName
 from shunter.run.snapshots import snapshot_of_state
 
 T = TypeVar("T")

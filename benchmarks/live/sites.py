@@ -7,9 +7,8 @@ import anyio
 
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Caller, Site, open_site
-from shunter.events.facts.jobs import JobCancelled
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import Event, JobCancelled
+from shunter.events.values import JobId
 
 WHOEVER = Caller("", None)
 SAYS_WHEN = "import time; print(time.monotonic_ns(), flush=True)"

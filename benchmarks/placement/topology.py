@@ -22,9 +22,7 @@ from benchmarks.commands import ROOT, TRACES, simulated
 from benchmarks.loop import loop_s
 from shunter.core.cluster import Pool, Server
 from shunter.core.planning.placement import Mode, Topology, find
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import Demand, Level
+from shunter.events.values import ConfigurationSet, Demand, GpuType, Level, LevelGroups, NodeName
 
 GANG, SEARCHES = 8, 200
 RACK = 20

@@ -25,7 +25,7 @@ from shunter.core.interfaces import Effect, Input
 from shunter.core.rng import RandomStream
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import open_log
 from shunter.gc_control import collector_off
 from shunter.run.setup import load_jobs, set_up

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from shunter.config.loading import LoadedConfig
 from shunter.core.metrics import JobResult
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.run.parallel import Report, run_all
 from shunter.run.setup import load_jobs
 from shunter.run.simulation import simulate

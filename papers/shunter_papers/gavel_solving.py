@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter.policies.gavel.objectives import MaxMinFairness
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from shunter.core.interfaces import Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 
 class RememberedEnds:

@@ -18,7 +18,7 @@ from shunter.api.log_access import LogAccess
 from shunter.api.slow_readers import SLOW_S, TimelyResponse
 from shunter.daemon.site import Site
 from shunter.errors import UnreachableError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
 

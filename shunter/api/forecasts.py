@@ -19,20 +19,12 @@ import anyio
 import msgspec
 
 from shunter.api.access.user_turns import UserTurns
-from shunter.ask.forks.forecast_process import (
-    BOOT,
-    Found,
-    Held,
-    Problem,
-    Question,
-    StartsIf,
-    Tried,
-)
+from shunter.ask.forks.forecast_process import BOOT, Found, Held, Problem, Question, StartsIf, Tried
 from shunter.daemon.requests import Caller
 from shunter.daemon.site import Site
 from shunter.errors import RefusedError, ShunterError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 
 __all__ = ["LIMIT_S", "Forecasts"]
 

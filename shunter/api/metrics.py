@@ -17,8 +17,8 @@ from shunter.ask.waits import job_state, told_apart, wait_to_count
 from shunter.core.cluster import Health
 from shunter.core.state import ProposalBook, State
 from shunter.daemon.site import Site
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import NodeName, QueueName
+from shunter.events.facts import Outcome
+from shunter.events.values import NodeName, QueueName
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 STATES = (

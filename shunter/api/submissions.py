@@ -20,10 +20,8 @@ from shunter.daemon.policy_process.messages import DryRan
 from shunter.daemon.requests import Caller, Submission
 from shunter.daemon.site import Site
 from shunter.errors import PlanError, UsageError
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import JobSubmitted
+from shunter.events.values import Dependency, DependsWhen, JobId, JobSpec, Reason
 
 SECRET_LEAST = 4
 

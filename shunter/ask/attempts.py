@@ -17,40 +17,36 @@ from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_
 from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.speeds.speed_model import contract_speed
 from shunter.core.state import LAUNCHING, NO_RESULT, SUSPENDING, Job, State
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    Event,
     GpusReleased,
+    JobCancelled,
     JobContinued,
+    JobFailed,
+    JobFinished,
     JobStopped,
+    JobSubmitted,
     JobSuspended,
     LaunchFailed,
+    Outcome,
+    ProfileSampled,
+    SchedulerStarted,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobSubmitted,
-    Outcome,
     end_us_of,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, GpuType, JobId, JobSpec, NodeName, Share, Sharing
 from shunter.gc_control import collector_off
 
 # How fast attempts were by their jobs' own contracts, while others came to their servers and went.

@@ -27,9 +27,9 @@ from shunter.ask.attempts import (
 from shunter.ask.log_reading import Advance
 from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import TraceError
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.log import LogReader
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.run.throughputs import named_kinds
 from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
 

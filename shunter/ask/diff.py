@@ -35,31 +35,28 @@ from shunter.core.ranking import Measure
 from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.fact_classes import CLASSES, FactClass, class_of
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     SOLVED,
     AllocationChanged,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
     JobReshaped,
+    JobResized,
+    Outcome,
     ReservationSet,
     RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
     TrialKept,
     TrialReverted,
     TrialStarted,
 )
-from shunter.events.facts.jobs import JobResized, Outcome
-from shunter.events.facts.run import (
-    ClockStepped,
-    ConfigChanged,
-    EventsLost,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
-)
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.resources import Resources
+from shunter.events.values import Allocation, JobId, Resources, Sharing
 from shunter.run.comparison import MEASURES, value_of
 
 # A log as the instants at which something was decided, or came from outside.

@@ -20,10 +20,14 @@ from shunter.core.state import Job, State
 from shunter.core.view import Guards
 from shunter.counting import counted, jobs_waiting
 from shunter.errors import ReplayDivergenceError
-from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+)
+from shunter.events.values import JobId
 from shunter.run.code_digests import sources_of
 
 # Two answers to one question side by side: what a decision was, and what it is when made again.

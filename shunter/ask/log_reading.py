@@ -12,21 +12,24 @@ from shunter.core.fold import RULES
 from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError, NotFoundError, UsageError
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    GANGS,
+    JOB_ENDS,
     SOLVED,
     TRIALS,
     AllocationChanged,
+    AttemptEnded,
+    Event,
     JobReshaped,
+    JobSubmitted,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
+    SchedulerStarted,
+    TurnEnded,
+    TurnStarted,
     WaitReasonChanged,
 )
-from shunter.events.facts.execution import AttemptEnded, TurnEnded, TurnStarted
-from shunter.events.facts.gangs import GANGS
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.gc_control import collector_off

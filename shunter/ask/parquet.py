@@ -18,15 +18,15 @@ from shunter.ask.run_history import RunHistory, jobs_of, run_history
 from shunter.ask.words import fact_in_words
 from shunter.core.state import FoldResult, Job, State
 from shunter.events.fact_classes import class_of
-from shunter.events.facts import decisions
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AttemptStarted,
+    DecisionEvent,
+    Event,
+    JobSubmitted,
+    ProfileSampled,
+)
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import NOTHING, Allocation, gpu_numbers
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because
+from shunter.events.values import NOTHING, Allocation, Because, JobId, gpu_numbers
 from shunter.output_files import replacing_bytes
 
 # Tables in Parquet files: rows come one by one, and go out in groups.
@@ -156,7 +156,7 @@ TABLES: Final[Mapping[str, Columns]] = {
     },
 }
 
-_DECISIONS = frozenset(decisions.CLASSES)
+_DECISIONS = frozenset(DecisionEvent.__args__)
 _NO_REASON = Because("")
 
 

@@ -20,11 +20,9 @@ from shunter.ask.run_history import JobCounts, Occupancy, Spot, jobs_of
 from shunter.ask.words import because_in_words
 from shunter.core.cluster import UsableGpus
 from shunter.core.state import FoldResult, State
-from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeAdded
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
+from shunter.events.facts import CLUSTER_CHANGES, AllocationChanged, Event, NodeAdded
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId, NodeName, QueueName
+from shunter.events.values import JobId, NodeName, QueueName
 
 _ABOUT_SERVERS = frozenset(kind for kind in CLUSTER_CHANGES if "node" in kind.__annotations__)
 

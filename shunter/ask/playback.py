@@ -18,26 +18,26 @@ from shunter.ask.words import allocation_in_words, fact_in_words, gpus_in_words
 from shunter.clock import monotonic_s
 from shunter.core.state import FoldResult, Job, State
 from shunter.errors import UsageError
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    KINDS,
     AllocationChanged,
+    AttemptLost,
     DecisionEvent,
-    PlanRejected,
-    RoundPlanned,
-    is_preemption,
-)
-from shunter.events.facts.execution import AttemptLost, JobSuspended
-from shunter.events.facts.jobs import (
+    Event,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobRejected,
     JobSubmitted,
+    JobSuspended,
+    NodeLost,
+    PlanRejected,
+    RoundPlanned,
+    is_preemption,
 )
-from shunter.events.kinds import KINDS, Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 # What to stop at: `preempt job=j42`, `start gpus>=8 user=ann`, `waiting>100`.
 #

@@ -15,12 +15,9 @@ from shunter.core.scheduler import merged, policy_observers
 from shunter.core.state import FoldResult, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
 from shunter.events.codec import decode_record
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import ConfigChanged, Event, RoundPlanned, SchedulerStarted
 from shunter.events.log import LogReader, Snapshot
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.values import Demand, JobId
 from shunter.gc_control import collector_off
 
 # A term of a log, staged again: its policy with its memory, on the state as it is folded.

@@ -37,12 +37,15 @@ from shunter.core.cluster import UsableGpus
 from shunter.core.metrics import JobResult, finish_time_fairness
 from shunter.core.state import FoldResult, State
 from shunter.errors import UsageError
-from shunter.events.facts.cluster import CLUSTER_CHANGES
-from shunter.events.facts.decisions import AllocationChanged, is_preemption
-from shunter.events.facts.jobs import Outcome
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    AllocationChanged,
+    Event,
+    Outcome,
+    is_preemption,
+)
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName
 from shunter.run.comparison import MEASURES, value_of
 
 # What changes over a run, in equal parts of its time.

@@ -14,13 +14,16 @@ from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger, JobResult
 from shunter.core.state import FoldResult, Job, State
 from shunter.core.view import Guards, View
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import ConfigChanged, SchedulerStarted
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import (
+    KINDS,
+    ConfigChanged,
+    Event,
+    JobSubmitted,
+    SchedulerStarted,
+    TurnStarted,
+)
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName, QueueName
+from shunter.events.values import Allocation, JobId, NodeName, QueueName, Share, Sharing
 from shunter.run.summary import JobNumbers, job_numbers, stories
 
 # What a run did to its jobs, gathered from its log as `shunter simulate` gathers it live.

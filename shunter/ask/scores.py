@@ -9,11 +9,9 @@ from shunter.core.sizing import WHOLE
 from shunter.core.state import State
 from shunter.counting import counted
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because
+from shunter.events.values import Because, JobId
 
 # The numbers of a rank in words: what a job has used, which queue that puts it in.
 #

@@ -22,41 +22,40 @@ from shunter.core.timers import only_counts
 from shunter.errors import IllegalEventError, LogDamagedError, UsageError
 from shunter.events.codec import encode_record
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import NodeAdded, NodeRemoved, QuotaChanged
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     SOLVED,
     AllocationChanged,
-    PolicySetAside,
-    RoundPlanned,
-    SizesSet,
-    SolvedFact,
-    Target,
-    TargetsSet,
-    Trigger,
-)
-from shunter.events.facts.execution import AttemptEnded, AttemptStarted, CheckpointDiscarded
-from shunter.events.facts.jobs import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointDiscarded,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobHeld,
     JobRejected,
     JobReleased,
-    TimeLimitReached,
-)
-from shunter.events.facts.run import (
-    ClockStepped,
-    ConfigChanged,
-    EventsLost,
+    NodeAdded,
+    NodeRemoved,
+    PolicySetAside,
+    QuotaChanged,
+    RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
+    SizesSet,
+    SolvedFact,
+    Target,
+    TargetsSet,
+    TimeLimitReached,
+    Trigger,
 )
-from shunter.events.kinds import Event
 from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import DEPENDENCY, HELD, TIMEOUT
+from shunter.events.values import DEPENDENCY, HELD, NOTHING, TIMEOUT
 from shunter.gc_control import collector_off
 from shunter.run.snapshots import check_outcomes, check_state
 

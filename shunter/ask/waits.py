@@ -21,10 +21,8 @@ from shunter.core.state import (
     state_digest,
 )
 from shunter.core.timers import has_no_turn, turn_of
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, JobSpec, SuspendMode
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import Outcome
+from shunter.events.values import Demand, JobId, JobSpec, Reason, SuspendMode, Wait
 
 # Where a job is in its life and why it waits, by what is true: for queues, metrics and replays.
 

@@ -12,32 +12,46 @@ from shunter.core.speeds.measured import has_learnt_floor
 from shunter.core.state import Queue, State
 from shunter.counting import counted
 from shunter.errors import RefusedError, UsageError
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    CheckpointDiscarded,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobCancelled,
+    JobRejected,
     JobReshaped,
     PlanRejected,
     PolicySetAside,
     ReservationSet,
     RoundPlanned,
+    SensitivityCorrected,
     SizesSet,
     TargetsSet,
+    ToleranceLearnt,
     TrialKept,
     TrialReverted,
     TrialStarted,
     WaitReasonChanged,
 )
-from shunter.events.facts.execution import CheckpointDiscarded
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.jobs import JobCancelled, JobRejected
-from shunter.events.facts.profiles import SensitivityCorrected
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import DISPLACED, GROWS, LOST, SHRINKS, STARTS_SMALLER
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Because, ClassWait, Reason
-from shunter.events.values.resources import Resources
+from shunter.events.values import (
+    DISPLACED,
+    GROWS,
+    LOST,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    ClassWait,
+    Demand,
+    JobSpec,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+)
 
 # Instants and durations as people read them; simulated time is never mistaken for a date.
 

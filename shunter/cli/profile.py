@@ -14,7 +14,7 @@ from shunter.counting import counted
 from shunter.errors import ShunterError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.events.log.sql.lock import WriterLock
+    from shunter.events.log.sqlite import WriterLock
     from shunter.ops.profiling.job_file import JobFile
     from shunter.ops.profiling.profiling import Cell, Machine, Profiled
 

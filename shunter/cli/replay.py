@@ -16,8 +16,9 @@ from shunter.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from shunter.ask.verification import Verdict
     from shunter.core.state import State
-    from shunter.events.kinds import Event
+    from shunter.events.facts import Event
     from shunter.events.log import LogReader
+
 
 LogAddress = Annotated[str, typer.Argument(metavar="LOG", help="A log: its path or address.")]
 

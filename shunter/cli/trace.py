@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from shunter.ask.attempts import Observed
     from shunter.workloads import Trace, TraceDescription
 
+
 KEY_BYTES_MOST = 1 << 16
 
 commands = typer.Typer(no_args_is_help=True, help="Describe, make up and convert traces.")
@@ -231,7 +232,7 @@ async def _observed(log: str) -> "Observed":
 
 
 def _key(path: Path) -> bytes:
-    from shunter.workloads.files import read_file
+    from shunter.workloads.loading import read_file
 
     try:
         return read_file(path, KEY_BYTES_MOST)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from shunter.client.requests import Answer
     from shunter.events.log import LogReader
 
+
 BAR = 24
 SERVERS_NAMED = 4
 CORRECTIONS_NAMED = 3
@@ -159,7 +160,7 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
     from shunter.ask.recorded_terms import origin_of
     from shunter.ask.why.document import document
     from shunter.ask.why.explanation import explain
-    from shunter.events.values.ids import JobId
+    from shunter.events.values import JobId
     from shunter.run.setup import rebuild
 
     async with reading(address) as reader:

@@ -105,11 +105,11 @@ class Calls(ABC, Generic[Answered, Events, Output]):
 
     def cancel_jobs(self, job_ids: Sequence[str]) -> Answered:
         """End jobs in one step: none starts on the GPUs of another that ends."""
-        return self._ask(requests.act("/jobs/cancel", body={"jobs": list(job_ids)}))
+        return self._ask(requests.together("cancel", job_ids))
 
     def suspend_jobs(self, job_ids: Sequence[str]) -> Answered:
         """Suspend jobs in one step: none starts on the GPUs that another leaves."""
-        return self._ask(requests.act("/jobs/suspend", body={"jobs": list(job_ids)}))
+        return self._ask(requests.together("suspend", job_ids))
 
     def suspend(self, job_id: str) -> Answered:
         """Save a job, take it off its GPUs, and hold it."""

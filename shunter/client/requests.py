@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import orjson
 
+from shunter import __version__
 from shunter.errors import (
     ConflictError,
     NotFoundError,
@@ -120,7 +121,8 @@ class CallOptions(JobOptions, total=False):
 class Ask:
     """One request; one that `is_slow` is answered only when much was computed.
 
-    `if_too_large` is what to do where the daemon refuses the size of its body.
+    `if_too_large` is what to do where the daemon refuses the size of its body, `if_unknown` what
+    it means where the daemon has no such path.
     """
 
     method: str
@@ -130,6 +132,7 @@ class Ask:
     body: bytes | None = None
     is_slow: bool = False
     if_too_large: str = ""
+    if_unknown: str = ""
 
 
 def read(path: str, *parts: str, **params: object) -> Ask:
@@ -162,6 +165,20 @@ def act(path: str, *parts: str, body: Mapping[str, object] | None = None) -> Ask
         _path(path, parts),
         headers={"Content-Type": "application/json"},
         body=_dumped(body),
+    )
+
+
+def together(do: str, job_ids: Sequence[str]) -> Ask:
+    """Return the request that gives jobs one order in one step.
+
+    Daemons before 0.1.0 do not take it.
+    """
+    ask = act(f"/jobs/{do}", body={"jobs": list(job_ids)})
+    return replace(
+        ask,
+        if_unknown=f"the daemon is older than this client (Shunter {__version__}): it does not "
+        f"take POST {ask.path}, and nothing was done; `shunter down`, then `shunter up`, takes "
+        "this version, and jobs run on",
     )
 
 
@@ -223,6 +240,9 @@ def value_of(ask: Ask, status: int, content: bytes) -> Answer:
         error = error_of(status, content)
         if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and ask.if_too_large:
             raise type(error)(f"{error}, and this has {len(ask.body or b''):,}{ask.if_too_large}")
+        is_unknown = status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+        if is_unknown and ask.if_unknown and not isinstance(error, UnreachableError):
+            raise UnreachableError(ask.if_unknown)
         raise error
     try:
         found = orjson.loads(content)

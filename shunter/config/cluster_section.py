@@ -27,8 +27,7 @@ from shunter.config.accelerators import (
     masks_of,
 )
 from shunter.config.section import Count, Positive, Section
-from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
-from shunter.events.values.ids import GpuType, NodeName
+from shunter.events.values import CPU_UNITS, ConfigurationSet, GpuType, LevelGroups, NodeName
 
 GPUS_MAX = 64  # a mask of GPUs is one integer of a JSON row, and readers of SQL take 64 bits
 SERVERS_MOST = 100_000

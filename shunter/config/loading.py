@@ -31,11 +31,10 @@ from shunter.config.worlds import WORLDS
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.speeds.speed_model import FactorTable, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.plugins import did_you_mean
-from shunter.policies.histories import parse_history
 from shunter.policies.params import PolicyParams
-from shunter.policies.skews import ModelSkew, load_skews
+from shunter.policies.tables import ModelSkew, load_skews, parse_history
 
 if TYPE_CHECKING:
     from shunter.workloads.factors import FactorFile
@@ -88,9 +87,9 @@ class LoadedConfig:
 
         record: dict[str, object] = {}
         if self.throughputs is not None:
-            record["throughputs"] = throughputs.compact_form(self.throughputs)
+            record["throughputs"] = throughputs.compact_throughputs(self.throughputs)
         if self.sensitivity is not None:
-            record["sensitivity"] = sensitivity.compact_form(self.sensitivity)
+            record["sensitivity"] = sensitivity.compact_sensitivity(self.sensitivity)
         return record
 
     def table_digests(self) -> Iterator[tuple[str, str]]:

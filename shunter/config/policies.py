@@ -17,7 +17,7 @@ from shunter.core.ranking import RankedPolicy, Weighing
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError, NotFoundError, ShunterError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.plugins import Plugins
 from shunter.policies.params import Extra, PolicyParams
 

@@ -4,31 +4,30 @@ It leaves out `[log]`, paths, and everything that changes no event; input files 
 beside it. Equal runs therefore record equal bytes, wherever they read from and write to.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
 from shunter.config.accelerators import GPU
 from shunter.config.loading import LoadedConfig
 from shunter.config.model import Config
-from shunter.config.policies import (
-    built,
-    completed,
-    equipped,
-    find_policy,
-    fitted,
-    informed,
-    weighed,
-)
+from shunter.config.policies import built
+from shunter.config.policies import completed
+from shunter.config.policies import equipped
+from shunter.config.policies import find_policy
+from shunter.config.policies import fitted
+from shunter.config.policies import informed
+from shunter.config.policies import weighed
 from shunter.config.policy import PolicySection
 from shunter.config.simulation import Reactions
 from shunter.config.worlds import find_world
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.speeds.sensitivity import SensitivityTable, TableCheck
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds.sensitivity import TableCheck
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
+from typing import Any
+import json
+
 
 LAUNCHES_FIRST = "launches_first"
 """The key that says it in the record, where it is so."""
@@ -226,6 +225,8 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
     if not config.backend.is_live:
         refuse_callers(section)
     refuse_misfits(config, policy, loaded.chosen_params, is_live=config.backend.is_live)
+    if config.backend.is_live:
+        refuse_short_probes(section, loaded.chosen_params)
     rules = RoundRules(
         round_us=section.round_us,
         seed=config.seed,
@@ -250,6 +251,26 @@ def _runtime(loaded: LoadedConfig, *, instant: bool) -> PolicyRuntime:
         retries_elsewhere=config.backend.is_live,
     )
     return PolicyRuntime(policy, rules)
+
+
+PROBE_LIVE_LEAST_US = 6_000_000
+"""A live job tells its mini-batches once a second, and is to be measured six times in a probe."""
+
+
+def refuse_short_probes(section: PolicySection, params: Any) -> None:
+    """Raise ConfigError if live jobs could not be measured in what a policy tries.
+
+    They would tell too little in two probes, and be taken for jobs that make no progress.
+    """
+    probes_us: Mapping[str, int] = getattr(params, "probes_us", {})
+    for name, probe_us in probes_us.items():
+        if probe_us < PROBE_LIVE_LEAST_US:
+            raise ConfigError(
+                f"policy.params.{section.name}.{name}.probe: expected "
+                f"{PROBE_LIVE_LEAST_US / 1e6:g}s at least, not {probe_us / 1e6:g}s: live jobs tell "
+                "how fast they are once a second, and one that has told too little in a probe "
+                "would be taken for one that makes no progress"
+            )
 
 
 def refuse_callers(section: PolicySection) -> None:
@@ -357,10 +378,14 @@ def recorded_throughputs(record: str) -> ThroughputTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
-    from shunter.workloads.throughputs import parse_compact
+    from shunter.workloads.throughputs import parse_compact_throughputs
 
     form = _recorded_table(record, "throughputs")
-    return None if form is None else parse_compact(form, "the recorded table of throughputs")
+    return (
+        None
+        if form is None
+        else parse_compact_throughputs(form, "the recorded table of throughputs")
+    )
 
 
 def recorded_sensitivity(record: str) -> SensitivityTable | None:
@@ -369,10 +394,14 @@ def recorded_sensitivity(record: str) -> SensitivityTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
-    from shunter.workloads.sensitivity import parse_compact
+    from shunter.workloads.sensitivity import parse_compact_sensitivity
 
     form = _recorded_table(record, "sensitivity")
-    return None if form is None else parse_compact(form, "the recorded table of sensitivity")
+    return (
+        None
+        if form is None
+        else parse_compact_sensitivity(form, "the recorded table of sensitivity")
+    )
 
 
 def _recorded_table(record: str, name: str) -> Any:

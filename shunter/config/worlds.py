@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
 from shunter.errors import ConfigError
-from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values import ConfigurationSet
 from shunter.plugins import Plugins
 
 WORLDS = Plugins("world", "shunter.worlds")

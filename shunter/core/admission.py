@@ -14,11 +14,8 @@ from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
 from shunter.core.planning.placement import Consolidated, place
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.core.state import Queue
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, UserName
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Reason
+from shunter.events.records import fact
+from shunter.events.values import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName
 
 # What can never run here is said at once, not left to wait for ever.
 

@@ -15,12 +15,19 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from shunter.errors import IllegalEventError
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import BELOW_SERVER, Level
-from shunter.events.values.resources import Resources
+from shunter.events.records import DERIVED
+from shunter.events.values import (
+    BELOW_SERVER,
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobId,
+    Level,
+    NodeName,
+    Resources,
+    Share,
+    Sharing,
+)
 
 # One server: what it has, whether it takes jobs, and what of it is given away.
 

@@ -37,18 +37,8 @@ from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor import Reactor
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRestored,
-    NodeUnreachable,
-)
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
@@ -56,13 +46,32 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    ClockStepped,
+    Event,
+    GangProposed,
+    GpuQuarantined,
+    GpuRestored,
     GpusReleased,
+    GpusTaken,
+    JobCancelRequested,
     JobContinued,
+    JobHeld,
+    JobPriorityChanged,
+    JobReleased,
+    JobResized,
     JobStopped,
+    JobSubmitted,
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRestored,
+    NodeUnreachable,
+    ProfileSampled,
     ReshapeRefused,
+    SegmentSealed,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
@@ -70,22 +79,8 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.gangs import GangProposed
-from shunter.events.facts.jobs import (
-    JobCancelRequested,
-    JobHeld,
-    JobPriorityChanged,
-    JobReleased,
-    JobResized,
-    JobSubmitted,
-)
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import ClockStepped, SegmentSealed
-from shunter.events.kinds import Event
 from shunter.events.past_jobs import PastJobs, ended_before, key_of
-from shunter.events.values.allocation import NOTHING, Sharing
-from shunter.events.values.causes import CALLER, GIVEN_UP, HELD
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values import CALLER, GIVEN_UP, HELD, NOTHING, Sharing, SuspendMode
 
 
 class Core(Protocol):

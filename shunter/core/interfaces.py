@@ -9,40 +9,38 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from shunter.core.plan import Plan
 from shunter.core.view import View
-from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpusTaken,
-    NodeLost,
-    NodeReachable,
-    NodeUnreachable,
-)
-from shunter.events.facts.decisions import SolvedFact, Target
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    ClockStepped,
+    Event,
+    GpuQuarantined,
     GpusReleased,
+    GpusTaken,
     JobContinued,
     JobStopped,
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    ProfileSampled,
     ReshapeRefused,
+    SegmentSealed,
+    SolvedFact,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
+    Target,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import ClockStepped, SegmentSealed
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 
 # What comes in: commands of people and observations of backends, each with its instant.
 #

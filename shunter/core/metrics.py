@@ -20,22 +20,23 @@ from shunter.core.cluster import UsableGpus
 from shunter.core.interfaces import Observers
 from shunter.core.state import ProposalBook, State
 from shunter.core.view import View
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
     CLUSTER_CHANGES,
-)
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, RoundPlanned
-from shunter.events.facts.execution import (
+    JOB_ENDS,
+    AllocationChanged,
     AllocationLearned,
     AttemptLost,
+    Event,
+    GangApproved,
     GpusReleased,
+    JobReshaped,
     LaunchFailed,
+    Outcome,
+    RoundPlanned,
+    end_us_of,
 )
-from shunter.events.facts.gangs import GangApproved
-from shunter.events.facts.jobs import JOB_ENDS, Outcome, end_us_of
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobId
 
 _REJECTED = Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.

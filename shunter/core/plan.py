@@ -2,11 +2,20 @@
 
 from typing import ClassVar
 
-from shunter.events.values.allocation import NOTHING, Allocation, Share
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because, ClassWait, Wait
-from shunter.events.values.trials import Batch, ChangeKey, TrialKind, TrialReason
+from shunter.events.records import fact
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    Batch,
+    Because,
+    ChangeKey,
+    ClassWait,
+    JobId,
+    Share,
+    TrialKind,
+    TrialReason,
+    Wait,
+)
 
 
 @fact

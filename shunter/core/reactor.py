@@ -28,21 +28,18 @@ from shunter.core.state import (
 )
 from shunter.core.timers import Due, Timers
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import CLUSTER_CHANGES, GpusTaken, NodeLost
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    AllocationChanged,
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-    ReshapeRefused,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
+    GpusTaken,
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -53,14 +50,18 @@ from shunter.events.facts.jobs import (
     JobResized,
     JobRetried,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    ProfileSampled,
+    ReshapeRefused,
+    SchedulerStarted,
+    SensitivityCorrected,
     TimeLimitReached,
+    ToleranceLearnt,
 )
-from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.causes import (
+from shunter.events.records import record
+from shunter.events.values import (
     ARRAY,
     BACKING_OFF,
     DEPENDENCY,
@@ -68,13 +69,15 @@ from shunter.events.values.causes import (
     EXITED,
     LOST,
     NODE_LOST,
+    NOTHING,
     RESIZED,
     TIMEOUT,
+    Allocation,
+    JobId,
+    Level,
+    Reason,
+    Sharing,
 )
-from shunter.events.values.fact import record
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
-from shunter.events.values.reasons import Reason
 
 # Jobs whose attempts leave though nobody asked them to: the wait grows, and ends by a bound.
 #

@@ -32,16 +32,18 @@ from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
 from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    JOB_ENDS,
     TRIALS,
     AllocationChanged,
+    Event,
+    JobReleased,
     JobReshaped,
+    JobSubmitted,
     PlanRejected,
     RoundPlanned,
     Trigger,
 )
-from shunter.events.facts.jobs import JOB_ENDS, JobReleased, JobSubmitted
-from shunter.events.kinds import Event
 from shunter.events.past_jobs import MemoryPastJobs, PastJobs
 
 _ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up

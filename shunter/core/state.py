@@ -27,15 +27,22 @@ from shunter.core.speeds.measured import (
 )
 from shunter.core.speeds.sensitivity import MeasuredCell
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import Target
-from shunter.events.facts.jobs import Outcome
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.fact import fact, record
-from shunter.events.values.ids import JobId, NodeName, QueueName
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Reason, Wait
-from shunter.events.values.trials import ChangeKey
+from shunter.events.facts import Outcome, Target
+from shunter.events.records import DERIVED, fact, record
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    ChangeKey,
+    Demand,
+    JobId,
+    JobSpec,
+    NodeName,
+    QueueName,
+    Reason,
+    Share,
+    Sharing,
+    Wait,
+)
 
 # How work turns into time and back, and where what is done lies saved.
 

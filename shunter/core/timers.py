@@ -19,21 +19,31 @@ from shunter.core.fold.attempts import hold_wanted, waits_for_checkpoint
 from shunter.core.planning.approver import Refused
 from shunter.core.planning.planner import RoundRules
 from shunter.core.state import ENDING, Job, State
-from shunter.events.facts.cluster import CLUSTER_CHANGES
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
     AttemptLost,
     CheckpointDiscarded,
+    Event,
+    GangRejected,
     GpusReleased,
+    JobHeld,
+    JobReleased,
     LaunchFailed,
+    SchedulerStarted,
+    TimeLimitReached,
 )
-from shunter.events.facts.gangs import GangRejected
-from shunter.events.facts.jobs import JOB_ENDS, JobHeld, JobReleased, TimeLimitReached
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT, REPEATED, STAYS
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    REPEATED,
+    STAYS,
+    JobId,
+    JobSpec,
+    Reason,
+    Wait,
+)
 
 # Arrays of which only so many tasks may run at once: the others are held until it is their turn.
 #

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.state import Job
-from shunter.events.values.allocation import Share
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.records import fact
+from shunter.events.values import JobId, NodeName, Share
 
 # Which part of the time gangs over several servers have, where they share GPUs in turns.
 #

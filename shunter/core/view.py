@@ -26,13 +26,9 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import PlanError
-from shunter.events.facts.decisions import Target
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import Demand, SuspendMode
-from shunter.events.values.reasons import Reason, Wait
-from shunter.events.values.trials import ChangeKey
+from shunter.events.facts import Outcome, Target
+from shunter.events.records import fact
+from shunter.events.values import ChangeKey, Demand, JobId, QueueName, Reason, SuspendMode, Wait
 
 # Promises to single jobs that hold under every policy.
 #

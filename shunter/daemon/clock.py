@@ -7,7 +7,7 @@ import anyio
 
 from shunter import clock
 from shunter.daemon.backends import LiveBackend
-from shunter.events.facts.run import ClockStepped
+from shunter.events.facts import ClockStepped
 
 LOOK_S = 5.0
 STEP_US = 1_000_000

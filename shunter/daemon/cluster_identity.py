@@ -9,7 +9,7 @@ from shunter import clock
 from shunter.ask.log_reading import state_at
 from shunter.core.state import State
 from shunter.errors import LogDamagedError, UsageError
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts import SchedulerStarted
 from shunter.events.log import LogReader
 
 

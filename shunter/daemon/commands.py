@@ -38,11 +38,9 @@ from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job, server_for
 from shunter.daemon.slurm.resource_parts import as_first_asked, asked_of_slurm
 from shunter.errors import ConflictError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts.jobs import JobRejected, JobSubmitted, Outcome
+from shunter.events.facts import JobRejected, JobSubmitted, Outcome
 from shunter.events.past_jobs import key_of, number_of
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName, UserName
-from shunter.events.values.job_spec import JobSpec, SuspendMode
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, SuspendMode, UserName
 
 Stamped = Callable[[int], Command]
 

@@ -11,10 +11,9 @@ from typing import Any
 import anyio
 
 from shunter.errors import NotFoundError
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobSubmitted
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 Read = Callable[[Callable[[LogReader], Awaitable[Any]]], Awaitable[Any]]
 """Does some work with a reader of the log."""

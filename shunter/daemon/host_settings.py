@@ -10,8 +10,7 @@ from shunter.config.live import SshHostSection, SshSection
 from shunter.config.live.limits import shared_limits
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, NodeName
 
 
 def ssh_settings(

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from shunter.errors import UnavailableError
-from shunter.events.facts.jobs import Outcome
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, Outcome
 from shunter.events.log import LogWriter, StoredPastJobs, open_past_jobs
 from shunter.events.past_jobs import EndedJob, PastRows, number_of
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 
 @contextmanager

@@ -39,8 +39,7 @@ from shunter.core.scheduler import launch_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.daemon.backends import LiveBackend
 from shunter.events.past_jobs import PastJobs
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import Allocation, JobId, NodeName, Sharing
 
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")

@@ -9,9 +9,8 @@ from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.core.state import State
 from shunter.errors import NotFoundError, RefusedError, UsageError
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Dependency, JobSpec
+from shunter.events.facts import Event
+from shunter.events.values import Dependency, JobId, JobSpec, NodeName
 
 
 @dataclass(frozen=True, slots=True)

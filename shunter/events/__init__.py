@@ -8,37 +8,9 @@ from shunter.events.codec import (
     encode_payload,
     encode_record,
 )
-from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    QuotaChanged,
-)
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    KINDS,
     AllocationChanged,
-    JobReshaped,
-    PlanRejected,
-    PolicySetAside,
-    ReservationSet,
-    RoundPlanned,
-    Size,
-    SizesSet,
-    Target,
-    TargetsSet,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-    Trigger,
-    WaitReasonChanged,
-)
-from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
@@ -46,24 +18,20 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    GpuQuarantined,
+    GpuRestored,
     GpusReleased,
-    JobContinued,
-    JobStopped,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
-    ReshapeRefused,
-    SpeedChanged,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.jobs import (
+    GpusTaken,
     JobCancelled,
     JobCancelRequested,
+    JobContinued,
     JobFailed,
     JobFinished,
     JobGroupChanged,
@@ -71,64 +39,76 @@ from shunter.events.facts.jobs import (
     JobPriorityChanged,
     JobRejected,
     JobReleased,
+    JobReshaped,
     JobResized,
     JobRetried,
+    JobStopped,
     JobSubmitted,
-    TimeLimitReached,
-)
-from shunter.events.facts.profiles import (
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    PlanRejected,
+    PolicySetAside,
     ProfileMeasured,
     ProfileSampled,
-    SensitivityCorrected,
-)
-from shunter.events.facts.run import (
-    ClockStepped,
-    ConfigChanged,
-    EventsLost,
+    QuotaChanged,
+    ReservationSet,
+    ReshapeRefused,
+    RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
+    SensitivityCorrected,
+    Size,
+    SizesSet,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    Target,
+    TargetsSet,
+    TimeLimitReached,
+    ToleranceLearnt,
+    TrainingStarted,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    Trigger,
+    TurnEnded,
+    TurnStarted,
+    WaitReasonChanged,
 )
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import (
-    KINDS,
-    Event,
-)
-from shunter.events.rows import (
+from shunter.events.records import (
     DERIVED,
-)
-from shunter.events.values.allocation import (
-    NOTHING,
-    Allocation,
-    Share,
-    Sharing,
-)
-from shunter.events.values.configuration_set import (
-    ConfigurationSet,
-    LevelGroups,
-)
-from shunter.events.values.fact import (
     fact,
 )
-from shunter.events.values.ids import (
-    GpuType,
-    JobId,
-    NodeName,
-    QueueName,
-    UserName,
-)
-from shunter.events.values.job_spec import (
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    Because,
+    ClassWait,
+    ConfigurationSet,
     Demand,
     Dependency,
     DependsWhen,
+    GpuType,
+    JobId,
     JobSpec,
     Level,
-    SuspendMode,
-)
-from shunter.events.values.reasons import (
-    Because,
-    ClassWait,
+    LevelGroups,
+    NodeName,
+    QueueName,
     Reason,
+    Share,
+    Sharing,
+    SuspendMode,
+    UserName,
     Wait,
 )
 

@@ -11,11 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from shunter.errors import IllegalEventError
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, Outcome, outcome_of
-from shunter.events.facts.run import EventsLost
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId, UserName
-from shunter.events.values.job_spec import Dependency
+from shunter.events.facts import JOB_ENDS, Event, EventsLost, JobSubmitted, Outcome, outcome_of
+from shunter.events.values import Dependency, JobId, UserName
 
 PAST_KINDS = (JobSubmitted, *JOB_ENDS, EventsLost)
 """The kinds of events that change what is known of past jobs."""

@@ -17,8 +17,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from shunter.errors import IllegalEventError
-from shunter.events.kinds import KINDS, Event
-from shunter.events.rows import stored_fields, stored_hints
+from shunter.events.facts import KINDS, Event
+from shunter.events.records import stored_fields, stored_hints
 
 # Their members are known at run time only, which static tools cannot follow.
 Named = dict[str, Any]

@@ -1,4 +1,4 @@
-"""The published policies, a file or folder each: where a new one goes.
+"""The published policies, a file or folder each or with their kin: where a new one goes.
 
 Each is found by name through an entry point in `pyproject.toml`, in the group `shunter.policies`;
 docs/how-to/add-a-policy.md says what it must hold. Those that only rank jobs (`fifo`, `las`, …)

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import NotRequired, TypedDict
 
 from shunter.config.loading import LoadedConfig
-from shunter.events.log.memory import NullStore
+from shunter.events.log.stores import NullStore
 from shunter.run.parallel import Report, run_all
 from shunter.run.setup import refuse_no_jobs
 from shunter.run.simulation import simulate

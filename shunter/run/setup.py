@@ -20,11 +20,8 @@ from shunter.core.planning.fault_barrier import is_our_own
 from shunter.core.planning.planner import RoundRules
 from shunter.core.speeds.measured import has_learnt_floor
 from shunter.errors import ConfigError, TraceError, UsageError
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import Event, NodeAdded, QuotaChanged, SchedulerStarted
+from shunter.events.values import JobId, JobSpec, QueueName
 from shunter.run.simulated_world import WorldParts, simulated_world
 from shunter.run.table_range import jobs_out_of_range, servers_out_of_range
 from shunter.run.throughputs import fit_to_table, without_rates

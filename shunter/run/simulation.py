@@ -27,20 +27,24 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import NEVER_US, State, state_digest
 from shunter.core.view import View
 from shunter.errors import PlanError
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    JOB_ENDS,
     NO_SUCH_JOB,
     AllocationChanged,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
     PlanRejected,
     PolicySetAside,
+    SchedulerStopped,
     SizesSet,
     TargetsSet,
 )
-from shunter.events.facts.jobs import JOB_ENDS, JobCancelled, JobFailed, JobFinished, JobRejected
-from shunter.events.facts.run import SchedulerStopped
-from shunter.events.kinds import Event
 from shunter.events.log import LogWriter, load_store, open_log
-from shunter.events.log.memory import NullStore
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.log.stores import NullStore
+from shunter.events.values import GpuType, JobId
 from shunter.gc_control import collector_off
 from shunter.run.code_digests import sources_of
 from shunter.run.parallel import Report

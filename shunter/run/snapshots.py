@@ -18,12 +18,19 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.errors import IllegalEventError, LogDamagedError, PlanError
 from shunter.events.codec import encode_record, encode_row
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.log import LogReader, Snapshot
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.row_source import Column, Encode, compile_encoder
-from shunter.events.rows import columns_of, row_decoder, row_encoder, stored_fields
-from shunter.events.values.ids import JobId
+from shunter.events.records import (
+    Column,
+    Encode,
+    columns_of,
+    compile_encoder,
+    row_decoder,
+    row_encoder,
+    stored_fields,
+)
+from shunter.events.values import JobId
 
 _ENDED, _KEYS = "ended", "keys"
 _AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}

@@ -23,7 +23,7 @@ from shunter.core.metrics import (
     size_class,
 )
 from shunter.core.state import State
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 
 SCHEMA = 1
 _FAILED = ("failed", "timeout")

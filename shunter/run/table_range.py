@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from shunter.config.loading import LoadedConfig
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values.ids import JobId
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobId, Resources
 from shunter.workloads import TraceJob
 
 _MILLI, _MB_OF_GB = 1000, 1000

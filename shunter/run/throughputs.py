@@ -12,8 +12,7 @@ from shunter.core.admission import AcceptedTypes
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads import Trace, TraceJob
 
 _NAMED_MOST = 5

@@ -14,8 +14,8 @@ from typing import Any
 from shunter.core.interfaces import Observers
 from shunter.core.state import Job, time_for_us, worked_us
 from shunter.core.view import View
-from shunter.events.kinds import KINDS
-from shunter.events.values.ids import JobId
+from shunter.events.facts import KINDS
+from shunter.events.values import JobId
 
 _OF_JOBS = tuple(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _AT_US = attrgetter("at_us")

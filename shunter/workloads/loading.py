@@ -6,7 +6,9 @@ Time zero is the first submission of the selected rows where the file has absolu
 the file's own zero where it counts seconds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import pairwise
@@ -14,14 +16,64 @@ from operator import attrgetter
 from pathlib import Path
 
 from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.files import read_file
-from shunter.workloads.formats.format import TraceFormat, TraceText, iso_text
-from shunter.workloads.formats.registry import find_format, guess_format
-from shunter.workloads.quality import Fault, Inspection
-from shunter.workloads.trace import Trace, TraceJob
+from shunter.errors import ConfigError, TraceError
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads.formats.format import (
+    TraceFormat,
+    TraceText,
+    find_format,
+    guess_format,
+    iso_text,
+)
+from shunter.workloads.trace import Fault, Inspection, Trace, TraceJob
+
+# Files that people name: read whole, if they are files, and of a size that can be meant.
+
+PIECE_BYTES = 1 << 20
+FILE_BYTES_MOST = 4 << 30
+"""Far more than the largest trace there is; a device has no end."""
+
+
+def read_file(path: str | Path, most: int = FILE_BYTES_MOST) -> bytes:
+    """Return the bytes of a file, or of a pipe up to its end.
+
+    Raises:
+        OSError: it cannot be read, is no file, or is larger than `most` bytes.
+        ValueError: the path holds a zero byte.
+    """
+    too_large = OSError(None, f"it is larger than {most:,} bytes")
+    with Path(path).open("rb") as file:
+        found = os.fstat(file.fileno())
+        if stat.S_ISREG(found.st_mode):
+            if found.st_size > most:
+                raise too_large
+            return file.read()
+        if not stat.S_ISFIFO(found.st_mode):
+            raise OSError(None, "it is no file, but a device or the like")
+        content = bytearray()
+        while piece := file.read(PIECE_BYTES):
+            content += piece
+            if len(content) > most:
+                raise too_large
+    return bytes(content)
+
+
+def table_text(source: str, builtin: str, path: Path, read: Callable[[str], str]) -> str:
+    """Return the text of the table of the package, or of the file a source names.
+
+    Args:
+        source: `builtin`, or a path.
+        builtin: what names the table of the package, `builtin:` and a name.
+        path: where that one lies.
+        read: returns the text of a file, or raises ConfigError.
+    Raises:
+        ConfigError: there is no such table, or the file cannot be read.
+    """
+    if source == builtin:
+        return path.read_text(encoding="utf-8")
+    if source.startswith("builtin:"):
+        raise ConfigError(f"there is no table {source!r}; expected {builtin} or a file")
+    return read(source)
 
 
 def load_trace(

@@ -23,10 +23,8 @@ from shunter.core.interfaces import (
     Resume,
     Suspend,
 )
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 from tests.factories import allocation, job_id
 
 Seen = TypeVar("Seen", AttemptStarted, AttemptExited, JobSuspended, GpusReleased)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.settings import LocalNode, LocalSettings, TurnSettings
 from shunter.backends.node import attempts
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 
 TICK_US = 200_000

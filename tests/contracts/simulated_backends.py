@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, NodeName
 from shunter.workloads.trace import JobEnd, TraceJob
 from tests.contracts.backends import Program, Stage
 from tests.factories import configuration

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import Limits, Owner, TurnSettings
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 from tests.doubles.simulated_nodes import (
     SimulatedNode,

@@ -12,8 +12,7 @@ import pytest
 
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import TurnSettings
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 from tests.contracts.local_backends import TICK_US, spec_of
 from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at, lacking

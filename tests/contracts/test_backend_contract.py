@@ -6,8 +6,8 @@ What repeated, late and outdated orders do stands in test_backend_orders.py.
 import pytest
 
 from shunter.core.interfaces import AttemptExited, Migrate, Suspend, Terminate
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import NodeName
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Driver, Program, driven, ended_us
 from tests.factories import allocation, job_id, packed
 

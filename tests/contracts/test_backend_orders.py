@@ -16,9 +16,8 @@ from shunter.core.interfaces import (
     Suspend,
     Terminate,
 )
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import Allocation, NodeName, Share
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Program, driven, ended_us
 from tests.factories import job_id, job_spec
 

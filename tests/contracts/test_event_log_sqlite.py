@@ -25,6 +25,7 @@ from shunter.errors import (
     StaleTermError,
 )
 from shunter.events import JobId
+from shunter.events.codec import SCHEMA
 from shunter.events.log import (
     LogWriter,
     claim_log,
@@ -33,14 +34,13 @@ from shunter.events.log import (
     read_log,
     reindex_log,
     seal,
+    sqlite,
     upgrade_log,
 )
-from shunter.events.log.jsonl import export_jsonl
-from shunter.events.log.sql import sqlite
-from shunter.events.log.sql.sqlite import WriterConnection, writing
-from shunter.events.log.sql.tables import REVISION
-from shunter.events.log.sql.upgrading import upgrade_tables
-from shunter.events.upcasts import SCHEMA
+from shunter.events.log.opening import export_jsonl
+from shunter.events.log.sqlite import WriterConnection, writing
+from shunter.events.log.tables import REVISION
+from shunter.events.log.upgrading import upgrade_tables
 from tests.contracts.event_logs import (
     content,
     events_of,

@@ -26,8 +26,8 @@ from shunter.events.log import (
     read_log,
     reindex_log,
 )
-from shunter.events.log.jsonl import export_jsonl
-from shunter.events.log.sql.anchor import SLOT_BYTES, Anchor, anchor_path, read_anchor
+from shunter.events.log.opening import export_jsonl
+from shunter.events.log.sqlite import SLOT_BYTES, Anchor, anchor_path, read_anchor
 from tests.contracts.event_logs import content, events_of, files_in, put, query, remove, story
 from tests.faults.test_log_crash import killed_after
 

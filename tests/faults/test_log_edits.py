@@ -18,7 +18,7 @@ from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State, state_digest
 from shunter.errors import LogDamagedError, LogError, ShunterError
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal
 from shunter.run.snapshots import snapshot_of_state
 from tests.contracts.event_logs import query

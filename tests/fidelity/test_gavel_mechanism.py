@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
 from shunter.policies.gavel.objectives import FastestFirst, Isolated
 from shunter_peers.gavel import PeerJob, PeerRounds

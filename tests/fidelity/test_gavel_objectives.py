@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.policies.gavel.arrays import Arrays, arrays_of
+from shunter.policies.gavel.interior import Floats
 from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
-from shunter.policies.gavel.solving.groups import Groups, proportional_rates
-from shunter.policies.gavel.solving.highs import highs_level, highs_sum
-from shunter.policies.gavel.solving.interior import Floats
+from shunter.policies.gavel.programs import Groups, proportional_rates
 from shunter_peers.gavel import PeerRounds
 from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic import Form, Kind
 from shunter_peers.gavel.policy_table import POLICY_TABLE
+from tests.doubles.highs_oracle import highs_level, highs_sum
 from tests.fidelity.test_gavel_literal import NONE, RESULTS
 from tests.fidelity.test_gavel_mechanism import Played, fractions_of
 

@@ -20,11 +20,9 @@ from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock, span
 from shunter.config import load_config
 from shunter.core.state import Job, JobPhase, State
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.jobs import JobFinished, JobSubmitted
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event, JobFinished, JobSubmitted, RoundPlanned
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from shunter.run.simulation import simulate
 from tests.replay.truth.brute_force import Truth

@@ -17,7 +17,7 @@ from shunter.ask.log_reading import fold_events
 from shunter.ask.words import clock
 from shunter.core.state import State
 from shunter.events import Event
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts import AllocationChanged
 from tests.frozen import questions as frozen
 from tests.replay.truth.brute_force import decision_around
 

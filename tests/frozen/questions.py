@@ -23,9 +23,9 @@ from shunter.ask.words import clock
 from shunter.cli import app
 from shunter.core.ranking import Ranking
 from shunter.events import Event
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 from shunter.events.log import import_jsonl, open_log, read_log
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Reason
 from shunter.run import setup
 from tests.replay.eventful_run import eventful
 from tests.replay.golden_runs import SOLVED, SOLVED_FOLDER

@@ -14,9 +14,8 @@ import anyio
 from shunter.ask.forks.fork import Wishes
 from shunter.ask.forks.scenario import what_if
 from shunter.daemon import Site
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import Event, JobFinished
+from shunter.events.values import SuspendMode
 from tests.live.local.test_prediction import training
 from tests.live.site.sites import NOBODY, events_until, of
 

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.config import LoadedConfig
 from shunter.core.metrics import JobResult
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.simulation import simulate
 from shunter_papers.experiments import Contender, Scene, Variant, growth, run_scenes
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads.throughputs import builtin_throughputs
 from shunter_papers.gandiva.introspection import gathering, packing, pairs
 from shunter_papers.gandiva.introspection.comparison import Trials

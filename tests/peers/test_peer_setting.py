@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shunter.config.inputs.text import read_text
-from shunter.events.facts.jobs import JobRejected
-from shunter.policies.histories import load_history
+from shunter.events.facts import JobRejected
+from shunter.policies.tables import load_history
 from tests.peers.blox_literal import ROUND_S, BloxJob, blox_ends
 from tests.peers.blox_literal import SCHEDULES as BLOX_SCHEDULES
 from tests.peers.played import SECOND_US, ends_s, play_blox, play_tiresias

@@ -2,8 +2,7 @@
 
 from shunter.core.cluster import Health, Pool, Server
 from shunter.core.state import Job, JobPhase, State
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import Allocation, JobId, NodeName, Sharing
 
 Owner = tuple[int, JobId, Sharing]
 LEAVING = (JobPhase.suspending, JobPhase.ending)

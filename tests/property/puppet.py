@@ -9,9 +9,7 @@ from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.placement import FirstFit, place
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values import Allocation, Because, JobId, NodeName, Reason, Share, Sharing
 from tests.stateless import Stateless
 
 GRANTED, SUSPENDING = JobPhase.granted, JobPhase.suspending

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shunter.events import decode_event, decode_payload, encode_event, encode_payload
 from shunter.events.codec import row_fields
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import KINDS, Event
 from shunter.events.schema import check_event, from_object, to_object
 from tests.property.strategies import events, facts
 from tests.slices import searched

@@ -9,10 +9,17 @@ from hypothesis import given
 from shunter.core.interfaces import Policy
 from shunter.core.planning.placement import PLACEMENTS, Placement
 from shunter.core.ranking import Aged, Index, RankedPolicy
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
-from shunter.policies import drf, ftf, gittins, las, smallest, srtf, tetris, tiresias
-from shunter.policies.gittins import Steps, expected_rest, gittins_index
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    PlanRejected,
+    RoundPlanned,
+)
+from shunter.policies import fairness, las, shortest, tiresias
+from shunter.policies.tiresias import Steps, expected_rest, gittins_index
 from tests.commanded import Commanded
 from tests.doubted import doubted
 from tests.factories import Outcome, World, policy, run, servers, trace_job
@@ -60,7 +67,7 @@ def ranked(index: Index) -> Indexed:
 
 
 def curve(steps: Steps, bounds: tuple[int, ...], *, highest: bool = True) -> Indexed:
-    return ranked(gittins.ServiceSteps("curve", steps, highest, bounds))
+    return ranked(tiresias.ServiceSteps("curve", steps, highest, bounds))
 
 
 def queues(knob: float, *, counts_gpus: bool = True) -> tuple[Indexed, Build]:
@@ -81,21 +88,21 @@ PAIRS: dict[str, tuple[Indexed, Build]] = {
         las_engine(BOUNDS_GPU_US),
         literal("las", by_service(BOUNDS_GPU_US), preemptive=True),
     ),
-    "smallest": (ranked(smallest.GangSize()), literal("smallest", by_size, preemptive=True)),
+    "smallest": (ranked(shortest.GangSize()), literal("smallest", by_size, preemptive=True)),
     "shortest_gpu": (
-        ranked(srtf.RemainingService()),
+        ranked(shortest.RemainingService()),
         literal("shortest_gpu", by_remaining_service, oracle=True, preemptive=True),
     ),
     "drf": (
-        ranked(drf.DominantShare()),
+        ranked(fairness.DominantShare()),
         literal("drf", by_dominant_share, preemptive=True),
     ),
     "tetris": (
-        ranked(tetris.RemainingVolume()),
+        ranked(shortest.RemainingVolume()),
         literal("tetris", by_remaining_volume, oracle=True, preemptive=True),
     ),
     "ftf": (
-        ranked(ftf.FinishTimeFairness()),
+        ranked(fairness.FinishTimeFairness()),
         literal("ftf", by_unfairness, oracle=True, preemptive=True),
     ),
     "tiresias": queues(knob=0.0),
@@ -118,11 +125,11 @@ PAIRS: dict[str, tuple[Indexed, Build]] = {
         lambda placement: Rising("las", by_service(BOUNDS_GPU_US), placement, 9, 3),
     ),
     "srtf-aged": (
-        ranked(Aged(srtf.RemainingTime(), 11, 2)),
+        ranked(Aged(shortest.RemainingTime(), 11, 2)),
         lambda placement: Rising("srtf", by_remaining_time, placement, 11, 2, oracle=True),
     ),
     "drf-aged": (
-        ranked(Aged(drf.DominantShare(), 9, 3)),
+        ranked(Aged(fairness.DominantShare(), 9, 3)),
         lambda placement: Rising("drf", by_dominant_share, placement, 9, 3),
     ),
     "las-continuous": (las_engine(()), literal("las", by_service(()), preemptive=True)),

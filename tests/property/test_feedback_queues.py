@@ -12,8 +12,8 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.ranking.ranking import NO_POOL, Ranking
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import KINDS, Event
+from shunter.events.values import JobId
 from shunter.policies.tiresias import FeedbackQueues
 from tests.commanded import Commanded
 from tests.factories import run

@@ -18,10 +18,7 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.events.codec import decode_record, encode_payload, encode_record
-from shunter.events.facts.cluster import NodeRemoved
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptLost, GpusReleased
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, AttemptLost, Event, GpusReleased, NodeRemoved
 from tests.commanded import Commanded
 from tests.factories import (
     POLICY_NAMES,

@@ -14,13 +14,12 @@ from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.state import Job, state_digest
 from shunter.events import PlanRejected, SchedulerStarted, encode_record
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
-from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
-from shunter.policies.gavel.scheduling.policy import Timing
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
-from shunter.policies.gavel.seating.choosing import Candidate, Room, choose
+from shunter.policies.gavel.objectives import OBJECTIVES, Chosen
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.policies.gavel.seating import Candidate, FreeByType, choose
+from shunter.policies.gavel.two_level import TwoLevelPolicy
 from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes
@@ -217,7 +216,7 @@ def test_time_received_stays_within_rounds_of_the_targets(demands: Demands) -> N
             for request in demands.requests
         ]
         candidates = [Candidate(job, rate) for job, rate in zip(jobs, rates, strict=True)]
-        choice = choose(ledger, candidates, Room(dict(demands.gpus), {}))
+        choice = choose(ledger, candidates, FreeByType(dict(demands.gpus), {}))
         for job_id, (_, gpu_type) in choice.chosen.items():
             ledger.credit((job_id,), gpu_type, 1.0)
             got[job_id, gpu_type] += 1.0

@@ -22,24 +22,22 @@ from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.core.state import State
 from shunter.core.view import Guards, View
 from shunter.events.codec import encode_record
-from shunter.events.facts.cluster import CLUSTER_CHANGES, NodeLost
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
     AllocationChanged,
+    AttemptLost,
+    GangProposed,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
     PlanRejected,
     RoundPlanned,
     TargetsSet,
 )
-from shunter.events.facts.execution import (
-    AttemptLost,
-    GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.gangs import GangProposed
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import GpuType
-from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
+from shunter.events.values import GpuType, Sharing
+from shunter.policies.gavel.policy import Gavel, GavelPolicy
 from tests.factories import Outcome, World, node_added, node_name, quota, run, scheme, trace_job
 from tests.property.invariants import check_state
 from tests.slices import searched

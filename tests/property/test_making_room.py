@@ -23,12 +23,16 @@ from shunter.core.sizing import Sizing
 from shunter.core.speeds.speed_model import level_of
 from shunter.core.state import Job, State
 from shunter.core.view import Guards, View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import JobSpec, Level, SuspendMode
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import (
+    Allocation,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+    Share,
+    SuspendMode,
+)
 from shunter.policies.migration import MakingRoom
 from tests.factories import (
     BECAUSE,

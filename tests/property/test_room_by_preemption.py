@@ -22,11 +22,8 @@ from shunter.core.ranking.ranking import Ranking
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job, State
 from shunter.core.view import Guards, View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, Level, SuspendMode
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, JobId, JobSpec, Level, Share, Sharing, SuspendMode
 from shunter.policies import las
 from tests.factories import (
     BECAUSE,

@@ -22,12 +22,8 @@ from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
 from shunter.events.codec import encode_record
-from shunter.events.facts.decisions import PlanRejected, RoundPlanned
-from shunter.events.facts.execution import SpeedChanged
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import GpuType
-from shunter.events.values.reasons import Because
+from shunter.events.facts import JobFinished, PlanRejected, RoundPlanned, SpeedChanged
+from shunter.events.values import Allocation, Because, GpuType, Share, Sharing
 from tests.doubted import doubted
 from tests.factories import (
     POLICY_NAMES,

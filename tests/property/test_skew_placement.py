@@ -11,9 +11,15 @@ from shunter.core.interfaces import Observers, Policy
 from shunter.core.planning.placement import Skew, fewest_servers
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobRejected
-from shunter.events.values.job_spec import Demand
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobRejected,
+    RoundPlanned,
+)
+from shunter.events.values import Demand
 from shunter.policies import fifo, las
 from tests.commanded import Commanded
 from tests.factories import Outcome, run

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from shunter.core.planning.approver import unfit_for_sizes
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import TraceError
-from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
-from shunter.events.values.job_spec import (
+from shunter.events.values import (
     Dependency,
     DependsWhen,
+    GpuType,
+    JobId,
     JobSpec,
     Level,
+    QueueName,
     SuspendMode,
+    UserName,
 )
 from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob, load_trace, write_trace
 from shunter.workloads.formats.canonical import COLUMNS

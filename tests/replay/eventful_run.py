@@ -21,17 +21,19 @@ from shunter.core.interfaces import (
 )
 from shunter.core.scheduler import Scheduler
 from shunter.events import Event, SchedulerStarted
-from shunter.events.facts.cluster import GpusTaken, NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    GpusTaken,
     JobSuspended,
     LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
 )
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency
+from shunter.events.values import Dependency, JobId
 from tests.factories import World, allocation, job_id, job_spec, policy, servers
 from tests.replay.recording import Recorded, rebuilt
 

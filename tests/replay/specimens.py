@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from shunter.events import encode_event, encode_payload
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import KINDS, Event
 from shunter.events.log import Snapshot, open_log, seal
 from shunter.events.schema import to_object
 

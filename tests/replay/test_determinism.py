@@ -16,7 +16,7 @@ from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
 from shunter.core.view import Guards
 from shunter.events import encode_payload
-from shunter.events.values.job_spec import Dependency, Level
+from shunter.events.values import Dependency, Level
 from tests.factories import (
     POLICY_NAMES,
     World,

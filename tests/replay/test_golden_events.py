@@ -17,7 +17,7 @@ import pytest
 
 from shunter.events import decode_event, decode_payload, encode_event, encode_payload
 from shunter.events.codec import row_fields
-from shunter.events.kinds import KINDS
+from shunter.events.facts import KINDS
 from shunter.events.log import open_log, read_log
 from shunter.events.schema import from_object, to_object
 from tests.replay.specimens import digest_of

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.jobs import TimeLimitReached
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts import RoundPlanned, SchedulerStarted, TimeLimitReached
 from tests.factories import World, policy, run, servers, trace_job
 from tests.replay.recording import rebuilt
 

@@ -25,8 +25,8 @@ from shunter.events import (
     TimeLimitReached,
     ToleranceLearnt,
 )
-from shunter.events.fact_classes import DERIVED, DerivedKind
-from shunter.events.values.causes import CALLER, PROPOSED
+from shunter.events.fact_classes import DERIVED_KINDS, DerivedKind
+from shunter.events.values import CALLER, PROPOSED
 from tests.factories import World, allocation, servers, trace_job
 from tests.replay.eventful_run import eventful
 from tests.replay.placement.learnt_run import learnt_world, played
@@ -70,7 +70,7 @@ LEARNT = played(learnt_world())[1]
 """The run in which curves of tolerance are learnt."""
 PROPOSING = proposed_run()
 """The run in which callers propose gangs."""
-every_kind = pytest.mark.parametrize("kind", DERIVED, ids=lambda kind: kind.name)
+every_kind = pytest.mark.parametrize("kind", DERIVED_KINDS, ids=lambda kind: kind.name)
 
 
 def run_of(kind: DerivedKind) -> Recorded:
@@ -193,7 +193,7 @@ def test_live_log_of_an_older_shunter_is_taken_as_it_is_but_for_what_was_compare
     assert verifier.take(old) is None
     assert verifier.lenient == 1
     compared = {"JobRejected", "AllocationChanged node_lost"}
-    for kind in DERIVED:
+    for kind in DERIVED_KINDS:
         if kind.name in compared:
             wrong = changed(old, places(kind)[0], kind)
             assert Verifier(RUN.rebuild).take(wrong) is not None

@@ -17,7 +17,7 @@ from shunter.core.planning.placement import Skew
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
 from shunter.events import AllocationChanged, Event, RoundPlanned, SchedulerStarted
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.policies.fifo import SubmissionOrder
 from tests.factories import World, run, servers, trace_job
 from tests.property.test_skew_placement import PAIRS, Measured, measured

@@ -22,18 +22,18 @@ from shunter.core.cluster import CPU_POOL
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import Job, State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    JOB_ENDS,
     AllocationChanged,
+    Event,
     JobReshaped,
+    JobSubmitted,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
     WaitReasonChanged,
 )
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.causes import HELD, NODE_LOST
-from shunter.events.values.ids import JobId
+from shunter.events.values import HELD, NODE_LOST, JobId
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.test_engine_equals_stepping import BOUNDS_GPU_US, PAIRS

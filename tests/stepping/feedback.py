@@ -12,10 +12,8 @@ from shunter.core.plan import Plan
 from shunter.core.planning.placement import Placement
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import KINDS, Event, JobSubmitted, Target
+from shunter.events.values import JobId
 from tests.stepping.policy import Stepping
 
 

@@ -15,10 +15,7 @@ from shunter.core.planning.draft import untangled
 from shunter.core.planning.placement import Placement, place
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, SuspendMode
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values import Allocation, Because, Demand, JobId, Reason, Sharing, SuspendMode
 from tests.stateless import Stateless
 from tests.stepping.easy import backfilled
 from tests.stepping.ranks import Rank

@@ -7,7 +7,7 @@ from shunter.core.cluster import Health
 from shunter.core.sizing import WHOLE
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.policies.ftf import LADDER, RHO_ONE
+from shunter.policies.fairness import LADDER, RHO_ONE
 
 Rank = Callable[[Job, View], int]
 

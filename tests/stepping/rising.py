@@ -7,9 +7,8 @@ from shunter.core.plan import Plan
 from shunter.core.planning.placement import Placement
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import Target
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import KINDS, Event, Target
+from shunter.events.values import JobId
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import Rank
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from shunter.core.cluster import CPU_POOL
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import Demand
+from shunter.events.values import Demand, JobId, QueueName
 
 
 @dataclass

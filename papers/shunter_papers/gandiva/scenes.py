@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob
 from shunter.workloads.factors import load_factors
 from shunter_papers.gandiva.figures import BATCH_S, MEMORY_SWING

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.workloads.generators.draws import gpu_s_mean
+from shunter.workloads.job_statistics import gpu_s_mean
 from shunter_papers.synergy.figures import SLIDES_H, Measure
 from shunter_papers.windows import middle_of
 

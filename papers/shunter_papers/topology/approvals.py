@@ -18,16 +18,25 @@ from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import Planner, RoundRules
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.scheduler import Scheduler
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.facts.decisions import AllocationChanged, Trigger
-from shunter.events.facts.jobs import JobFinished, JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts import (
+    AllocationChanged,
+    JobFinished,
+    JobSubmitted,
+    NodeAdded,
+    SchedulerStarted,
+    Trigger,
+)
 from shunter.events.log import LogWriter, open_log
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.reasons import Because
+from shunter.events.values import (
+    Allocation,
+    Because,
+    ConfigurationSet,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    Share,
+)
 from shunter.policies.fifo import Fifo
 
 GPUS = 8

@@ -5,10 +5,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values import (
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+    Share,
+)
 from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
 
 _NODES: Final = [NodeName(f"n{number}") for number in range(4)]

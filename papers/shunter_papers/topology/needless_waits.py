@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from shunter.core.interfaces import Observers
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AllocationChanged, RoundPlanned
+from shunter.events.values import JobId
 from shunter_papers.topology.scenes import CURVES, FLOOR
 
 GANG = 4

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.rng import RandomStream
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values import JobId, JobSpec, Level
 from shunter.workloads import QualityReport, Trace, TraceJob
 
 SERVERS: Final = 8

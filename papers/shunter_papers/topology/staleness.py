@@ -16,8 +16,7 @@ from typing import Any, Final
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.metrics import ProposalNumbers, percentile
 from shunter.core.rng import RandomStream
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter.workloads import QualityReport, Trace, TraceJob

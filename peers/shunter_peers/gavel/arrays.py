@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
+from shunter.policies.gavel.arrays import Arrays, arrays_of
+from shunter.policies.gavel.interior import Floats
 from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.objectives.arrays import Arrays, arrays_of
-from shunter.policies.gavel.solving.groups import Pairs, Shares
-from shunter.policies.gavel.solving.interior import Floats
-from shunter.policies.gavel.solving.pair_form import Places
+from shunter.policies.gavel.programs import Pairs, Places, Shares
 from shunter_peers.gavel.conic.forms import Form
 
 

@@ -10,7 +10,7 @@ fractions wait for 1920 s, in which jobs without any take room in which nobody r
 from dataclasses import dataclass, field
 from typing import Final
 
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions, Gang
 
 RESET_S: Final = 1920.0

@@ -15,12 +15,17 @@ from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, extra_hint
-from shunter.events.facts.decisions import AllocationChanged, Target, TargetsSet
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.reasons import Because
+from shunter.events.facts import (
+    AllocationChanged,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobSubmitted,
+    Target,
+    TargetsSet,
+)
+from shunter.events.records import DERIVED
+from shunter.events.values import Allocation, Because, GpuType, JobId, NodeName, Share, Sharing
 from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
 from shunter.policies.params import Extra
 from shunter_peers.gavel.mersenne_twister import MersenneTwister

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism import Targets
 from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
 from shunter_peers.gavel.conic import Form, Kind

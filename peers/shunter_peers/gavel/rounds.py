@@ -13,7 +13,7 @@ from typing import Final
 
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.core.state import steps_in
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
 from shunter_peers.gavel.ledger import Ledger
 from shunter_peers.gavel.mersenne_twister import MersenneTwister

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.values import Demand, JobId
 
 SECOND_US = 1_000_000
 

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
 from shunter.core.planning.placement import Placement, place
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
+from shunter.events.values import Allocation, Because, ClassWait, Demand, Reason, Wait
 from shunter_peers.queueing.items import Item
 
 

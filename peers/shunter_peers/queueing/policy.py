@@ -15,18 +15,19 @@ from shunter.core.plan import Plan
 from shunter.core.planning.placement import Placement
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
     CLUSTER_CHANGES,
-)
-from shunter.events.facts.decisions import PlanRejected, Target
-from shunter.events.facts.execution import AttemptLost, GpusReleased, LaunchFailed
-from shunter.events.facts.jobs import (
     JOB_ENDS,
+    AttemptLost,
+    Event,
+    GpusReleased,
     JobHeld,
     JobReleased,
     JobSubmitted,
+    LaunchFailed,
+    PlanRejected,
+    Target,
 )
-from shunter.events.kinds import Event
 from shunter_peers.queueing.items import SECOND_US, Item, item_of
 from shunter_peers.queueing.memory import PeerMemory
 from shunter_peers.queueing.placements import seated

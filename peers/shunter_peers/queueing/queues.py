@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
 
-from shunter.events.rows import DERIVED
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.records import DERIVED
+from shunter.events.values import Demand, JobId
 from shunter_peers.queueing.items import Item
 from shunter_peers.queueing.timers import NEVER_S, Timers
 

@@ -12,9 +12,8 @@ last sort.
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from shunter.events.rows import DERIVED
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.records import DERIVED
+from shunter.events.values import Demand, JobId
 from shunter_peers.queueing.items import Item
 
 _by_key = attrgetter("key")

@@ -9,9 +9,8 @@ no such tie, and events at which all fit together need no sorting.
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from shunter.events.rows import DERIVED
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.records import DERIVED
+from shunter.events.values import Demand, JobId
 from shunter_peers.queueing.index import Index
 from shunter_peers.queueing.items import Item
 from shunter_peers.queueing.timers import NEVER_S, Timers

@@ -4,9 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shunter.core.state import Job
 from shunter.errors import ConfigError
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import Allocation, ConfigurationSet, JobId, NodeName, Share
 from shunter_peers.synergy.jobs import Server
 from shunter_peers.synergy.rounds import Rounds, Seat
 

@@ -12,9 +12,8 @@ from functools import cache
 
 from shunter.core.state import Job
 from shunter.errors import ConfigError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.sensitivity.published import published_models
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads.sensitivity import published_models
 
 SECOND_US = 1_000_000
 Demand = tuple[float, float]

@@ -14,10 +14,8 @@ from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
 from shunter.core.state import Job
 from shunter.core.view import View
 from shunter.errors import PlanError, extra_hint
-from shunter.events.facts.decisions import Target
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, JobSubmitted
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import JobCancelled, JobFailed, JobFinished, JobSubmitted, Target
+from shunter.events.values import Because, JobId, NodeName, Reason
 from shunter.policies.params import Extra
 from shunter_peers.synergy.cluster import allocations, rounds_of
 from shunter_peers.synergy.jobs import SECOND_US, of_view

@@ -24,8 +24,7 @@ from shunter.core.interfaces import (
     WorldEnded,
 )
 from shunter.errors import ConfigError
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId
+from shunter.events.values import ConfigurationSet, JobId
 from shunter_peers.synergy.cluster import rounds_of
 from shunter_peers.synergy.event_queue import EventQueue
 from shunter_peers.synergy.jobs import SECOND_US, played_job

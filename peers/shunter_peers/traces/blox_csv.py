@@ -10,19 +10,19 @@ from functools import partial
 from operator import itemgetter
 from typing import Final
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.formats.cells import read_positive
-from shunter.workloads.formats.delimited import DelimitedRows, first_fault, names_some_of
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads.formats.canonical import read_positive
 from shunter.workloads.formats.format import (
     COUNT_MAX,
     SECONDS_MAX,
+    DelimitedRows,
     TraceFormat,
     TraceText,
+    first_fault,
+    names_some_of,
     read_seconds,
 )
-from shunter.workloads.quality import Fault, Inspection
-from shunter.workloads.trace import TraceJob
+from shunter.workloads.trace import Fault, Inspection, TraceJob
 
 _COLUMNS: Final = ("job_id", "arrival_s", "iterations", "iteration_time_s", "gpus")
 

@@ -14,13 +14,16 @@ from typing import Final
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.formats.cells import read_above_zero, read_positive
-from shunter.workloads.formats.delimited import first_fault
-from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText, read_seconds
-from shunter.workloads.quality import Fault, Inspection
-from shunter.workloads.trace import TraceJob
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads.formats.canonical import read_above_zero, read_positive
+from shunter.workloads.formats.format import (
+    SECONDS_MAX,
+    TraceFormat,
+    TraceText,
+    first_fault,
+    read_seconds,
+)
+from shunter.workloads.trace import Fault, Inspection, TraceJob
 
 LAYOUTS: Final = (
     (

@@ -10,14 +10,19 @@ nothing is published: an error, or they are dropped.
 from typing import Final
 
 from shunter.errors import TraceError
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.formats.cells import read_positive
-from shunter.workloads.formats.delimited import DelimitedRows, can_read, first_fault
-from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText, read_seconds
-from shunter.workloads.quality import Fault, Inspection
-from shunter.workloads.sensitivity.published import published_models
-from shunter.workloads.trace import TraceJob
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads.formats.canonical import read_positive
+from shunter.workloads.formats.format import (
+    SECONDS_MAX,
+    DelimitedRows,
+    TraceFormat,
+    TraceText,
+    can_read,
+    first_fault,
+    read_seconds,
+)
+from shunter.workloads.sensitivity import published_models
+from shunter.workloads.trace import Fault, Inspection, TraceJob
 
 _COLUMNS: Final = ("id", "model", "arrival_s", "iterations", "gpus")
 _RATIOS: Final = ("3", "4", "5", "6")

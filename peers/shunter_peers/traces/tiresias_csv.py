@@ -10,13 +10,18 @@ without models, is read too.
 from operator import itemgetter
 from typing import Final
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.formats.cells import read_positive
-from shunter.workloads.formats.delimited import DelimitedRows, first_fault, names_some_of
-from shunter.workloads.formats.format import SECONDS_MAX, TraceFormat, TraceText, read_seconds
-from shunter.workloads.quality import Fault, Inspection, number_fault
-from shunter.workloads.trace import TraceJob
+from shunter.events.values import JobId, JobSpec
+from shunter.workloads.formats.canonical import read_positive
+from shunter.workloads.formats.format import (
+    SECONDS_MAX,
+    DelimitedRows,
+    TraceFormat,
+    TraceText,
+    first_fault,
+    names_some_of,
+    read_seconds,
+)
+from shunter.workloads.trace import Fault, Inspection, TraceJob, number_fault
 
 _NEEDED: Final = ("job_id", "num_gpu", "submit_time", "duration")
 _COLUMNS: Final = (*_NEEDED, "iterations", "model_name", "interval")

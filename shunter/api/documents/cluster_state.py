@@ -7,8 +7,7 @@ from shunter.api.documents.queue import Dated, in_order, job_row
 from shunter.api.documents.turn_shares import TurnShares
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
-from shunter.events.values.allocation import Allocation, gpu_numbers
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import Allocation, JobId, NodeName, gpu_numbers
 
 Places = dict[NodeName, dict[int, list[JobId]]]
 """By server and GPU, the jobs there; a job without GPUs stands at -1."""

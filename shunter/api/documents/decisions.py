@@ -14,20 +14,22 @@ from shunter.ask.log_reading import is_part
 from shunter.ask.words import fact_in_words
 from shunter.errors import NotFoundError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     TRIALS,
     AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
     JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
     WaitReasonChanged,
 )
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.reasons import ClassWait
+from shunter.events.values import ClassWait
 
 FACTS_MOST = 100_000
 WINDOW = 512

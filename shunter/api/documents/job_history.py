@@ -11,8 +11,9 @@ from shunter.api.documents.queue import Dated
 from shunter.ask.attempts import AttemptTurns
 from shunter.ask.words import allocation_in_words
 from shunter.counting import signal_in_words
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
@@ -20,32 +21,28 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-    MessagesDropped,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobPriorityChanged,
     JobRejected,
+    JobReshaped,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
     Outcome,
+    ProfileSampled,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TurnEnded,
+    TurnStarted,
     end_us_of,
     outcome_of,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.causes import EXITED, GIVEN_UP
-from shunter.events.values.ids import JobId
+from shunter.events.values import EXITED, GIVEN_UP, JobId, Sharing
 
 
 @dataclass(slots=True)

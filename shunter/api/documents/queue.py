@@ -12,16 +12,10 @@ from typing import Any, TypedDict
 
 from shunter.api.documents.turn_shares import TurnShares
 from shunter.ask.waits import holding_back, job_state, most_free, told_apart, wait_of
-from shunter.ask.words import (
-    allocation_in_words,
-    down_in_words,
-    held_by_others,
-)
+from shunter.ask.words import allocation_in_words, down_in_words, held_by_others
 from shunter.core.cluster import Cluster
 from shunter.core.state import LAUNCHING, WAITING, Job, State
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import Demand, JobId, NodeName, Reason, Wait
 
 Dated = Callable[[int], str]
 """Turns an instant of the log into a date."""

@@ -15,7 +15,7 @@ from typing import TypedDict
 from shunter.ask.waits import stands_still
 from shunter.core.state import Job, State
 from shunter.core.turn_shares import turn_shares
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 __all__ = ["TurnPart", "TurnShares"]
 

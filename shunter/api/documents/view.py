@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from shunter.api.documents.queue import Dated
 from shunter.core.cluster import Server
 from shunter.core.state import Job, State
-from shunter.events.values.allocation import Share
+from shunter.events.values import Share
 
 
 def view_document(state: State, dated: Dated) -> dict[str, object]:

@@ -23,7 +23,7 @@ from shunter.api.submissions import (
 from shunter.daemon.commands import Commands, Stamped
 from shunter.daemon.requests import Caller, Submission
 from shunter.errors import NotFoundError, ShunterError, UsageError
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName
 
 KEY_MOST = 200
 TOGETHER = 100

@@ -21,7 +21,7 @@ from shunter.ask.forks.forecast_process import StartsIf
 from shunter.ask.log_reading import place_of
 from shunter.errors import ShunterError, UsageError
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 AnswerT = TypeVar("AnswerT")
 

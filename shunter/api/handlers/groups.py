@@ -14,7 +14,7 @@ from shunter.api.handlers.queries import GroupsQuery
 from shunter.api.models.submission import GroupBody, GroupPriorityBody
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.daemon.commands import Stamped
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 
 async def groups(call: Call[GroupsQuery, NoBody]) -> Response:

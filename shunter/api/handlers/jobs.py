@@ -18,14 +18,10 @@ from shunter.config.model import DEFAULT_QUEUE
 from shunter.core.state import Job, State
 from shunter.daemon.requests import no_such_job
 from shunter.errors import NotFoundError, UsageError
-from shunter.events.facts.jobs import Outcome
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, Outcome
 from shunter.events.log import LogReader
 from shunter.events.schema import to_object
-from shunter.events.values.causes import DEPENDENCY
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import DependsWhen, JobSpec
-from shunter.events.values.reasons import Reason
+from shunter.events.values import DEPENDENCY, DependsWhen, JobId, JobSpec, Reason
 
 ME = "me"
 SILENT_NAMED = 2

@@ -12,7 +12,7 @@ from shunter.api.numbers import whole_number
 from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
 from shunter.ask.log_reading import seq_of, state_at
 from shunter.errors import UsageError
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import KINDS, Event
 from shunter.events.log import LogReader
 
 LOOKED_AT_MOST = 200_000

@@ -20,7 +20,7 @@ from shunter.api.slow_readers import TimelyResponse
 from shunter.ask.words import instant_us
 from shunter.daemon.requests import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 LOOK_S = 0.2
 """How often a followed file is looked at."""

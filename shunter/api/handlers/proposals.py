@@ -13,12 +13,8 @@ from shunter.api.models.proposal_documents import ProposalBody
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.core.planning.approver import Refused, looked_at
 from shunter.daemon.site import Site
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import CALLER
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import Event, GangApproved, GangProposed, GangRejected
+from shunter.events.values import CALLER, Allocation, JobId, Reason
 
 AGAIN = "it could be granted by now: propose again"
 

@@ -16,8 +16,7 @@ from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.site import Planning
 from shunter.errors import UnreachableError
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName, gpu_numbers
 
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from shunter.api.models.model import Document, Instant, Model, Name
 from shunter.api.models.submission import Id
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level
 
 CANDIDATES_MOST = 64
 SERVERS_MOST = 4096

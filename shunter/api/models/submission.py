@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from shunter.api.models.model import Model, Name, Text
 from shunter.client.variables import VARIABLE, is_name
-from shunter.events.values.job_spec import Level, SuspendMode
+from shunter.events.values import Level, SuspendMode
 
 ARGUMENTS_MOST = 8192
 VARIABLES_MOST = 1024

@@ -41,7 +41,7 @@ from shunter.daemon.maintenance.notices import Tell
 from shunter.daemon.task_groups import first_error
 from shunter.errors import ConfigError
 from shunter.events.log import WithoutLost
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 
 Ready = Callable[[Site, Sequence[Listening]], None]
 """Told once the daemon takes commands."""

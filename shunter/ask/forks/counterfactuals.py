@@ -32,10 +32,9 @@ from shunter.core.cluster import Server
 from shunter.core.interfaces import Backend, CancelJob, ChangePriority, Input, ResizeJob
 from shunter.core.state import RUNNING, WAITING, Job, JobPhase, State
 from shunter.counting import counted
-from shunter.events.facts.cluster import QuotaChanged
+from shunter.events.facts import QuotaChanged
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import DependsWhen, JobSpec
+from shunter.events.values import DependsWhen, JobId, JobSpec, NodeName
 from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world
 from shunter.workloads.trace import TraceJob
 

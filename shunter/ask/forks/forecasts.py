@@ -42,11 +42,9 @@ from shunter.core.view import View
 from shunter.counting import counted
 from shunter.errors import PlanError, UsageError
 from shunter.events.codec import decode_payload
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, Outcome, end_us_of
-from shunter.events.kinds import Event
+from shunter.events.facts import JOB_ENDS, Event, JobSubmitted, Outcome, end_us_of
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import WorldParts, recorded_parts
 

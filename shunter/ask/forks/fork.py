@@ -41,22 +41,22 @@ from shunter.core.state import Job, State
 from shunter.errors import ConfigError, UsageError
 from shunter.events.codec import decode_record, encode_record
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.jobs import JOB_ENDS, JobReleased, JobSubmitted
-from shunter.events.facts.run import (
+from shunter.events.facts import (
+    JOB_ENDS,
     ClockStepped,
+    Event,
     EventsLost,
+    JobReleased,
+    JobSubmitted,
+    NodeAdded,
+    RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
 )
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName, UserName
 from shunter.gc_control import collector_off
 from shunter.workloads.trace import JobEnd, TraceJob
 

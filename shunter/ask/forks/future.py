@@ -35,28 +35,17 @@ from shunter.core.scheduler import merged
 from shunter.core.state import NO_RESULT, Job, State
 from shunter.core.view import NO_GUARDS, View
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    QuotaChanged,
-)
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
     AttemptEnded,
     AttemptSetAside,
     CheckpointDiscarded,
-    JobStopped,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
+    ConfigChanged,
+    Event,
+    GpuQuarantined,
+    GpuRestored,
+    GpusTaken,
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -65,14 +54,20 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobResized,
+    JobStopped,
     JobSubmitted,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
     Outcome,
+    QuotaChanged,
 )
-from shunter.events.facts.run import ConfigChanged
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.causes import HELD
-from shunter.events.values.ids import JobId
+from shunter.events.values import HELD, JobId
 from shunter.gc_control import collector_off
 from shunter.run.simulated_world import WorldParts
 

@@ -48,12 +48,9 @@ from shunter.core.state import Job
 from shunter.core.view import Band, View
 from shunter.counting import counted
 from shunter.errors import ConfigError, UsageError
-from shunter.events.facts.decisions import AllocationChanged, SolvedFact, Target
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import AllocationChanged, JobSubmitted, SolvedFact, Target
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values import Allocation, Because, JobId, Reason
 from shunter.run.simulated_world import WorldParts, recorded_parts
 
 # One job first, at one decision: the policy is asked as ever, and after that decision as before.

@@ -16,10 +16,17 @@ from shunter.ask.forks.remaining import ENOUGH
 from shunter.ask.words import clock, span, span_up
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events.facts.decisions import AllocationChanged, is_preemption
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted, Outcome, end_us_of, outcome_of
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    Event,
+    JobSubmitted,
+    Outcome,
+    end_us_of,
+    is_preemption,
+    outcome_of,
+)
+from shunter.events.values import JobId
 
 NORMAL_US = 60_000_000
 """A wait of a minute is normal anywhere; ours."""

@@ -13,8 +13,9 @@ from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job, State
 from shunter.core.view import remaining_us
-from shunter.events.facts.jobs import (
+from shunter.events.facts import (
     JOB_ENDS,
+    Event,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -22,11 +23,9 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     end_us_of,
 )
-from shunter.events.facts.jobs import Outcome as JobOutcome
-from shunter.events.kinds import Event
+from shunter.events.facts import Outcome as JobOutcome
 from shunter.events.log import LogReader
-from shunter.events.values.ids import JobId, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, UserName
 from shunter.gc_control import collector_off
 
 # How much work a job has of which the future does not tell: drawn from what others worked.

@@ -48,14 +48,10 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import State, state_digest
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events.facts.cluster import NodeAdded, QuotaChanged
-from shunter.events.facts.jobs import Outcome
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, NodeAdded, Outcome, QuotaChanged, SchedulerStarted
 from shunter.events.log import LogReader, read_log
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import ConfigurationSet, JobId, NodeName
 from shunter.gc_control import collector_off
 from shunter.run.parallel import Report, run_all
 from shunter.run.setup import rebuild

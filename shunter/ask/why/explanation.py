@@ -39,36 +39,31 @@ from shunter.core.state import PROPOSING, Job, JobPhase, State
 from shunter.core.timers import under_way
 from shunter.errors import NotFoundError
 from shunter.events.codec import decode_event
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
     GpusReleased,
-    JobContinued,
-    JobStopped,
-    JobSuspended,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelled,
     JobCancelRequested,
+    JobContinued,
     JobRejected,
     JobResized,
+    JobStopped,
     JobSubmitted,
+    JobSuspended,
     Outcome,
     TimeLimitReached,
+    TurnEnded,
+    TurnStarted,
     end_us_of,
     outcome_of,
 )
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.causes import DEPENDENCY
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import DEPENDENCY, JobId, NodeName, Reason, Sharing, Wait
 
 # What became of a waiting job after the point that was asked for, if the log goes on.
 #

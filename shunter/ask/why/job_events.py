@@ -20,21 +20,27 @@ from shunter.core.state import Rejection, State, admitted_wait, rejected_wait
 from shunter.counting import counted
 from shunter.events.codec import decode_event, row_fields
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.cluster import QuotaChanged
-from shunter.events.facts.decisions import TRIALS, AllocationChanged, RoundPlanned, TrialStarted
-from shunter.events.facts.execution import AllocationLearned, AttemptStarted, CheckpointDiscarded
-from shunter.events.facts.gangs import GangRejected
-from shunter.events.facts.jobs import JOB_ENDS, JobResized, JobSubmitted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    JOB_ENDS,
+    TRIALS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptStarted,
+    CheckpointDiscarded,
+    Event,
+    GangRejected,
+    JobResized,
+    JobSubmitted,
+    ProfileSampled,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    ToleranceLearnt,
+    TrialStarted,
+)
 from shunter.events.log import Frame, LogReader
-from shunter.events.rows import decoder_of, row_encoder, stored_fields
-from shunter.events.values.allocation import NOTHING, Allocation, Share
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Wait
+from shunter.events.records import decoder_of, row_encoder, stored_fields
+from shunter.events.values import NOTHING, Allocation, Demand, JobId, JobSpec, Share, Wait
 from shunter.run.snapshots import state_of
 
 # Where to begin to read a job's story: at the newest snapshot before it came.

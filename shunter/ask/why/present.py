@@ -19,17 +19,8 @@ from shunter.core.sizing.mechanism import Whole, counts_as_it_is, whole_of
 from shunter.core.state import WAITING, Job, State
 from shunter.core.view import NO_GUARDS, View, is_by_limit
 from shunter.counting import counted
-from shunter.events.facts.decisions import (
-    AllocationChanged,
-    RoundPlanned,
-    Trigger,
-    WaitReasonChanged,
-)
-from shunter.events.kinds import Event
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason, Wait
-from shunter.events.values.resources import Resources
+from shunter.events.facts import AllocationChanged, Event, RoundPlanned, Trigger, WaitReasonChanged
+from shunter.events.values import Demand, GpuType, JobId, NodeName, Reason, Resources, Wait
 
 # Whom the next plan gives the GPUs that are free now, if nothing else happens.
 

@@ -21,12 +21,16 @@ from shunter.core.cluster import Cluster, Health, Server
 from shunter.core.fold.attempts import awaited, home_of, out_of_reach
 from shunter.core.state import JobPhase
 from shunter.counting import counted
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended, LaunchFailed
-from shunter.events.facts.jobs import JobHeld, JobRetried
-from shunter.events.values.causes import HEIGHT_MOST
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    JobHeld,
+    JobRetried,
+    JobSuspended,
+    LaunchFailed,
+)
+from shunter.events.values import HEIGHT_MOST, JobId, Reason, Wait
 
 # For what GPUs are that are free and enough for a job that waits all the same.
 #

@@ -25,16 +25,16 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
 from shunter.core.state import NO_RESULT, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    Event,
     RoundPlanned,
+    SchedulerStarted,
     Trigger,
     WaitReasonChanged,
 )
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader, Snapshot
-from shunter.events.values.reasons import Wait
+from shunter.events.values import Wait
 from shunter.gc_control import collector_off
 
 REMEMBERS = "it decides by what it remembers of the rounds before"

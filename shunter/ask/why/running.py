@@ -25,29 +25,36 @@ from shunter.core.speeds.measured import LearntPoint, has_learnt_floor, learnt_p
 from shunter.core.speeds.speed_model import level_of, tolerated_speed
 from shunter.core.state import Job, JobPhase, State
 from shunter.counting import counted
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     TRIALS,
     AllocationChanged,
-    JobReshaped,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-)
-from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
     JobContinued,
+    JobReshaped,
+    ProfileSampled,
     ReshapeRefused,
+    SensitivityCorrected,
     SpeedChanged,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
     TurnStarted,
 )
-from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand, JobSpec, Level
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
-from shunter.events.values.trials import Batch, TrialKind, TrialReason
+from shunter.events.values import (
+    Allocation,
+    Batch,
+    Demand,
+    JobId,
+    JobSpec,
+    Level,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    TrialKind,
+    TrialReason,
+)
 
 # A gang's contract: what distance costs it, as said or learnt, and what its floor refuses.
 

@@ -24,31 +24,38 @@ from shunter.ask.words import (
 )
 from shunter.core.state import JobPhase
 from shunter.counting import counted, signal_in_words
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, is_preemption
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptEnded,
     AttemptLost,
     CheckpointDiscarded,
-    JobStopped,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
     JobFailed,
     JobFinished,
     JobHeld,
     JobRejected,
+    JobReshaped,
     JobResized,
     JobRetried,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
     Outcome,
+    is_preemption,
 )
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.causes import BY_POLICY, DEPENDENCY, EXITED, HELD, RESIZED
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import DependsWhen
-from shunter.events.values.reasons import Reason
+from shunter.events.values import (
+    BY_POLICY,
+    DEPENDENCY,
+    EXITED,
+    HELD,
+    RESIZED,
+    Allocation,
+    DependsWhen,
+    JobId,
+    Reason,
+    Sharing,
+)
 
 _SERVERS_NAMED = 4
 OTHERS_NAMED = 4

@@ -20,10 +20,22 @@ from shunter.core.cluster import Health
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.core.timers import turn_of
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    Event,
     GpuQuarantined,
     GpuRestored,
+    GpusReleased,
     GpusTaken,
+    JobHeld,
+    JobReleased,
+    JobRetried,
+    JobSuspended,
+    LaunchFailed,
     NodeAdded,
     NodeDrained,
     NodeLost,
@@ -31,38 +43,28 @@ from shunter.events.facts.cluster import (
     NodeRemoved,
     NodeRestored,
     NodeUnreachable,
-)
-from shunter.events.facts.decisions import AllocationChanged, WaitReasonChanged, is_preemption
-from shunter.events.facts.execution import (
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
-    JobHeld,
-    JobReleased,
-    JobRetried,
     Outcome,
+    WaitReasonChanged,
+    is_preemption,
     outcome_of,
 )
-from shunter.events.kinds import Event
 from shunter.events.log import LogReader
-from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.causes import (
+from shunter.events.values import (
     ARRAY,
     BACKING_OFF,
     CHECKPOINT,
     DISPLACED,
     HELD,
+    NOTHING,
     RESIZED,
     STAYS,
+    Allocation,
+    GpuType,
+    JobId,
+    NodeName,
+    Reason,
+    Wait,
 )
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.reasons import Reason, Wait
 
 # Which of a job's own events gave it GPUs, and when its attempts began.
 

@@ -6,59 +6,81 @@ An order whose answer is lost is unknown: it is settled when the agent answers a
 supervisor under it can be alive any more. Nothing is started again before that.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Self
-
-import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
-
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from dataclasses import replace
 from shunter.backends.live import messages
-from shunter.backends.live.attempt_locations import STRAYS_S, AttemptLocations
+from shunter.backends.live.attempt_locations import AttemptLocations
+from shunter.backends.live.attempt_locations import STRAYS_S
 from shunter.backends.live.checkpoint_lists import StaysError
 from shunter.backends.live.checkpoint_transfer import CheckpointTransfer
-from shunter.backends.live.gang import LOST, Gang, Part, deliver, end_unbelieved, told_of
-from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.backends.live.launching import DrainingError, Launches, OrderQueue, Reachability
-from shunter.backends.live.messages import (
-    GpuReading,
-    Known,
-    Sample,
-    Shares,
-    Switch,
-    Wiring,
-    wiring_in,
-)
+from shunter.backends.live.gang import Gang
+from shunter.backends.live.gang import LOST
+from shunter.backends.live.gang import Part
+from shunter.backends.live.gang import deliver
+from shunter.backends.live.gang import end_unbelieved
+from shunter.backends.live.gang import told_of
+from shunter.backends.live.inbox import Inbox
+from shunter.backends.live.inbox import Stamped
+from shunter.backends.live.launching import DrainingError
+from shunter.backends.live.launching import Launches
+from shunter.backends.live.launching import OrderQueue
+from shunter.backends.live.launching import Reachability
+from shunter.backends.live.messages import GpuReading
+from shunter.backends.live.messages import Known
+from shunter.backends.live.messages import Sample
+from shunter.backends.live.messages import Shares
+from shunter.backends.live.messages import Switch
+from shunter.backends.live.messages import Wiring
+from shunter.backends.live.messages import wiring_in
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.orders import ShareNotices, refusal_in_words, shares_of, store_all
+from shunter.backends.live.orders import ShareNotices
+from shunter.backends.live.orders import refusal_in_words
+from shunter.backends.live.orders import shares_of
+from shunter.backends.live.orders import store_all
 from shunter.backends.live.samples import SampleCollector
-from shunter.backends.live.settings import Limits, Owner, Socket
-from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import Owner
+from shunter.backends.live.settings import Socket
+from shunter.backends.live.transport import NO_DEVICE
+from shunter.backends.live.transport import Server
+from shunter.backends.live.transport import Transport
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live.transport import run_verb
 from shunter.backends.live.watch import Watch
 from shunter.backends.node.records import failpoint
 from shunter.backends.node.wire import Found
 from shunter.backends.timetables import timetables
-from shunter.core.interfaces import (
-    Effect,
-    Fence,
-    Input,
-    Launch,
-    Migrate,
-    Reshape,
-    Resume,
-    SetAside,
-    ShareTurns,
-    Terminate,
-    Weigh,
-)
+from shunter.core.interfaces import Effect
+from shunter.core.interfaces import Fence
+from shunter.core.interfaces import Input
+from shunter.core.interfaces import Launch
+from shunter.core.interfaces import Migrate
+from shunter.core.interfaces import Reshape
+from shunter.core.interfaces import Resume
+from shunter.core.interfaces import SetAside
+from shunter.core.interfaces import ShareTurns
+from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import Weigh
 from shunter.core.turn_shares import Tenant
 from shunter.errors import BackendError
-from shunter.events.facts.execution import AttemptLost, LaunchFailed, ReshapeRefused
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import AttemptLost
+from shunter.events.facts import LaunchFailed
+from shunter.events.facts import ReshapeRefused
+from shunter.events.values import Allocation
+from shunter.events.values import JobId
+from shunter.events.values import NodeName
+from types import TracebackType
+from typing import Self
+import anyio
+
 
 # The gangs that are under way: watched at their agents, told of, and given what is due to them.
 #
@@ -347,10 +369,10 @@ class SupervisedBackend:
         self._newest: dict[JobId, int] = {}
         self._launching: set[tuple[JobId, int]] = set()
         self._moved_from: dict[JobId, tuple[NodeName, ...]] = {}
-        self._reachability = Reachability(self._inbox)
+        self._reachability = Reachability(self._inbox, self.doubt_of)
         self._is_open = self._has_recovered = False
         self._launches = Launches(
-            limits, owner, self.agents, self._agent_of, self._gangs, self.drain_of
+            limits, owner, self.agents, self._agent_of, self._gangs, self._refusal_of
         )
         self._samples = SampleCollector(self._inbox, self._gangs, limits)
         self._orders = OrderQueue(self._tasks, self._obey)
@@ -393,17 +415,27 @@ class SupervisedBackend:
 
     @property
     def unreachable(self) -> frozenset[NodeName]:
-        """The servers whose agents do not answer."""
+        """The servers whose agents do not answer, or that take nothing new yet."""
         return frozenset(self.causes)
 
     @property
     def causes(self) -> Mapping[NodeName, str]:
-        """Why servers do not answer, and how to mend it, of those that do not."""
-        silent = [agent for agent in self.agents.values() if not agent.is_up]
-        return {node: each.transport.reason or each.cause for each in silent for node in each.nodes}
+        """Why servers do not answer, or take nothing new yet, and how to mend it."""
+        found: dict[NodeName, str] = {}
+        for each in self.agents.values():
+            for node in each.nodes:
+                if not each.is_up:
+                    found[node] = each.transport.reason or each.cause
+                elif doubt := self.doubt_of(node):
+                    found[node] = doubt
+        return found
 
     def drain_of(self, node: NodeName) -> str:
-        """Return why nothing is started on a server that answers; nothing if it may be."""
+        """Return why a server that answers is about to go; nothing if it is not."""
+        return ""
+
+    def doubt_of(self, node: NodeName) -> str:
+        """Return why a server that answers takes nothing new yet; nothing if it does."""
         return ""
 
     def launch_wait(self, job_id: JobId) -> str:
@@ -526,6 +558,13 @@ class SupervisedBackend:
         servers are not reachable for anything new.
         """
         self._share_notices.put_means(agent.name, agent.shares)
+        await self.note_up(agent)
+
+    async def note_up(self, agent: NodeAgent) -> None:
+        """Have the servers of an agent that answers take new jobs, where they may.
+
+        They may not while something that was given up runs there, nor while they are in doubt.
+        """
         if self._has_recovered and await self._locations.strays(agent, self._is_watched):
             self._tasks.start_soon(self._end_strays, agent)
         else:
@@ -558,6 +597,10 @@ class SupervisedBackend:
         """Receive samples of a node; orders that nobody took are given again."""
         self._samples.take(agent.name, samples, gpus, agent.transport.servers)
         self._gangs.give_again(agent)
+
+    def _refusal_of(self, node: NodeName) -> str:
+        """Return why nothing is started on a server that answers; nothing if it may be."""
+        return self.doubt_of(node) or self.drain_of(node)
 
     async def _obey(self, effect: Effect) -> None:
         if isinstance(effect, Launch | Resume):

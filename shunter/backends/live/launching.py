@@ -4,26 +4,41 @@ An answer that is lost leaves a part unknown, until its agent tells or is lost. 
 begin is the cause for which the whole gang is fenced.
 """
 
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from anyio.abc import TaskGroup
+from collections import Counter
+from collections import deque
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-
-import anyio
-from anyio.abc import TaskGroup
-
-from shunter.backends.live.gang import NEVER, Gang
+from shunter.backends.live.gang import Gang
+from shunter.backends.live.gang import NEVER
 from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import Order, Port, StartAnswer
+from shunter.backends.live.messages import Order
+from shunter.backends.live.messages import Port
+from shunter.backends.live.messages import StartAnswer
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.orders import Where, given_to, orders_for
-from shunter.backends.live.settings import Limits, Owner
+from shunter.backends.live.orders import Where
+from shunter.backends.live.orders import given_to
+from shunter.backends.live.orders import orders_for
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import Owner
 from shunter.backends.live.transport import UnreachedError
 from shunter.backends.node.records import failpoint
-from shunter.core.interfaces import Effect, Launch, Resume
+from shunter.core.interfaces import Effect
+from shunter.core.interfaces import Launch
+from shunter.core.interfaces import Resume
 from shunter.errors import BackendError
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import NodeLost
+from shunter.events.facts import NodeReachable
+from shunter.events.facts import NodeUnreachable
+from shunter.events.values import JobId
+from shunter.events.values import NodeName
+import anyio
+
 
 # Orders on their way: those of one job one after the other, of different jobs side by side.
 
@@ -60,10 +75,17 @@ class OrderQueue:
 
 
 class Reachability:
-    """The servers that the log has as unreachable, and what it is told of them."""
+    """The servers that the log has as unreachable, and what it is told of them.
 
-    def __init__(self, inbox: Inbox) -> None:
+    Args:
+        inbox: where it is told.
+        doubt_of: why a server that answers takes nothing new yet, nothing if it does: one of which
+            that is in doubt is unreachable for the log, whatever runs there.
+    """
+
+    def __init__(self, inbox: Inbox, doubt_of: Callable[[NodeName], str]) -> None:
         self._inbox = inbox
+        self._doubt_of = doubt_of
         self._unreachable: set[NodeName] = set()
         self._spoken_of: set[NodeName] = set()
 
@@ -77,21 +99,27 @@ class Reachability:
     def note_up(self, agent: NodeAgent) -> None:
         """Tell that the servers of an agent answer, where they do and that is new."""
         for node in agent.nodes if agent.is_up else ():
-            if node in self._unreachable:
+            if self._doubt_of(node):
+                if node not in self._unreachable:
+                    self._note_unreachable(node)
+            elif node in self._unreachable:
                 self._unreachable.discard(node)
                 self._inbox.put(partial(NodeReachable, node=node))
 
     def note_silent(self, agent: NodeAgent) -> None:
         """Tell that the servers of an agent do not answer."""
         for node in agent.nodes:
-            self._unreachable.add(node)
-            self._spoken_of.add(node)
-            self._inbox.put(partial(NodeUnreachable, node=node))
+            self._note_unreachable(node)
 
     def note_lost(self, agent: NodeAgent) -> None:
         """Tell that nothing can run on the servers of an agent any more."""
         for node in agent.nodes:
             self._inbox.put(partial(NodeLost, node=node, cause=agent.cause))
+
+    def _note_unreachable(self, node: NodeName) -> None:
+        self._unreachable.add(node)
+        self._spoken_of.add(node)
+        self._inbox.put(partial(NodeUnreachable, node=node))
 
 
 PORTS_ASKED = 64
@@ -99,7 +127,7 @@ REFUSALS = ("refused", "failed", "late")
 
 
 class DrainingError(BackendError):
-    """A server answers, but is about to end, and what would be started there with it."""
+    """A server answers, but may be about to end, and what it would be given with it."""
 
 
 class Launches:
@@ -111,7 +139,7 @@ class Launches:
         agents: all of them, by their names.
         agent_of: the name of the agent of each server.
         gangs: what runs.
-        drain_of: why nothing is started on a server that answers; nothing if it may be.
+        refusal_of: why nothing is started on a server that answers; nothing if it may be.
     """
 
     def __init__(
@@ -121,14 +149,14 @@ class Launches:
         agents: Mapping[NodeName, NodeAgent],
         agent_of: Mapping[NodeName, NodeName],
         gangs: Mapping[JobId, Gang],
-        drain_of: Callable[[NodeName], str],
+        refusal_of: Callable[[NodeName], str],
     ) -> None:
         self._limits = limits
         self._owner = owner
         self._agents = agents
         self._agent_of = agent_of
         self._gangs = gangs
-        self._drain_of = drain_of
+        self._refusal_of = refusal_of
         self._turn = 0
         self._promised: dict[JobId, tuple[NodeName, int]] = {}
         self._bound: dict[JobId, dict[NodeName, tuple[int, ...]]] = {}
@@ -137,7 +165,7 @@ class Launches:
         """Return the orders of an attempt by agent, in order of rank.
 
         Raises:
-            DrainingError: a server is about to end.
+            DrainingError: a server is about to end, or may be.
             BackendError: an agent does not answer, or the attempt cannot run there; nothing was
                 begun.
         """
@@ -167,10 +195,10 @@ class Launches:
         """Hold that nothing which would be started now had to leave at once.
 
         Raises:
-            DrainingError: a server is about to end.
+            DrainingError: a server is about to end, or may be.
         """
         for node in nodes:
-            if cause := self._drain_of(node):
+            if cause := self._refusal_of(node):
                 raise DrainingError(f"it was not started: {cause}", retryable=True)
 
     def settle(self, job_id: JobId) -> None:

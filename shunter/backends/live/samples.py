@@ -16,9 +16,8 @@ from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.messages import GpuReading, Sample
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.transport import Server
-from shunter.events.facts.cluster import GpuQuarantined
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import GpuQuarantined, ProfileSampled
+from shunter.events.values import JobId, NodeName
 
 # Profiles, downsampled for the log: what is as before is recorded once a while.
 #

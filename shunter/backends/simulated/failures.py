@@ -12,8 +12,8 @@ from math import log
 
 from shunter.core.rng import RandomStream
 from shunter.core.state import NEVER_US
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import NodeName
+from shunter.events.records import fact
+from shunter.events.values import NodeName
 
 
 @fact

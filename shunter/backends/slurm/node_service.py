@@ -10,18 +10,21 @@ What an answer does not tell stays as it was: a controller that is away takes no
 service.
 """
 
-import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
-
-import anyio
-
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from shunter import clock
-from shunter.backends.slurm.answers import Reservation, SlurmNode
+from shunter.backends.slurm.answers import Reservation
+from shunter.backends.slurm.answers import SlurmNode
 from shunter.backends.slurm.commands import Slurm
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
+from typing import Final
+import anyio
+import time
+
 
 # Reservations of Slurm as one of its users meets them: nodes that are kept from the user's jobs.
 #
@@ -156,7 +159,8 @@ class NodeService:
         self._reservations: Mapping[NodeName, NodeReservation] = {}
         self._partition = partition
         self._partition_limit_s: float | None = None
-        self._is_known = False
+        self.known = anyio.Event()
+        """Set once Slurm has told of the nodes for the first time."""
         self._soon = anyio.Event()
         self.listing: NodeListing | None = None
 
@@ -183,7 +187,7 @@ class NodeService:
 
     def out_of_service(self, now_s: float) -> Mapping[NodeName, str] | None:
         """Return the nodes that take no new jobs, with why; None: not known yet."""
-        if not self._is_known:
+        if not self.known.is_set():
             return None
         found = {
             node: kept.in_words(node)
@@ -210,7 +214,7 @@ class NodeService:
         self._reservations = reservations_by_node(
             [each for each in reservations if each.name != self._own], self._nodes, clock.wall_s()
         )
-        self._is_known = True
+        self.known.set()
 
     def soon(self) -> None:
         """Look again with the next poll: the last look did not tell what somebody needs."""

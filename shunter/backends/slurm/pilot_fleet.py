@@ -7,59 +7,59 @@ squeue that began after its submission was settled has ended, or was never taken
 it took in the seconds before a crash. An answer that failed says nothing of any pilot.
 """
 
-import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
-
-import anyio
-
 from shunter import clock
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.transport import (
-    AgentProcess,
-    Link,
-    Server,
-    UnreachedError,
-    begin_here,
-    install_shared,
-)
+from shunter.backends.live.transport import AgentProcess
+from shunter.backends.live.transport import Link
+from shunter.backends.live.transport import Server
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live.transport import begin_here
+from shunter.backends.live.transport import install_shared
 from shunter.backends.node.records import failpoint
-from shunter.backends.slurm.answers import QueuedJob, duration, end_in_words
+from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm.answers import duration
+from shunter.backends.slurm.answers import end_in_words
 from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.node_service import NodeService, least_s
-from shunter.backends.slurm.pilot_allocations import (
-    AllocationLimits,
-    AllocationView,
-    GpuRequest,
-    Pilot,
-    PilotState,
-    SubmitRefusals,
-    announced_end,
-    decide,
-)
-from shunter.backends.slurm.pilot_channel import (
-    ClusterAuthority,
-    DialBack,
-    ListenerSettings,
-    PilotCertificate,
-    PilotListener,
-    PilotStream,
-    read_certificate,
-)
-from shunter.backends.slurm.settings import (
-    SlurmServer,
-    SlurmSettings,
-    batch_script,
-    name_in,
-    own_user,
-    usual_options,
-)
-from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.backends.slurm.node_service import NodeService
+from shunter.backends.slurm.node_service import least_s
+from shunter.backends.slurm.pilot_allocations import AllocationLimits
+from shunter.backends.slurm.pilot_allocations import AllocationView
+from shunter.backends.slurm.pilot_allocations import GpuRequest
+from shunter.backends.slurm.pilot_allocations import Pilot
+from shunter.backends.slurm.pilot_allocations import PilotState
+from shunter.backends.slurm.pilot_allocations import SubmitRefusals
+from shunter.backends.slurm.pilot_allocations import announced_end
+from shunter.backends.slurm.pilot_allocations import decide
+from shunter.backends.slurm.pilot_channel import ClusterAuthority
+from shunter.backends.slurm.pilot_channel import DialBack
+from shunter.backends.slurm.pilot_channel import ListenerSettings
+from shunter.backends.slurm.pilot_channel import PilotCertificate
+from shunter.backends.slurm.pilot_channel import PilotListener
+from shunter.backends.slurm.pilot_channel import PilotStream
+from shunter.backends.slurm.pilot_channel import read_certificate
+from shunter.backends.slurm.settings import SlurmServer
+from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.settings import batch_script
+from shunter.backends.slurm.settings import name_in
+from shunter.backends.slurm.settings import own_user
+from shunter.backends.slurm.settings import usual_options
+from shunter.errors import BackendError
+from shunter.errors import SlurmRefusedError
+from shunter.errors import SlurmUnknownError
+from shunter.events.values import NodeName
+from typing import Self
+import anyio
+import secrets
+
 
 # An agent inside a pilot: there once the pilot has dialled in, gone when it is lost.
 #
@@ -331,6 +331,8 @@ class PilotFleet:
         self._waiting: tuple[GpuRequest, ...] = ()
         self._wake = anyio.Event()
         self._look_at_s, self._is_seen = 0.0, False  # when the queue is due; whether it answered
+        self.heard = anyio.Event()
+        """Set once the queue has answered for the first time."""
         self.drains = NodeDrains()
         self._listener: PilotListener | None = None
         self._authority: ClusterAuthority | None = None
@@ -405,6 +407,7 @@ class PilotFleet:
         self._look_at_s = clock.monotonic_s() + self._settings.poll_s
         await self._take_in(await self._slurm.queue(), began_s)
         self._is_seen = True
+        self.heard.set()
 
     async def connected(self, stream: PilotStream) -> None:
         """Serve a pilot that has dialled in."""
@@ -659,6 +662,7 @@ class PilotBackend(SupervisedBackend):
         )
         self._fleet.recall(authority, listener)  # first: who dials and is unwanted ends
         self._fleet.open(await self._tasks.start(listener.serve))
+        self._tasks.start_soon(self._open_once_heard)
         await self._look_first()
         self._tasks.start_soon(self._service.run, settings.poll_s)
         self._tasks.start_soon(self._fleet.run)
@@ -668,12 +672,20 @@ class PilotBackend(SupervisedBackend):
         """Ask, before anything is started, what Slurm has ended meanwhile.
 
         That is of pilots and of nodes. A controller that does not answer is waited for later: what
-        runs is to go on.
+        runs is to go on, and until then pilots take nothing new.
         """
         with anyio.move_on_after(FIRST_LOOK_S):
             async with anyio.create_task_group() as looks:
                 looks.start_soon(self._fleet.look)
                 looks.start_soon(self._look_at_nodes)
+
+    async def _open_once_heard(self) -> None:
+        """Have the pilots that are connected take new jobs, once Slurm has answered."""
+        await self._fleet.heard.wait()
+        await self._service.known.wait()
+        for agent in self.agents.values():
+            if agent.is_up:
+                await self.note_up(agent)
 
     async def _look_at_nodes(self) -> None:
         with suppress(SlurmUnknownError):
@@ -708,8 +720,21 @@ class PilotBackend(SupervisedBackend):
         return self._fleet.drains.changed
 
     def drain_of(self, node: NodeName) -> str:
-        """Return why nothing is started in the pilot on a node; nothing if it may be."""
+        """Return why the pilot on a node is about to end; nothing if it is not."""
         return self._fleet.drains.reasons.get(node, "")
+
+    def doubt_of(self, node: NodeName) -> str:
+        """Return why the pilot on a node takes nothing new yet; nothing if it does.
+
+        Slurm may have given the node up, or the pilot, while no daemon was there to be told.
+        """
+        if self._fleet.heard.is_set() and self._service.known.is_set():
+            return ""
+        lacks = "told of its nodes" if self._fleet.heard.is_set() else "answered"
+        return (
+            f"Slurm has not {lacks} since this daemon started, so whether it still has node "
+            f"{node} in service is not known; what runs there goes on"
+        )
 
     async def came_up(self, agent: NodeAgent) -> None:
         """Handle a pilot that is connected."""

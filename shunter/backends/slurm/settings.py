@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from shunter.backends.live.settings import Limits, Owner, Socket
 from shunter.backends.slurm.answers import QueuedJob
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def serve(
 
         from shunter.api.serving.daemon import run_daemon
         from shunter.events.log import WithoutLost
-        from shunter.events.values.ids import JobId
+        from shunter.events.values import JobId
     collect_as_usual()
     resume = True if accept_loss is None else WithoutLost(accept_loss)
     aside = [JobId(job) for job in set_aside or ()]

@@ -11,9 +11,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from shunter.config.section import Count
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level, LevelGroups, gpu_numbers
 
 GpuGroups = tuple[Annotated[tuple[Count, ...], Field(min_length=1)], ...]
 """The numbers of the GPUs of each group."""

@@ -1,7 +1,7 @@
 """The text of a file a config names; whoever parses it needs no file then."""
 
 from shunter.errors import ConfigError
-from shunter.workloads.files import read_file
+from shunter.workloads.loading import read_file
 
 
 def read_text(path: str) -> str:

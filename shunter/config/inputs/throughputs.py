@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from shunter.config.inputs.text import read_text
 from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads.throughputs import BASE_TYPE, ThroughputFile, load_throughputs
 
 

@@ -15,7 +15,7 @@ from shunter.core.planning.placement import (
     Topology,
 )
 from shunter.policies.migration import MakeRoomParams
-from shunter.policies.skews import BUILTIN_SKEWS
+from shunter.policies.tables import BUILTIN_SKEWS
 
 Part = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole, from 0 to 1; a NaN is not."""

@@ -22,19 +22,29 @@ from shunter.core.state import (
     worked_us,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Outcome,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.causes import CHECKPOINT, STAYS
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import IN_SERVER, Demand, DependsWhen, JobSpec
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import (
+    CHECKPOINT,
+    IN_SERVER,
+    NOTHING,
+    STAYS,
+    Allocation,
+    Demand,
+    DependsWhen,
+    JobId,
+    JobSpec,
+    NodeName,
+    Reason,
+    Sharing,
+    Wait,
+)
 
 # Where a job's checkpoints lie, and what they bind it to: servers that have them, and a split.
 #

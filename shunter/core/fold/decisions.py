@@ -35,14 +35,24 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     NO_SUCH_JOB,
     AllocationChanged,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    GangApproved,
+    GangProposed,
+    GangRejected,
     JobReshaped,
     PlanRejected,
     PolicySetAside,
     ReservationSet,
     RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
     SizesSet,
     TargetsSet,
     TrialKept,
@@ -51,20 +61,22 @@ from shunter.events.facts.decisions import (
     WaitReasonChanged,
     is_preemption,
 )
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.run import (
-    ClockStepped,
-    ConfigChanged,
-    EventsLost,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
+from shunter.events.values import (
+    DISPLACED,
+    HELD,
+    LOSSES,
+    MILLION,
+    NOTHING,
+    RESIZED,
+    SUM_MOST,
+    Allocation,
+    Because,
+    Reason,
+    Sharing,
+    TrialKind,
+    TrialReason,
+    Wait,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.causes import DISPLACED, HELD, RESIZED
-from shunter.events.values.reasons import Because, Reason, Wait
-from shunter.events.values.trials import LOSSES, MILLION, SUM_MOST, TrialKind, TrialReason
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "

@@ -38,7 +38,7 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
@@ -46,6 +46,7 @@ from shunter.events.facts.execution import (
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Event,
     GpusReleased,
     JobContinued,
     JobStopped,
@@ -60,10 +61,7 @@ from shunter.events.facts.execution import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.values import Allocation, JobId, NodeName, Reason, Share, Sharing, Wait
 
 # What an attempt keeps though it was to have other CPUs or memory: its server refused these.
 #

@@ -14,7 +14,8 @@ from shunter.core.speeds.measured import BestBatch, MeasuredRate, has_learnt_flo
 from shunter.core.speeds.sensitivity import MeasuredCell, with_cell
 from shunter.core.state import ENDING, SUSPENDING, WAITING, FoldResult, Job, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.jobs import (
+from shunter.events.facts import (
+    Event,
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -28,18 +29,14 @@ from shunter.events.facts.jobs import (
     JobRetried,
     JobSubmitted,
     Outcome,
-    TimeLimitReached,
-    outcome_of,
-)
-from shunter.events.facts.profiles import (
     ProfileMeasured,
     ProfileSampled,
     SensitivityCorrected,
+    TimeLimitReached,
+    ToleranceLearnt,
+    outcome_of,
 )
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
-from shunter.events.values.causes import ARRAY, BACKING_OFF, CHECKPOINT, STAYS, TIMEOUT
-from shunter.events.values.ids import JobId
+from shunter.events.values import ARRAY, BACKING_OFF, CHECKPOINT, STAYS, TIMEOUT, JobId
 
 _FINISHED = Outcome.finished  # members are slow to look up
 

@@ -27,7 +27,8 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
+    Event,
     GpuQuarantined,
     GpuRestored,
     GpusTaken,
@@ -40,10 +41,7 @@ from shunter.events.facts.cluster import (
     NodeUnreachable,
     QuotaChanged,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.ids import NodeName
-from shunter.events.values.resources import Resources
+from shunter.events.values import NOTHING, Allocation, NodeName, Resources, Share, Sharing
 
 # Who loses what turns out to be in the hands of others: GPUs, or the CPUs and memory beside them.
 #

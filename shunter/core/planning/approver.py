@@ -15,34 +15,40 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from shunter.core.cluster import Health, Server, gpus_of
-from shunter.core.plan import (
-    Change,
-    Move,
-    Pack,
-    Plan,
-    Rehome,
-    Reshape,
-    Resize,
-    Start,
-    Suspend,
-)
+from shunter.core.plan import Change, Move, Pack, Plan, Rehome, Reshape, Resize, Start, Suspend
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import is_within
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.speeds.speed_model import level_of
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import Guards
-from shunter.events.facts.decisions import NO_SUCH_JOB, AllocationChanged, JobReshaped, PlanRejected
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import CALLER, PROPOSED
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.fact import fact, record
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand, JobSpec, Level, SuspendMode
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
+from shunter.events.facts import (
+    NO_SUCH_JOB,
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    PlanRejected,
+)
+from shunter.events.records import fact, record
+from shunter.events.values import (
+    CALLER,
+    PROPOSED,
+    Allocation,
+    ConfigurationSet,
+    Demand,
+    JobId,
+    JobSpec,
+    Level,
+    NodeName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    SuspendMode,
+)
 
 # Changes of CPUs and memory that stand together in a plan, checked and carried out together.
 #

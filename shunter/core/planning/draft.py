@@ -18,13 +18,18 @@ from shunter.core.plan import Change, Move, Pack, Plan, Reshape, Start, Suspend
 from shunter.core.planning.placement import Placement, find
 from shunter.core.state import Job, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, WaitReasonChanged
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName, QueueName
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
+from shunter.events.facts import JOB_ENDS, AllocationChanged, RoundPlanned, WaitReasonChanged
+from shunter.events.values import (
+    Allocation,
+    Demand,
+    JobId,
+    NodeName,
+    QueueName,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+)
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

@@ -42,11 +42,9 @@ from shunter.core.plan import (
 )
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, TraceError
-from shunter.events.facts.decisions import SizesSet, SolvedFact, Target, TargetsSet
-from shunter.events.kinds import KINDS
-from shunter.events.values.fact import fact, record
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import ClassWait, Wait
+from shunter.events.facts import KINDS, SizesSet, SolvedFact, Target, TargetsSet
+from shunter.events.records import fact, record
+from shunter.events.values import ClassWait, JobId, Wait
 
 # What a policy may answer: each hook's answer is checked before anybody relies on it.
 #

@@ -12,18 +12,19 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from shunter.core.cluster import Area, Pool
-from shunter.events.values.allocation import Share
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
-from shunter.events.values.job_spec import (
+from shunter.events.values import (
     BELOW_SERVER,
     IN_SERVER,
     LEVEL_ORDER,
+    ConfigurationSet,
     Demand,
     JobSpec,
     Level,
+    LevelGroups,
+    Reason,
+    Resources,
+    Share,
 )
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
 
 # What a placement strategy is: a search over the free GPUs of one pool.
 

@@ -21,9 +21,12 @@ from shunter.core.rng import RandomStream
 from shunter.core.speeds.sensitivity import TableCheck
 from shunter.core.state import Job, State
 from shunter.core.view import NO_GUARDS, Guards, View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    Event,
+    GangApproved,
     JobReshaped,
+    JobResized,
     ReservationSet,
     RoundPlanned,
     SolvedFact,
@@ -31,13 +34,8 @@ from shunter.events.facts.decisions import (
     Trigger,
     WaitReasonChanged,
 )
-from shunter.events.facts.gangs import GangApproved
-from shunter.events.facts.jobs import JobResized
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import BY_POLICY
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.records import fact
+from shunter.events.values import BY_POLICY, Allocation, JobId, NodeName, Share, Sharing
 
 # Jobs whose last attempts failed at once start on other GPUs than these had, if any are left.
 #

@@ -29,25 +29,23 @@ from shunter.core.planning.placement import Placement
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    JOB_ENDS,
     AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    Event,
+    GangApproved,
+    GangRejected,
+    GpusReleased,
     JobReshaped,
+    JobSuspended,
+    LaunchFailed,
     ReservationSet,
     RoundPlanned,
 )
-from shunter.events.facts.execution import (
-    AllocationLearned,
-    AttemptLost,
-    GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.gangs import GangApproved, GangRejected
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.fact import fact, record, replace
-from shunter.events.values.ids import JobId
+from shunter.events.records import fact, record, replace
+from shunter.events.values import NOTHING, Allocation, JobId, Share, Sharing
 
 # The decentralised scheme as it is configured.
 

@@ -23,21 +23,15 @@ from shunter.core.planning.approver import no_such_job
 from shunter.core.speeds.measured import KnownVerdict, Trial
 from shunter.core.state import RUNNING, Job, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import (
-    PlanRejected,
-    TrialFact,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-)
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
-from shunter.events.values.trials import (
+from shunter.events.facts import PlanRejected, TrialFact, TrialKept, TrialReverted, TrialStarted
+from shunter.events.values import (
     KEPT,
     MILLION,
     SUM_MOST,
     Batch,
     ChangeKey,
+    JobId,
+    Reason,
     TrialKind,
     TrialReason,
 )

@@ -12,15 +12,7 @@ from heapq import merge
 from typing import Any, NamedTuple, TypeVar
 
 from shunter.core.interfaces import Observer, Observers, Rng, both
-from shunter.core.plan import (
-    EMPTY_PLAN,
-    Change,
-    Move,
-    Plan,
-    Reservation,
-    Start,
-    Suspend,
-)
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Reservation, Start, Suspend
 from shunter.core.planning.draft import (
     MAKES_ROOM,
     Draft,
@@ -73,50 +65,42 @@ from shunter.core.sizing import (
 from shunter.core.speeds.measured import has_learnt_floor
 from shunter.core.state import WAITING, Job
 from shunter.core.view import Band, View
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
     CLUSTER_CHANGES,
-    NodeAdded,
-    NodeRemoved,
-    QuotaChanged,
-)
-from shunter.events.facts.decisions import (
+    JOB_ENDS,
     AllocationChanged,
-    JobReshaped,
-    PlanRejected,
-    RoundPlanned,
-    SizesSet,
-)
-from shunter.events.facts.execution import (
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-    ReshapeRefused,
-    SpeedChanged,
-    TrainingStarted,
-)
-from shunter.events.facts.jobs import (
-    JOB_ENDS,
     JobCancelRequested,
     JobFinished,
     JobHeld,
     JobPriorityChanged,
     JobReleased,
+    JobReshaped,
     JobResized,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeAdded,
+    NodeRemoved,
+    PlanRejected,
+    ProfileSampled,
+    QuotaChanged,
+    ReshapeRefused,
+    RoundPlanned,
+    SensitivityCorrected,
+    SizesSet,
+    SpeedChanged,
     TimeLimitReached,
+    ToleranceLearnt,
+    TrainingStarted,
 )
-from shunter.events.facts.profiles import ProfileSampled, SensitivityCorrected
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because, ClassWait, Reason, Wait
-from shunter.events.values.resources import Resources
+from shunter.events.values import Allocation, Because, ClassWait, JobId, Reason, Resources, Wait
 
 # What a ranking hears of: every fact after which a job may stand elsewhere.
 

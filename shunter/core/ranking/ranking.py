@@ -24,12 +24,9 @@ from shunter.core.sizing import SizeBook
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.state import RUNNING, WAITING, Job
 from shunter.core.view import Band, View
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.rows import DERIVED
-from shunter.events.values.fact import record
-from shunter.events.values.ids import JobId, QueueName
-from shunter.events.values.job_spec import Demand, SuspendMode
-from shunter.events.values.reasons import ClassWait, Reason, Wait
+from shunter.events.facts import ProfileSampled
+from shunter.events.records import DERIVED, record
+from shunter.events.values import ClassWait, Demand, JobId, QueueName, Reason, SuspendMode, Wait
 
 # A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
 #

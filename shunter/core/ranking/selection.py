@@ -34,11 +34,8 @@ from shunter.core.ranking.ranking import (
 )
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.fact import record, replace
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
+from shunter.events.records import record, replace
+from shunter.events.values import Demand, JobId, Reason, Share, Sharing
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 

@@ -28,12 +28,8 @@ from shunter.core.planning.draft import Draft
 from shunter.core.speeds.sensitivity import MeasuredCell, Sensitivity, SensitivityTable, corrected
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.rows import DERIVED
-from shunter.events.values.allocation import Share
-from shunter.events.values.fact import fact, record, replace
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.records import DERIVED, fact, record, replace
+from shunter.events.values import Demand, GpuType, JobId, JobSpec, NodeName, Resources, Share
 
 # The sizes that a job could have: points of its model's matrix, and how fast it is there.
 

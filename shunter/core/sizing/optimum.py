@@ -27,10 +27,9 @@ from shunter.core.sizing.mechanism import (
     Solver,
 )
 from shunter.core.sizing.sized_plans import Servers, SizingInput
-from shunter.events.facts.decisions import Size, SizesSet
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.resources import Resources
+from shunter.events.facts import Size, SizesSet
+from shunter.events.records import fact
+from shunter.events.values import JobId, NodeName, Resources
 
 _DIGITS = 9
 

@@ -4,16 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from shunter.core.plan import (
-    EMPTY_PLAN,
-    Change,
-    Move,
-    Plan,
-    Proposal,
-    Reshape,
-    Start,
-    Suspend,
-)
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reshape, Start, Suspend
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import Placement
 from shunter.core.sizing.mechanism import (
@@ -26,12 +17,17 @@ from shunter.core.sizing.mechanism import (
 )
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.fact import replace
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Demand, JobSpec
-from shunter.events.values.reasons import Because
-from shunter.events.values.resources import Resources
+from shunter.events.records import replace
+from shunter.events.values import (
+    Allocation,
+    Because,
+    Demand,
+    JobId,
+    JobSpec,
+    NodeName,
+    Resources,
+    Share,
+)
 
 # What sizing goes by in one round: who is where, who starts and leaves, and in which order.
 

@@ -4,13 +4,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import IN_SERVER, LEVEL_ORDER, Demand, JobSpec, Level
-from shunter.events.values.trials import Batch, ChangeKey, TrialKind
+from shunter.events.facts import ProfileSampled, ToleranceLearnt
+from shunter.events.records import fact
+from shunter.events.values import (
+    IN_SERVER,
+    LEVEL_ORDER,
+    NOTHING,
+    Allocation,
+    Batch,
+    ChangeKey,
+    Demand,
+    GpuType,
+    JobId,
+    JobSpec,
+    Level,
+    TrialKind,
+)
 
 # What a model's gangs measured of distance: a curve of tolerance that nobody had to say.
 #

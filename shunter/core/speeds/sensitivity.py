@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.fact import fact
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.records import fact
+from shunter.events.values import Allocation, JobSpec, Resources
 
 # How a model's speed depends on the CPUs and memory that go with each of its GPUs.
 #

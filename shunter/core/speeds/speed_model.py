@@ -26,10 +26,18 @@ from math import inf, sqrt
 from typing import NamedTuple, TypeVar
 
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.configuration_set import CPU_UNITS, ConfigurationSet, LevelGroups
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import BY_BUS, IN_SERVER, JobSpec, Level
+from shunter.events.values import (
+    BY_BUS,
+    CPU_UNITS,
+    IN_SERVER,
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+)
 
 # How many steps a second each kind of job makes on each GPU type, alone and in pairs.
 #

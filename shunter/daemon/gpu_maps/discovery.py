@@ -21,8 +21,7 @@ from shunter.daemon.gpu_maps.server_map import (
     server_map,
     without_found,
 )
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, NodeName
 
 BY_LOG, BY_SLURM = "log", "Slurm"
 AS_BEFORE = "counts until the daemon starts while nothing runs there"

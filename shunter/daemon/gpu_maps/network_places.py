@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shunter.config.cluster_section import ClusterSection, NodeGroup
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 PLACE_KEYS = frozenset({"rack", "domain"})
 NAMES_MOST = 4

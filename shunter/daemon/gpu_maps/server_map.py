@@ -14,8 +14,7 @@ from shunter.config.accelerators import GpuGroups, joined_level
 from shunter.config.cluster_section import NodeGroup
 from shunter.daemon.gpu_maps.found_map import FoundMap
 from shunter.daemon.gpu_maps.network_places import Place, gives_place
-from shunter.events.values.allocation import gpu_numbers
-from shunter.events.values.configuration_set import ConfigurationSet, LevelGroups
+from shunter.events.values import ConfigurationSet, LevelGroups, gpu_numbers
 
 BY_CONFIG = "config"
 LEVEL_KEYS = frozenset({"sockets", "switches", "socket_gpus", "switch_gpus"})

@@ -17,10 +17,15 @@ from shunter.core.scheduler import Scheduler
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.policy import AskedPolicy
-from shunter.events.facts.decisions import NO_SUCH_JOB, PlanRejected, PolicySetAside, RoundPlanned
-from shunter.events.facts.execution import TrainingStarted
+from shunter.events.facts import (
+    NO_SUCH_JOB,
+    PlanRejected,
+    PolicySetAside,
+    RoundPlanned,
+    TrainingStarted,
+)
 from shunter.events.log import LogWriter
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 Tell = Callable[[str], None]
 """Told what has happened, in one or more lines."""

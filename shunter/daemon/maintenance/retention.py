@@ -14,7 +14,7 @@ from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed
 from shunter.errors import BackendError, UnreachableError
-from shunter.events.facts.jobs import JOB_ENDS
+from shunter.events.facts import JOB_ENDS
 from shunter.events.past_jobs import PastJobs
 
 LOOK_S = 3600.0

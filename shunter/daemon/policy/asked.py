@@ -40,11 +40,8 @@ from shunter.daemon.policy_process.messages import (
 )
 from shunter.errors import PlanError
 from shunter.events.codec import encode_payload
-from shunter.events.facts.decisions import PolicySetAside, SolvedFact
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import Event, JobSubmitted, PolicySetAside, SchedulerStarted, SolvedFact
+from shunter.events.values import JobId
 
 HandOn = Callable[[], Awaitable[None]]
 """Makes what a step has taken in durable, carries it out, and answers whoever asked for it."""

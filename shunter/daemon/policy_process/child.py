@@ -45,8 +45,7 @@ from shunter.daemon.policy_process.messages import (
 )
 from shunter.errors import ShunterError
 from shunter.events.codec import decode_payload, decode_record, encode_record
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, SchedulerStarted
 
 
 class Thinking:

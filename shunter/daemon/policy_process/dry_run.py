@@ -22,9 +22,7 @@ from shunter.core.state import State
 from shunter.daemon.policy_process.messages import DryRan, DryRun, Failed, send
 from shunter.errors import ShunterError
 from shunter.events.codec import decode_payload
-from shunter.events.facts.decisions import Trigger
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobSubmitted, Trigger
 
 
 class Copies:

@@ -14,9 +14,8 @@ import msgspec
 from shunter.core.plan import Change, Judge, Plan, Proposal, Reservation, Try
 from shunter.errors import PlanError
 from shunter.events.codec import decode_payload, encode_payload
-from shunter.events.facts.decisions import SOLVED, SolvedFact
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import ClassWait, Wait
+from shunter.events.facts import SOLVED, SolvedFact
+from shunter.events.values import ClassWait, JobId, Wait
 
 HEADER = struct.Struct("!I")
 _CHANGES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Change)}

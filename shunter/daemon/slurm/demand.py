@@ -9,7 +9,7 @@ from shunter.backends.slurm.pilot_allocations import GpuRequest
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.daemon.slurm.nodes import SeesDrains, is_by_slurm
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 EVERY_S = 0.5
 JOBS_MOST = 2000

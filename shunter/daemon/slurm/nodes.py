@@ -19,9 +19,9 @@ from shunter.core.interfaces import Command, DrainNode, RestoreNode
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.errors import UnreachableError
-from shunter.events.facts.cluster import NodeDrained, NodeRemoved, NodeRestored
+from shunter.events.facts import NodeDrained, NodeRemoved, NodeRestored
 from shunter.events.log import LogWriter, read_log
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 BY: Final = "slurm: "
 EVERY_S: Final = 0.5

@@ -12,7 +12,7 @@ from shunter.backends.slurm import NetworkSwitch, Slurm
 from shunter.config.live.slurm import SlurmSection
 from shunter.daemon.gpu_maps.network_places import Place
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 ASK_S = 5.0
 """How long a start waits for that; a controller that is away lets its commands wait for longer."""

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from shunter.config.model import Config
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, JobSpec
 
 WHOLE_MILLI = 1000
 """Slurm gives whole CPUs, and one at least."""

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.values.allocation import Share
+from shunter.events.facts import GpusTaken
+from shunter.events.values import Share
 
 
 @runtime_checkable

@@ -3,27 +3,26 @@
     frame 1..1000 ──chain──▶ frame 1001..2000 ──chain──▶ … ──▶ head(seq, chain, term)
 
 A frame is a run of events encoded once. Its chain value is a hash over the value before it and
-its own payload, so the last value stands for every byte of the log, in order.
+its own payload, so the last value stands for every byte of the log, in order. Then comes what must
+hold between these parts, and the index of jobs that is made of frames.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import itemgetter
 
 import msgspec
 import orjson
 
 from shunter.errors import IllegalEventError, LogDamagedError
 from shunter.events.codec import decode_event, decode_payload, row_fields
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
-from shunter.events.facts.run import EventsLost
-from shunter.events.kinds import Event
+from shunter.events.facts import JOB_ENDS, Event, EventsLost, JobSubmitted
 from shunter.events.past_jobs import PastRows, key_of
-from shunter.events.row_source import Row
-from shunter.events.rows import stored_fields
-from shunter.events.values.ids import UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.records import Row, stored_fields
+from shunter.events.values import JobSpec, UserName
 
 CHAIN_BYTES = 32
 GENESIS = bytes(CHAIN_BYTES)
@@ -253,7 +252,9 @@ class Snapshot:
     @classmethod
     def of(cls, seq: int, at_us: int, state: bytes, memory: bytes) -> "Snapshot":
         """Return the snapshot of these bytes, with its digest."""
-        return cls(seq, at_us, state, memory, _digest(_FORM, seq, at_us, state, memory, None))
+        return cls(
+            seq, at_us, state, memory, _snapshot_digest(_FORM, seq, at_us, state, memory, None)
+        )
 
     @property
     def has_past(self) -> bool:
@@ -264,10 +265,14 @@ class Snapshot:
         """Raise LogDamagedError unless the digest is that of the snapshot."""
         form = self.digest[: len(_FORM)]
         if form in (_FORM, _FORM_WITH_PAST):
-            expected = _digest(form, self.seq, self.at_us, self.state, self.memory, self.ended)
+            expected = _snapshot_digest(
+                form, self.seq, self.at_us, self.state, self.memory, self.ended
+            )
             is_sound = expected == self.digest
         else:
-            is_sound = self._is_at_its_place and self.digest == _old_digest(self.state, self.memory)
+            is_sound = self._is_at_its_place and self.digest == _old_snapshot_digest(
+                self.state, self.memory
+            )
         if not is_sound:
             raise LogDamagedError(
                 f"the snapshot at sequence number {self.seq} does not match its digest", self.seq
@@ -289,7 +294,9 @@ _FORM, _FORM_WITH_PAST = "3:", "2:"
 _STATE_BEGINS = re.compile(rb"\[(\d+),(\d+),")
 
 
-def _digest(form: str, seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None) -> str:
+def _snapshot_digest(
+    form: str, seq: int, at_us: int, state: bytes, memory: bytes, ended: int | None
+) -> str:
     """Return the digest over all parts; the length keeps the two that are long apart.
 
     Since form 3 the form is one of them, so that none is taken for another.
@@ -299,7 +306,7 @@ def _digest(form: str, seq: int, at_us: int, state: bytes, memory: bytes, ended:
     return form + blake2b(named + state + memory, digest_size=CHAIN_BYTES).hexdigest()
 
 
-def _old_digest(state: bytes, memory: bytes) -> str:
+def _old_snapshot_digest(state: bytes, memory: bytes) -> str:
     """Return the digest as it was before it covered sequence number and instant."""
     together = blake2b(len(state).to_bytes(8, "big"), digest_size=CHAIN_BYTES)
     together.update(state)
@@ -310,3 +317,197 @@ def _old_digest(state: bytes, memory: bytes) -> str:
 def _outcomes_digest(seq: int, first: int, count: int, pairs: bytes) -> str:
     place = orjson.dumps([seq, first, count])
     return blake2b(place + pairs, digest_size=CHAIN_BYTES).hexdigest()
+
+
+# What must hold between the parts of a log: frame and frame, frame and head, log and anchor.
+
+REINDEX = "`shunter log reindex` makes it anew, while nothing writes the log"
+
+
+def checked_frame(frame: Frame, seq: int, before: Frame | None, head: Head) -> Frame:
+    """Return the frame if it holds `seq` and fits the one before and the head."""
+    assert before is not None, "the chain value before the first frame is fetched with it"
+    if frame.first_seq != before.last_seq + 1 or not frame.first_seq <= seq <= frame.last_seq:
+        raise LogDamagedError(
+            f"sequence number {seq} is missing: {frame.named} has {frame.count} events", seq
+        )
+    if next_chain(before.chain, frame.payload) != frame.chain:
+        raise LogDamagedError(
+            f"{frame.named} does not match its chain value: its bytes, or those before it, "
+            "are not what was written",
+            frame.first_seq,
+        )
+    if not before.term <= frame.term <= head.term:
+        raise LogDamagedError(
+            f"{frame.named} has term {frame.term}, between {before.term} and {head.term} expected",
+            frame.first_seq,
+        )
+    if frame.last_seq >= head.seq and (frame.last_seq, frame.chain) != (head.seq, head.chain):
+        raise LogDamagedError(
+            f"{frame.named} and the head disagree: the head is at {head.seq}, the frame ends at "
+            f"{frame.last_seq}",
+            frame.first_seq,
+        )
+    return frame
+
+
+def refuse_other_term(frame: Frame, terms: Sequence[tuple[int, int]]) -> None:
+    """Raise LogDamagedError unless a frame is of the term that had begun."""
+    place = bisect_right(terms, frame.first_seq, key=itemgetter(0))
+    if place and terms[place - 1][1] != frame.term:
+        raise LogDamagedError(
+            f"{frame.named} has term {frame.term}, and term {terms[place - 1][1]} is expected",
+            frame.first_seq,
+        )
+
+
+def refuse_lost(log: str, anchor: Head, head: Head) -> None:
+    """Raise LogDamagedError if a log ends before what its anchor says was synced."""
+    remedy = "put the log, its -wal and its anchor back from one copy"
+    remedy += (
+        f", or go on without them, which is recorded: `shunter serve CONFIG --accept-loss "
+        f"{head.seq + 1}`, once"
+        if head.seq
+        else f", or move the anchor {log}.anchor away, and the folder of attempts too, to begin "
+        "again"
+    )
+    if anchor.seq > head.seq:
+        raise LogDamagedError(
+            f"the log {log} has lost the {anchor.seq - head.seq} events with sequence numbers "
+            f"{head.seq + 1} to {anchor.seq}: its anchor says that they were on the disk, and the "
+            f"log ends before them; {remedy}",
+            head.seq + 1,
+        )
+    if anchor.term > head.term:
+        raise LogDamagedError(
+            f"the log {log} has lost the start of term {anchor.term} after sequence number "
+            f"{head.seq}: its anchor says that it was on the disk, and the log is of term "
+            f"{head.term}; {remedy}",
+            head.seq,
+        )
+    if anchor.seq == head.seq:
+        refuse_other_chain(log, anchor, head.chain)
+
+
+def refuse_other_chain(log: str, anchor: Head, chain: bytes | None) -> None:
+    """Raise LogDamagedError unless a chain value is that of the anchor."""
+    if chain != anchor.chain:
+        raise LogDamagedError(
+            f"the log {log} and its anchor disagree at sequence number {anchor.seq}: one of the "
+            "two was changed, or is another log's",
+            anchor.seq,
+        )
+
+
+def without_anchor(log: str) -> str:
+    """Return what to tell of a log that was kept with an anchor and has none now."""
+    return (
+        f"the log {log} was kept with an anchor, {log}.anchor, which is not there: whether events "
+        "after its last one are lost is not known; who copies or moves the log of a daemon takes "
+        "its anchor along"
+    )
+
+
+# The index of jobs: which kinds of events, about which jobs, lie in a span of some frames.
+#
+# It is derived, and only makes the stories of single jobs quick: a reader makes the spans that
+# are missing from frames it has checked, hands them to the source to keep, and looks through what
+# no span covers. A span that does not match its digest is made anew.
+
+SPAN_EVENTS = 5_000
+"""About how many events a span covers; a story is read span by span."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some frames in order; `names` is JSON of the kinds and jobs in them."""
+
+    first_seq: int
+    last_seq: int
+    names: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, first_seq: int, last_seq: int, names: bytes) -> "Span":
+        """Return the span with its digest."""
+        return cls(first_seq, last_seq, names, _span_digest(first_seq, last_seq, names))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is what was written."""
+        return _span_digest(self.first_seq, self.last_seq, self.names) == self.digest
+
+    @property
+    def jobs(self) -> Sequence[str]:
+        """The jobs that events in it are about."""
+        found: list[str] = orjson.loads(self.names)[1]
+        return found
+
+    def has_job(self, job_id: str) -> bool:
+        """Say whether an event in it is about a job."""
+        return job_id in self.jobs
+
+    def has_kind(self, kinds: frozenset[str]) -> bool:
+        """Say whether an event in it is of one of these kinds."""
+        return not kinds.isdisjoint(orjson.loads(self.names)[0])
+
+
+class SpanMaker:
+    """Collects what is in frames, until there is enough for a span."""
+
+    def __init__(self) -> None:
+        self._first_seq = 0
+        self._kinds: set[str] = set()
+        self._jobs: set[str | None] = set()
+
+    def take(self, frame: Frame) -> Span | None:
+        """Add a frame; return the span that it completes, if it does.
+
+        Raises:
+            LogDamagedError: the frame does not hold events.
+        """
+        rows = frame.rows()
+        self._first_seq = self._first_seq or frame.first_seq
+        try:
+            self._kinds.update(row[0] for row in rows)
+            self._jobs.update(row[2] for row in rows)
+            if frame.last_seq - self._first_seq + 1 < SPAN_EVENTS:
+                return None
+            names = orjson.dumps([sorted(self._kinds), sorted(self._jobs - {None})])
+        except TypeError as error:  # an id that is none
+            raise LogDamagedError(f"{frame.named} is damaged: {error}", frame.first_seq) from error
+        span = Span.of(self._first_seq, frame.last_seq, names)
+        self._first_seq = 0
+        self._kinds.clear()
+        self._jobs.clear()
+        return span
+
+
+def sound_spans(spans: Iterable[Span], head_seq: int) -> tuple[list[Span], int | None]:
+    """Return the spans before the first wrong one, and its number or None."""
+    found: list[Span] = []
+    expected = 1
+    for span in spans:
+        if span.first_seq != expected or not expected <= span.last_seq <= head_seq:
+            return found, expected
+        if not span.is_sound:
+            return found, expected
+        found.append(span)
+        expected = span.last_seq + 1
+    return found, None
+
+
+def runs(spans: Sequence[Span]) -> list[tuple[int, int]]:
+    """Return first and last number of spans that follow each other, run by run."""
+    found: list[tuple[int, int]] = []
+    for span in spans:
+        if found and found[-1][1] + 1 == span.first_seq:
+            found[-1] = (found[-1][0], span.last_seq)
+        else:
+            found.append((span.first_seq, span.last_seq))
+    return found
+
+
+def _span_digest(first_seq: int, last_seq: int, names: bytes) -> str:
+    place = orjson.dumps([first_seq, last_seq])
+    return blake2b(place + names, digest_size=32).hexdigest()

@@ -1,26 +1,35 @@
-"""The doors of the log: an address in, a writer or a reader out.
+"""The log from outside: an address in, a writer or a reader out; and all of it as lines of JSON.
 
 Addresses are `memory:`, `none:` (only the chain is kept), a path, or `sqlite+aiosqlite:///path`
 as SQLAlchemy reads it: three slashes and a relative path, four for an absolute one. What speaks SQL
 is imported only for those that need it.
+
+A log to read, keep or move is a line of JSON an event, an object with its fields by name:
+
+    {"seq":7,"kind":"JobFinished","at_us":5000000,"job_id":"j1"}
+
+Fields that hold their default are left out, as in the published schema. An export that was cut
+short may end in a torn line; a log in a database may not.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from shunter.errors import NotFoundError, UsageError
+import orjson
+
+from shunter.errors import IllegalEventError, LogDamagedError, NotFoundError, UsageError
+from shunter.events.facts import Event
 from shunter.events.log.frames import GENESIS, Head, WithoutLost
-from shunter.events.log.memory import MemoryStore, NullStore
-from shunter.events.log.reader import LogReader
-from shunter.events.log.stores import Segment, Store, StoredPastJobs
-from shunter.events.log.verification import wrong_types_in
+from shunter.events.log.reader import LogReader, wrong_types_in
+from shunter.events.log.stores import MemoryStore, NullStore, Segment, Store, StoredPastJobs
 from shunter.events.log.writer import LogWriter
 
 if TYPE_CHECKING:
-    from shunter.events.log.sql.lock import WriterLock
+    from shunter.events.log.sqlite import WriterLock
 
 MEMORY = "memory:"
 NONE = "none:"
@@ -67,7 +76,7 @@ async def open_log(
     if url in (MEMORY, NONE):
         store, head = (MemoryStore() if url == MEMORY else NullStore()), Head(0, GENESIS, 1)
     else:
-        from shunter.events.log.sql.store import open_store
+        from shunter.events.log.sqlite_store import open_store
 
         store, head, warning = await open_store(
             path_of(url), overwrite=overwrite, durable=durable, resume=resume, mode=mode, lock=claim
@@ -104,7 +113,7 @@ async def claim_log(url: str) -> "WriterLock | None":
     """
     if url in (MEMORY, NONE):
         return None
-    from shunter.events.log.sql.store import claim
+    from shunter.events.log.sqlite_store import claim
 
     return await claim(path_of(url))
 
@@ -123,7 +132,7 @@ async def read_log(log: str | LogWriter) -> AsyncIterator[LogReader]:
     elif log in (MEMORY, NONE):
         raise NotFoundError(f"there is nothing to read at {log}: such a log ends with its process")
     else:
-        from shunter.events.log.sql.source import open_source
+        from shunter.events.log.sqlite_source import open_source
 
         opened = open_source(path_of(log))
     async with opened as source:
@@ -144,7 +153,7 @@ def open_past_jobs(log: LogWriter) -> StoredPastJobs:
         LogError: the log cannot be read.
         UsageError: it is kept in no file.
     """
-    from shunter.events.log.sql.past_jobs import SqlPastJobs
+    from shunter.events.log.tables import SqlPastJobs
 
     return SqlPastJobs(path_of(log.url))
 
@@ -157,7 +166,7 @@ async def reindex_log(url: str) -> None:
         LogDamagedError: a frame is missing, or is not what was written; nothing is changed.
         LogError: another process writes it.
     """
-    from shunter.events.log.sql.reindexing import reindex
+    from shunter.events.log.sqlite_store import reindex
 
     await reindex(path_of(url))
 
@@ -170,7 +179,7 @@ async def upgrade_log(url: str) -> None:
         LogVersionError: it is something else, or of a newer Shunter.
         LogError: another process writes it.
     """
-    from shunter.events.log.sql.upgrading import upgrade
+    from shunter.events.log.upgrading import upgrade
 
     await upgrade(path_of(url))
 
@@ -178,7 +187,7 @@ async def upgrade_log(url: str) -> None:
 def load_store(url: str) -> None:
     """Import what an address needs, for callers that time what comes after."""
     if url not in (MEMORY, NONE):
-        import_module("shunter.events.log.sql.store")
+        import_module("shunter.events.log.sqlite_store")
 
 
 def files_of(url: str) -> list[Path]:
@@ -191,12 +200,11 @@ def files_of(url: str) -> list[Path]:
     """
     if url in (MEMORY, NONE):
         return []
-    from shunter.events.log.sql import anchor, lock
-    from shunter.events.log.sql.sqlite import SIDE_FILES
+    from shunter.events.log.sqlite import ANCHOR_SUFFIX, LOCK_SUFFIX, SIDE_FILES
 
     path = path_of(url)
     named = dict.fromkeys((path, path.resolve()))  # SQLite's lie beside the file behind a link
-    suffixes = ("", anchor.SUFFIX, lock.SUFFIX, *SIDE_FILES)
+    suffixes = ("", ANCHOR_SUFFIX, LOCK_SUFFIX, *SIDE_FILES)
     return [each.with_name(each.name + suffix) for suffix in suffixes for each in named]
 
 
@@ -228,3 +236,83 @@ async def seal(log: LogWriter, upto_seq: int) -> tuple[Segment, ...]:
     while segment := await log.seal(upto_seq):
         segments.append(segment)
     return tuple(segments)
+
+
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """How many events were imported, and whether a torn last line was dropped."""
+
+    events: int
+    torn: bool
+
+
+async def export_jsonl(
+    reader: LogReader, stream: BinaryIO, after: int = 0, to: int | None = None
+) -> int:
+    """Write the events after `after` up to `to` as lines; return how many."""
+    from shunter.events.schema import to_object
+
+    written = 0
+    async for frame in reader.frames(after, to):
+        events = frame.events(after, to)
+        first = max(frame.first_seq, after + 1)
+        stream.write(
+            b"".join(_line(seq, to_object(event)) for seq, event in enumerate(events, first))
+        )
+        written += len(events)
+    return written
+
+
+async def import_jsonl(lines: Iterable[bytes], log: LogWriter) -> ImportReport:
+    """Append the events of exported lines to a log, which must end where they begin.
+
+    Frames are cut anew: the digest is that of the exported log if both were cut alike.
+
+    Raises:
+        LogDamagedError: a line that is not the last torn one is no event, or not the next one;
+            names the line. Events before it may have been appended.
+    """
+    batch: list[Event] = []
+    start = log.seq
+    torn = False
+    for number, line in enumerate(lines, 1):
+        if torn:
+            raise LogDamagedError(f"line {number - 1} is cut short, and not the last", log.seq + 1)
+        event = _event(line, number, log.seq + len(batch) + 1)
+        if event is None:
+            torn = True
+            continue
+        batch.append(event)
+        if len(batch) == _BATCH:
+            log.append(batch)
+            await log.commit()
+            batch = []
+    log.append(batch)
+    await log.commit()
+    return ImportReport(log.seq - start, torn)
+
+
+def _line(seq: int, named: dict[str, Any]) -> bytes:
+    return orjson.dumps({"seq": seq, **named}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _event(line: bytes, number: int, seq: int) -> Event | None:
+    """Return the event of a line; None for one cut short, which has no newline."""
+    from shunter.events.schema import from_object
+
+    try:
+        named = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        if not line.endswith(b"\n"):
+            return None
+        raise LogDamagedError(f"line {number} is not JSON: {error}", seq) from error
+    found = named.pop("seq", None) if isinstance(named, dict) else None
+    if found != seq:
+        raise LogDamagedError(f"line {number} is not the event {seq}: {line[:80]!r}", seq)
+    try:
+        return from_object(named)
+    except IllegalEventError as error:
+        raise LogDamagedError(f"line {number}: {error}", seq) from error

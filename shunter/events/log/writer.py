@@ -17,7 +17,7 @@ import orjson
 
 from shunter.errors import LogError
 from shunter.events.codec import encode_payload
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log.frames import Frame, Head, Snapshot, next_chain
 from shunter.events.log.stores import Batch, Segment, Source, Store
 from shunter.events.past_jobs import PAST_KINDS, PastRows

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST, RESIZED
+from shunter.events.values import DISPLACED, HELD, NODE_LOST, RESIZED
 
 if TYPE_CHECKING:
     from shunter.client.requests import Answer

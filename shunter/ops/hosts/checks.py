@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from shunter.backends.live.ssh import HostInventory
     from shunter.config.cluster_section import ClusterSection, NodeGroup
     from shunter.config.live import SshSection
-    from shunter.events.values.configuration_set import ConfigurationSet
+    from shunter.events.values import ConfigurationSet
+
 
 SKEW_S = 5.0
 SLOW_S = 5.0

@@ -10,7 +10,7 @@ from shunter.config.accelerators import GpuGroups
 from shunter.counting import counted
 from shunter.daemon.gpu_maps import found_map_of
 from shunter.errors import UnreachableError, UsageError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from shunter.ops.first_config import LOG, OPEN_BASE, POLICY
 
 CONNECT_S = 15.0

@@ -26,8 +26,9 @@ from shunter.config.faults import Fault, config_error, faults_of
 from shunter.config.layers import Layers, read_layers
 from shunter.config.section import Positive, Section, Share, Span, Stretch
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
-from shunter.workloads.sensitivity import BUILTIN_SENSITIVITY, MinioModel
+from shunter.events.values import Resources
+from shunter.workloads.profiling import MinioModel
+from shunter.workloads.sensitivity import BUILTIN_SENSITIVITY
 
 _MILLI, _MB = 1000, 1000
 Gigabytes = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]

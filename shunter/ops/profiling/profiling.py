@@ -12,11 +12,11 @@ from typing import Any, Final, Protocol
 
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.counting import counted
-from shunter.events.facts.profiles import ProfileMeasured
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import ProfileMeasured
+from shunter.events.values import GpuType
 from shunter.ops.profiling.job_file import JobFile, JobSection
 from shunter.run.summary import SCHEMA
-from shunter.workloads.sensitivity import CpuSearch, Profile, RelativeProfile, table_document
+from shunter.workloads.profiling import CpuSearch, Profile, RelativeProfile, table_document
 
 _MILLI = 1000
 CLAIM: Final = 0.03

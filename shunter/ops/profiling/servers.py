@@ -15,8 +15,7 @@ from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.config.loading import LoadedConfig
 from shunter.errors import ConfigError, extra_hint
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import NodeName
+from shunter.events.values import ConfigurationSet, NodeName
 from shunter.ops.profiling.job_file import JobFile
 
 if TYPE_CHECKING:

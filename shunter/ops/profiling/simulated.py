@@ -10,20 +10,19 @@ from functools import cached_property
 from shunter.config import make_config
 from shunter.config.inputs.text import read_text
 from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.ops.profiling.job_file import JobFile
 from shunter.ops.profiling.profiling import Point
 from shunter.plugins import did_you_mean
 from shunter.run.simulation import simulate
 from shunter.workloads import QualityReport, Trace
+from shunter.workloads.profiling import Profile
 from shunter.workloads.sensitivity import (
     BUILTIN_SENSITIVITY,
-    Profile,
     SensitivityFile,
     load_sensitivity,
+    published_models,
 )
-from shunter.workloads.sensitivity.published import published_models
 from shunter.workloads.trace import TraceJob
 
 _MILLI, _US = 1000, 1_000_000

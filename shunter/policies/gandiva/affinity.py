@@ -32,10 +32,15 @@ from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import Consolidated, groups_within, pick_gpus
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.values.allocation import Allocation, Share, Sharing, gpu_numbers
-from shunter.events.values.causes import HEIGHT_MOST
-from shunter.events.values.ids import NodeName
-from shunter.events.values.reasons import Reason
+from shunter.events.values import (
+    HEIGHT_MOST,
+    Allocation,
+    NodeName,
+    Reason,
+    Share,
+    Sharing,
+    gpu_numbers,
+)
 
 # Who owns the GPUs of servers in a plan: what jobs asked for, and what they share in turns.
 
@@ -87,7 +92,7 @@ _ANYWHERE = Consolidated()
 
 
 @dataclass(frozen=True)
-class Choice:
+class FoundPlace:
     """Where a job goes, by which of the five rules, and how high its server is then."""
 
     allocation: Allocation
@@ -128,7 +133,7 @@ class Placer:
         for job in view.jobs.values():
             self._owners.count(job.allocation)
 
-    def place(self, job: Job) -> Choice | Reason:
+    def place(self, job: Job) -> FoundPlace | Reason:
         """Take a place for a job, or return why it has to wait."""
         self._short, self._is_too_high = Reason.no_capacity, False
         fitting = self.fitting(job)
@@ -194,7 +199,7 @@ class Placer:
         """Return how many GPUs more than are shared in turns on a server its jobs want."""
         return self._owners.surplus_on(node)
 
-    def place_on(self, job: Job, server: Server) -> Choice | None:
+    def place_on(self, job: Job, server: Server) -> FoundPlace | None:
         """Take a place for a whole gang on one server; None: it has none."""
         share = self._nearest(job, server, self._free(server))
         if share is None or not job.demand.accepts_split((job.spec.gpus,)):
@@ -258,7 +263,7 @@ class Placer:
             self._owners.rehome(share.node, share.gpu_mask, mask)
             yield job, allocation
 
-    def _together(self, job: Job, fitting: Sequence[Server]) -> Choice | None:
+    def _together(self, job: Job, fitting: Sequence[Server]) -> FoundPlace | None:
         """Take free GPUs of one server: of the job's own affinity first, then of none."""
         if not job.demand.accepts_split((job.spec.gpus,)):
             return None
@@ -287,7 +292,7 @@ class Placer:
         self._short = Reason.locality_not_met
         return None
 
-    def _in_turns(self, job: Job, fitting: Sequence[Server]) -> Choice | None:
+    def _in_turns(self, job: Job, fitting: Sequence[Server]) -> FoundPlace | None:
         """Put a job on top of others of its size, where its GPUs have the fewest owners."""
         gang = job.spec.gpus
         for server in self._equal(job, fitting):
@@ -298,7 +303,7 @@ class Placer:
                 return self._taken(job, (share,), 4)
         return None
 
-    def _wide_in_turns(self, job: Job, fitting: Sequence[Server]) -> Choice | None:
+    def _wide_in_turns(self, job: Job, fitting: Sequence[Server]) -> FoundPlace | None:
         """Put a gang that no server could hold on top of others of its size, on several."""
         by_type: dict[str, list[Server]] = {}
         for server in self._equal(job, fitting):
@@ -427,7 +432,7 @@ class Placer:
 
     def _taken(
         self, job: Job, shares: tuple[Share, ...], rule: int, *, takes_turns: bool = False
-    ) -> Choice:
+    ) -> FoundPlace:
         is_sliced = takes_turns or len(shares) == 1
         allocation = Allocation(shares, Sharing.sliced if is_sliced else Sharing.exclusive)
         self._draft.allocate(job, allocation)
@@ -435,7 +440,7 @@ class Placer:
             self._affinity.setdefault(share.node, job.submitted_spec.gpus)
         self._owners.count(allocation)
         height = max(self._owners.load(self._servers[share.node]) for share in shares)
-        return Choice(allocation, rule, height)
+        return FoundPlace(allocation, rule, height)
 
     def _free(self, server: Server) -> int:
         """Return the GPUs of a server that nobody was given."""

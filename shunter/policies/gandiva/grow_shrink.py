@@ -24,14 +24,27 @@ from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import pick_gpus
 from shunter.core.state import RUNNING, Job
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JOB_ENDS, JobResized, JobSubmitted
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import BY_POLICY, GROWS, SHRINKS, STARTS_SMALLER
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.reasons import Because
-from shunter.policies.gandiva.affinity import Choice, Placer
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptStarted,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+)
+from shunter.events.values import (
+    BY_POLICY,
+    GROWS,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    JobId,
+    NodeName,
+    Share,
+    Sharing,
+)
+from shunter.policies.gandiva.affinity import FoundPlace, Placer
 
 # Which GPUs are idle, and since when: what jobs may grow into (Gandiva, OSDI 2018, 3.2).
 
@@ -134,18 +147,18 @@ def _is_elastic(job: Job) -> bool:
 
 
 @dataclass(frozen=True)
-class Room:
+class Resizing:
     """What is resized for a job, and where it goes then.
 
     `is_started` says that it is resized itself, and starts so.
     """
 
     changes: tuple[Resize, ...] = ()
-    choice: Choice | None = None
+    choice: FoundPlace | None = None
     is_started: bool = False
 
 
-NO_ROOM = Room()
+NO_RESIZING = Resizing()
 
 _SETS_MOST = 64
 """Sets of jobs that are tried for one that takes turns: of six that can shrink, all."""
@@ -184,19 +197,19 @@ class PlannedSizes:
             if self._may_change(job):
                 self._there.setdefault(job.allocation.shares[0].node, []).append(job)
 
-    def make_room(self, job: Job) -> Room:
+    def make_room(self, job: Job) -> Resizing:
         """Let others shrink for a job that finds no GPUs of its own, or start it smaller."""
         gang, left = job.spec.gpus, self._draft.quota_left(job.spec.queue)
         most = gang if left is None else min(gang, left)
         if not gang or (most == gang and self._placer.free_for(job) >= gang):
-            return NO_ROOM
+            return NO_RESIZING
         fewest = min(gang, job.submitted_spec.sizes[0])
         for floor in (_as_submitted, _at_fewest):
             for least in dict.fromkeys((gang, fewest)):
-                room = NO_ROOM if most < least else self._room(job, floor, least, most)
-                if room is not NO_ROOM:
+                room = NO_RESIZING if most < least else self._room(job, floor, least, most)
+                if room is not NO_RESIZING:
                     return room
-        return NO_ROOM
+        return NO_RESIZING
 
     def apart(self) -> Iterator[Change]:
         """Yield who shrinks for jobs that take turns, and who of those moves then.
@@ -243,7 +256,7 @@ class PlannedSizes:
                 return self._done(job, target, Because(GROWS, (before, gpus)))
         return None
 
-    def _room(self, job: Job, floor: Callable[[Job], int], least: int, most: int) -> Room:
+    def _room(self, job: Job, floor: Callable[[Job], int], least: int, most: int) -> Resizing:
         """Start a job with as many GPUs as others leave it by shrinking.
 
         Args:
@@ -273,8 +286,8 @@ class PlannedSizes:
                 for other, target in zip(takes, targets, strict=True)
                 if target is not None
             )
-            return Room((*shrunk, *room.changes), room.choice, room.is_started)
-        return NO_ROOM
+            return Resizing((*shrunk, *room.changes), room.choice, room.is_started)
+        return NO_RESIZING
 
     def _takes(
         self, server: Server, floor: Callable[[Job], int], wanted: int
@@ -369,16 +382,16 @@ class PlannedSizes:
         self._changed.add(job.job_id)
         return Rehome(job.job_id, target, Because("lower_height"))
 
-    def _started(self, job: Job, server: Server, gpus: int) -> Room | None:
+    def _started(self, job: Job, server: Server, gpus: int) -> Resizing | None:
         """Start a job on a server with so many GPUs; None: it has none that will do."""
         if gpus == job.spec.gpus:
             choice = self._placer.place_on(job, server)
-            return None if choice is None else Room((), choice)
+            return None if choice is None else Resizing((), choice)
         target = self._resized(job, server, gpus)
         if target is None:
             return None
         because = Because(STARTS_SMALLER, (job.spec.gpus, gpus))
-        return Room((self._done(job, target, because),), is_started=True)
+        return Resizing((self._done(job, target, because),), is_started=True)
 
     def _resized(self, job: Job, server: Server, gpus: int) -> Allocation | None:
         """Take so many GPUs of a server for a job, in the draft; None: there are too few.

@@ -1,3 +1,3 @@
-"""The file formats traces come in: one module each, listed in the registry."""
+"""The file formats of traces: a folder, so that a start reads only those that are asked for."""
 
 __all__: list[str] = []

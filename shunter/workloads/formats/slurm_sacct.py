@@ -19,11 +19,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from shunter.errors import TraceError
-from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import GpuType, JobId, JobSpec, QueueName, UserName
 from shunter.workloads.formats.format import TraceFormat, TraceText, instant_us
-from shunter.workloads.quality import Fault, Inspection
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.workloads.trace import Fault, Inspection, JobEnd, TraceJob
 
 COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --parsable2 "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from shunter.backends.live.messages import Order
 from shunter.backends.live.settings import Socket
 from shunter.backends.live.transport import Server
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.doubles.simulated_nodes.attempt import Attempt, Key, Run
 from tests.doubles.simulated_nodes.checkpoints import Folder
 from tests.doubles.simulated_nodes.machine import Machine

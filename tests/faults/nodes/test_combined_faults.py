@@ -16,8 +16,7 @@ import pytest
 
 from shunter.core.interfaces import DrainNode, Policy, ReleaseJob, RestoreNode, SuspendJob
 from shunter.core.state import State
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobId, NodeName, Resources
 from tests.doubles.simulated_nodes import Disturbance, SimulatedProgram
 from tests.doubles.virtual_clock import VirtualClock
 from tests.factories import las_policy

@@ -15,11 +15,8 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.state import State
-from shunter.events.facts.decisions import JobReshaped
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, ReshapeRefused
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.resources import Resources
+from shunter.events.facts import AttemptLost, AttemptStarted, Event, JobReshaped, ReshapeRefused
+from shunter.events.values import JobId, NodeName, Resources
 from shunter.policies import las
 from tests.faults.nodes.cluster import Cluster
 from tests.faults.nodes.test_combined_faults import BOUNDS, played

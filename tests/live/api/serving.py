@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ class Served:
             *options,
         ]
         said = self.root / "said"
-        with said.open("wb") as file:
+        with said.open("wb") as file, in_the_foreground():
             self.process = subprocess.Popen(words, stderr=file, env=environment(**variables))
         if file_bytes_most is not None:
             limits = (file_bytes_most, file_bytes_most)
@@ -144,6 +144,21 @@ class Served:
             timeout=PATIENCE_S,
             check=False,
         )
+
+
+@contextmanager
+def in_the_foreground() -> Iterator[None]:
+    """Have what is begun meanwhile heed SIGINT and SIGHUP, as from a terminal.
+
+    A process that a script has put into the background ignores SIGINT, one below nohup SIGHUP, and
+    so would all that it begins.
+    """
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGHUP, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def environment(**more: str) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import RefusedError, UsageError
-from tests.live.api.serving import PATIENCE_S, Served, awaited, environment
+from tests.live.api.serving import PATIENCE_S, Served, awaited, environment, in_the_foreground
 
 pytestmark = pytest.mark.live
 
@@ -484,15 +484,13 @@ def test_output_of_a_job_commands_no_terminal_and_is_whole_in_a_pipe(served: Ser
 
 
 def test_watching_goes_on_until_it_is_interrupted(served: Served) -> None:
-    # Tests that run in the background may have it ignored, and that would be inherited.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    watching = subprocess.Popen(
-        [sys.executable, "-m", "shunter", "queue", "-w", "--json", "--url", served.url],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    signal.signal(signal.SIGINT, before)
+    with in_the_foreground():
+        watching = subprocess.Popen(
+            [sys.executable, "-m", "shunter", "queue", "-w", "--json", "--url", served.url],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["total"] == 0
     submitted(served, "--", "sleep", "60")

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.live
 
 PLUGIN = """
 from shunter.core.plan import Plan, Resize
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.reasons import Because
+from shunter.events.values import Allocation, Share
+from shunter.events.values import Because
 from shunter.policies.fifo import Fifo
 from shunter.policies.params import PolicyParams
 

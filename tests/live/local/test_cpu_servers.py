@@ -14,10 +14,8 @@ import pytest
 
 from shunter.daemon import Submission
 from shunter.errors import RefusedError
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AllocationChanged, JobFinished
+from shunter.events.values import GpuType, JobSpec
 from tests.live.site.sites import NOBODY, events_until, machine, of, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

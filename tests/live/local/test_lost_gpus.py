@@ -10,10 +10,8 @@ import pytest
 
 from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError
-from shunter.events.facts.cluster import GpuQuarantined, GpuRestored
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import AllocationChanged, GpuQuarantined, GpuRestored, GpusReleased
+from shunter.events.values import NodeName
 from tests.live.site.sites import NOBODY, events_until, machine, of, outcome, program, verified
 from tests.unit.backends.profiles.test_gpus import compiled
 

@@ -7,12 +7,8 @@ import pytest
 
 from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
 from shunter.daemon import Site
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level, SuspendMode
+from shunter.events.facts import AllocationChanged, AttemptStarted, Event, JobFinished
+from shunter.events.values import JobId, Level, SuspendMode
 from tests.live.site.sites import NOBODY, events_until, machine, of, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

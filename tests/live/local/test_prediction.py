@@ -13,11 +13,9 @@ from shunter.ask.attempts import Observed, observe_log
 from shunter.ask.costs import Launch, config_text, fit_costs, observed_trace
 from shunter.config import load_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobFinished, JobSuspended
 from shunter.events.log import read_log
-from shunter.events.values.job_spec import JobSpec, SuspendMode
+from shunter.events.values import JobSpec, SuspendMode
 from shunter.run.simulation import simulate
 from shunter.workloads import Trace, write_trace
 from tests.live.site.sites import NOBODY, events_until, machine, of

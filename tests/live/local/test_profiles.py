@@ -7,9 +7,8 @@ import pytest
 
 from shunter.core.view import remaining_us
 from shunter.daemon import Submission
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AttemptStarted, ProfileSampled
+from shunter.events.values import JobSpec
 from tests.live.site.sites import NOBODY, events_until, machine, of, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

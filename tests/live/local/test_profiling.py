@@ -4,23 +4,26 @@ The job does no work: it sleeps as long as a cache like MinIO would make it wait
 memory that its own control groups have, so that what else runs here takes nothing of it.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shunter.backends.node.cgroups import LIMIT
+from shunter.backends.node.cgroups import QUOTA
+from shunter.backends.node.cgroups import divisible_v1
+from shunter.cli.application import app
+from shunter.ops.profiling.measuring_folders import remove_abandoned
+from tests.live.api.serving import in_the_foreground
+from typer.testing import CliRunner
 import json
 import os
+import pytest
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
-
-from shunter.backends.node.cgroups import LIMIT, QUOTA, divisible_v1
-from shunter.cli.application import app
-from shunter.ops.profiling.measuring_folders import remove_abandoned
 
 pytestmark = pytest.mark.live
 
@@ -146,11 +149,7 @@ def test_output_of_a_job_that_fails_is_told_in_plain_letters(tmp_path: Path) -> 
 
 @contextmanager
 def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Begin to profile a job that never ends by itself, and wait until it runs.
-
-    As from a terminal: a process below nohup ignores SIGHUP, and one that a script has put into
-    the background SIGINT.
-    """
+    """Begin to profile a job that never ends by itself, and wait until it runs."""
     (folder / "loader.py").write_text(STEPPER, encoding="utf-8")
     command = [sys.executable, "-I", "-S", "loader.py", str(PROJECT)]
     text = JOB.replace("COMMAND", json.dumps(command)).replace("cpus = 2", "cpus = 1")
@@ -158,12 +157,8 @@ def _measuring(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     (folder / "job.toml").write_text(text, encoding="utf-8")
     words = [sys.executable, "-m", "shunter", "profile", "job.toml", "-o", "table.json"]
     (folder / "pid").unlink(missing_ok=True)
-    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGHUP, signal.SIGINT)}
-    try:
+    with in_the_foreground():
         measuring = subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True)
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
     with measuring:
         try:
             pid = folder / "pid"

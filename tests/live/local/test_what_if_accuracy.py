@@ -7,10 +7,8 @@ import anyio
 import pytest
 
 from shunter.ask.forks.scenario import Scenario, run_scenario
-from shunter.events.facts.execution import AttemptStarted, JobSuspended, TurnEnded
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptStarted, Event, JobFinished, JobSuspended, TurnEnded
+from shunter.events.values import JobId
 from tests.live.site.sites import NOBODY, events_until, machine, of, program
 from tests.live.what_if import GANDIVA, LAS, assert_close, run_jobs
 

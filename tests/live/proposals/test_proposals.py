@@ -24,7 +24,7 @@ from shunter.client import Client
 from shunter.core.fold import apply
 from shunter.core.state import State
 from shunter.errors import RateLimitedError, RefusedError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.schema import from_object
 from tests.live.api.serving import PATIENCE_S, Served, awaited
 from tests.property.invariants import check_bitmaps

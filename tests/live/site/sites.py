@@ -14,10 +14,9 @@ from shunter.ask.verification import Verdict, verify_log
 from shunter.backends.node import attempts
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Caller, Site, Submission, open_site
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from shunter.run.setup import rebuild
 from tests.contracts.local_backends import empty
 

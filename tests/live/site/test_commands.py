@@ -1,41 +1,48 @@
 """What people may do to a running cluster, on real processes."""
 
-import stat
+from anyio import to_thread
 from collections.abc import Callable
 from pathlib import Path
-
+from shunter.daemon import Caller
+from shunter.daemon import Site
+from shunter.daemon import Submission
+from shunter.errors import BackendError
+from shunter.errors import NotFoundError
+from shunter.errors import RefusedError
+from shunter.errors import UsageError
+from shunter.events.facts import AttemptStarted
+from shunter.events.facts import Event
+from shunter.events.facts import GpusReleased
+from shunter.events.facts import JobContinued
+from shunter.events.facts import JobFailed
+from shunter.events.facts import JobStopped
+from shunter.events.facts import JobSubmitted
+from shunter.events.facts import JobSuspended
+from shunter.events.facts import SuspendEscalated
+from shunter.events.facts import TimeLimitReached
+from shunter.events.log import read_log
+from shunter.events.values import Dependency
+from shunter.events.values import DependsWhen
+from shunter.events.values import GpuType
+from shunter.events.values import JobId
+from shunter.events.values import JobSpec
+from shunter.events.values import NodeName
+from shunter.events.values import SuspendMode
+from tests.contracts.local_backends import empty
+from tests.live.site.sites import NOBODY
+from tests.live.site.sites import at_work
+from tests.live.site.sites import config
+from tests.live.site.sites import events_until
+from tests.live.site.sites import machine
+from tests.live.site.sites import of
+from tests.live.site.sites import outcome
+from tests.live.site.sites import program
+from tests.live.site.sites import verified
+from tests.live.site.sites import wait_for
 import anyio
 import pytest
-from anyio import to_thread
+import stat
 
-from shunter.daemon import Caller, Site, Submission
-from shunter.errors import BackendError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts.execution import (
-    AttemptStarted,
-    GpusReleased,
-    JobContinued,
-    JobStopped,
-    JobSuspended,
-    SuspendEscalated,
-)
-from shunter.events.facts.jobs import JobFailed, JobSubmitted, TimeLimitReached
-from shunter.events.kinds import Event
-from shunter.events.log import read_log
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec, SuspendMode
-from tests.contracts.local_backends import empty
-from tests.live.site.sites import (
-    NOBODY,
-    at_work,
-    config,
-    events_until,
-    machine,
-    of,
-    outcome,
-    program,
-    verified,
-    wait_for,
-)
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 
@@ -261,7 +268,7 @@ async def test_quota_and_users_of_a_queue_hold(tmp_path: Path) -> None:
         with pytest.raises(RefusedError, match="may not use queue closed"):
             await site.submit(program("pass", queue="closed"), NOBODY)
         with pytest.raises(
-            RefusedError, match=r"needs 2, and there are 1 \(the quota of queue small"
+            RefusedError, match=r"needs 2 GPUs, and there are 1 \(the quota of queue small"
         ):
             await site.submit(program("pass", queue="small", gpus=2), NOBODY)
         assert site.state.jobs[second].attempt == 0

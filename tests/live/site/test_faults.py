@@ -22,19 +22,20 @@ from shunter.backends.node.records import get, put
 from shunter.daemon import Site, Submission
 from shunter.daemon.clock import watch_clock
 from shunter.errors import LogError, UnreachableError
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
+    ClockStepped,
+    Event,
+    JobFailed,
+    JobFinished,
+    JobSubmitted,
     JobSuspended,
+    RoundPlanned,
     SuspendEscalated,
 )
-from shunter.events.facts.jobs import JobFailed, JobFinished, JobSubmitted
-from shunter.events.facts.run import ClockStepped
-from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import (
     NOBODY,

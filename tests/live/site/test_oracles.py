@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.facts.profiles import ProfileSampled
+from shunter.events.facts import AllocationChanged, GpusReleased, ProfileSampled
 from tests.live.site.sites import NOBODY, events_until, machine, of, outcome, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

@@ -8,12 +8,11 @@ import pytest
 
 from shunter.daemon import Site, Submission
 from shunter.errors import ConflictError, NotFoundError, RefusedError
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 from shunter.events.log import open_log, read_log, reindex_log
-from shunter.events.log.sql.past_jobs import PastUpto
+from shunter.events.log.tables import PastUpto
 from shunter.events.past_jobs import number_of
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
+from shunter.events.values import Dependency, DependsWhen, JobId, JobSpec
 from tests.contracts.event_logs import query
 from tests.live.site.sites import NOBODY, machine, of, outcome, verified
 

@@ -8,17 +8,17 @@ import pytest
 from shunter.api.documents.job_history import history_of
 from shunter.daemon import Caller, Site
 from shunter.errors import NotFoundError, RefusedError
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptSetAside,
     AttemptStarted,
     CheckpointSaved,
+    Event,
+    JobHeld,
     MessagesDropped,
 )
-from shunter.events.facts.jobs import JobHeld
-from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.contracts.local_backends import empty
 from tests.live.poison import GOOD, WRONG, saying, saying_all
 from tests.live.site.sites import (

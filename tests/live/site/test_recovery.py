@@ -18,13 +18,22 @@ from shunter.daemon.cluster_identity import History, Identity
 from shunter.daemon.maintenance.log_maintenance import superseded
 from shunter.daemon.startup import term_begin
 from shunter.errors import ConfigError, LogError
-from shunter.events.facts.cluster import NodeAdded, NodeRemoved
-from shunter.events.facts.execution import AttemptEnded, AttemptLost, AttemptStarted, LaunchFailed
-from shunter.events.facts.jobs import JobFailed, JobFinished
-from shunter.events.facts.run import ClockStepped, SchedulerStarted, SegmentSealed
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    ClockStepped,
+    Event,
+    JobFailed,
+    JobFinished,
+    LaunchFailed,
+    NodeAdded,
+    NodeRemoved,
+    SchedulerStarted,
+    SegmentSealed,
+)
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.ops.doctor.checks import kept_log
 from shunter.ops.doctor.findings import Looked
 from tests.contracts.local_backends import empty

@@ -16,7 +16,7 @@ from shunter.events import (
     SchedulerStarted,
     TrainingStarted,
 )
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import NOBODY, config, events_until, of, verified
 

@@ -1,16 +1,18 @@
 """The backend of batch jobs on a bench: settings under which everything happens within seconds."""
 
-import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-
 from shunter.backends.slurm.job_backend import JobBackend
 from shunter.backends.slurm.settings import SlurmSettings
 from tests.contracts.local_backends import empty
-from tests.live.slurm.pilots import LIVING, PilotBench
+from tests.live.slurm.pilots import LIVING
+from tests.live.slurm.pilots import PilotBench
+import os
+
 
 __all__ = ["JobBench"]
 
@@ -49,14 +51,13 @@ class JobBench(PilotBench):
                 found.setdefault(name.rpartition(":")[2], []).append(int(number))
         return found
 
-    def command_lines(self, program: bytes) -> list[bytes]:
-        """Return the last words of the command lines of a program's processes."""
-        found = []
-        for path in sorted(Path("/proc").glob("[0-9]*/cmdline")):
+    def processes_of(self, job: str, attempt: int) -> list[int]:
+        """Return what an attempt runs, by the mark in the environment: others run the same."""
+        mark, found = os.fsencode(f"SHUNTER_FOLDER={self.root}/jobs/{job}/{attempt}"), []
+        for path in sorted(Path("/proc").glob("[0-9]*/environ")):
             with suppress(OSError):
-                words = path.read_bytes().rstrip(b"\0").split(b"\0")
-                if words[0] == program:
-                    found.append(words[-1])
+                if mark in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
         return found
 
     def clean(self) -> None:

@@ -12,9 +12,8 @@ from shunter.backends.slurm import node_service
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.state import Job
 from shunter.daemon import Site, Submission
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import Outcome
+from shunter.events.values import JobId, JobSpec
 from tests.live.site.sites import at_work, verified
 from tests.live.slurm.pilots import PATIENCE_S, PilotBench
 from tests.live.ssh.bench import WORKER

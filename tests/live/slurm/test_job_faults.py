@@ -9,10 +9,9 @@ import pytest
 
 from shunter.backends.node.records import get
 from shunter.daemon import Submission
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, JobSuspended
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import AttemptLost, AttemptStarted, JobSuspended, Outcome
 from shunter.events.log import read_log
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec
 from tests.live.site.sites import NOBODY, of
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.jobs import JobBench

@@ -13,27 +13,24 @@ from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import JobPhase
 from shunter.daemon import Caller, Site
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
     NodeAdded,
     NodeDrained,
     NodeReachable,
     NodeRemoved,
     NodeRestored,
     NodeUnreachable,
+    Outcome,
 )
-from shunter.events.facts.execution import (
-    AttemptLost,
-    AttemptStarted,
-    GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import JobSubmitted, Outcome
 from shunter.events.log import read_log
 from shunter.events.schema import to_object
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Level
+from shunter.events.values import JobId, Level, LevelGroups, NodeName
 from shunter.ops.doctor.pilot_ends import KINDS, moved_by_pilots
 from shunter.run.setup import rebuild
 from tests.live.site.sites import NOBODY, verified

@@ -14,9 +14,8 @@ import pytest
 
 from shunter.backends.slurm import node_service
 from shunter.daemon import Site, Submission
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import AttemptStarted, Outcome
+from shunter.events.values import GpuType
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.bench import SlurmBench

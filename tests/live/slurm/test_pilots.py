@@ -1,33 +1,42 @@
 """Jobs inside pilots on a real Slurm cluster, and all that goes wrong there."""
 
-import stat
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import anyio
-import pytest
-
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
-from shunter.core.interfaces import AttemptExited, Terminate
+from shunter.core.intake.inputs import Input
+from shunter.core.interfaces import AttemptExited
+from shunter.core.interfaces import Terminate
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts.execution import AttemptStarted, JobSuspended
-from tests.factories import allocation, job_id
+from shunter.events.facts import AttemptStarted
+from shunter.events.facts import JobSuspended
+from shunter.events.facts.cluster import NodeReachable
+from shunter.events.facts.execution import AttemptLost
+from shunter.events.values.ids import JobId
+from shunter.events.values.ids import NodeName
+from tests.factories import allocation
+from tests.factories import job_id
+from tests.live.slurm.bench import SEARCHED
 from tests.live.slurm.bench import SlurmBench
-from tests.live.slurm.pilots import (
-    PilotBench,
-    comes,
-    ends_in,
-    holds,
-    leaves,
-    most_at_once,
-    wanting,
-    why,
-)
-from tests.live.ssh.bench import order, rest, seen_until
+from tests.live.slurm.pilots import PilotBench
+from tests.live.slurm.pilots import comes
+from tests.live.slurm.pilots import ends_in
+from tests.live.slurm.pilots import holds
+from tests.live.slurm.pilots import leaves
+from tests.live.slurm.pilots import most_at_once
+from tests.live.slurm.pilots import wanting
+from tests.live.slurm.pilots import why
+from tests.live.ssh.bench import order
+from tests.live.ssh.bench import rest
+from tests.live.ssh.bench import seen_until
+import anyio
+import pytest
+import shutil
+import stat
+import time
+
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -36,6 +45,11 @@ pytestmark = [
     pytest.mark.xdist_group("slurm"),
 ]
 J0 = job_id(0)
+UNHEARD = "Slurm has not answered since this daemon started"
+SLOW = """#!/bin/sh
+until [ -e '{heard}' ]; do sleep 0.05; done
+exec '{real}' "$@"
+"""
 
 
 @pytest.fixture
@@ -53,6 +67,14 @@ async def goes_on(bench: PilotBench, backend: SupervisedBackend, node: str) -> N
     assert isinstance(ended, AttemptExited)
     assert (ended.attempt, ended.exit_code) == (2, 0)
     bench.assert_nothing_twice()
+
+
+async def first_of(backend: SupervisedBackend, job: JobId) -> Input:
+    """Return what is told of a job first."""
+    while True:
+        for seen in await rest(backend, 0.2):
+            if getattr(seen, "job_id", None) == job:
+                return seen
 
 
 def told_by_processes() -> bytes:
@@ -194,6 +216,42 @@ async def test_node_that_slurm_gave_up_runs_its_job_until_it_is_back(bench: Pilo
         assert len(ends_in(await leaves(backend))) == 1
         await holds(backend, "n1")
         await goes_on(bench, backend, "n1")
+
+
+async def test_pilot_takes_nothing_new_until_slurm_has_answered_the_daemon_once(
+    bench: PilotBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that is slow; what runs there goes on, is adopted, and its end is told."""
+    async with bench.opened() as backend:
+        await holds(backend, "n1")
+        await order(backend, bench.launching("n1"))
+        await seen_until(backend, AttemptStarted)
+    heard, commands = bench.folder / "heard", bench.folder / "bin"
+    commands.mkdir()
+    for name in ("squeue", "scontrol"):
+        (commands / name).write_text(
+            SLOW.format(heard=heard, real=shutil.which(name, path=SEARCHED))
+        )
+        (commands / name).chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{commands}:{SEARCHED}")
+        async with bench.opened(2, command_s=600.0) as backend:
+            backend.adopt(J0, 1, started=True, on=allocation(n1=0b0001))
+            await comes(lambda: backend.agents[NodeName("n1")].is_up, "the pilot")
+            await order(backend, bench.launching("n1", job="j1", mask=0b0010, work_s=0.1))
+            told = await first_of(backend, job_id(1))
+            assert isinstance(told, AttemptLost), "it was not started"
+            assert UNHEARD in told.cause
+            assert UNHEARD in why(backend, "n1")
+            await order(backend, Terminate(J0, 1))
+            await seen_until(backend, AttemptExited, job="j0")
+            heard.touch()
+            await seen_until(backend, NodeReachable)
+            assert why(backend, "n1") == ""
+            await order(backend, bench.launching("n1", job="j1", attempt=2, work_s=0.1))
+            await seen_until(backend, AttemptExited, job="j1")
+    assert bench.runs() == {"j0.1.0": 1, "j1.2.0": 1}
+    bench.assert_nothing_twice()
 
 
 async def test_drained_node_is_waited_for_in_slurms_word(bench: PilotBench) -> None:

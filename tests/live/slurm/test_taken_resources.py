@@ -14,12 +14,9 @@ from shunter.api.documents.cluster_state import nodes_of
 from shunter.api.documents.queue import queue_document
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import AllocationChanged, AttemptStarted, GpusTaken, Outcome
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.jobs import JobBench

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Submission
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec
 from tests.live.ssh.bench import WORKER
 from tests.live.ssh.farm import Farm
 

@@ -11,14 +11,14 @@ import pytest
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
 from shunter.core.interfaces import AttemptExited, Launch, Suspend
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
 )
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec
 from tests.factories import job_id
 from tests.faults.supervised import pid_of, wait_for
 from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until

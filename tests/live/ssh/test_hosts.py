@@ -15,15 +15,15 @@ from shunter.api.merged_output import in_order, unsure_line
 from shunter.backends.node import attempts
 from shunter.core.interfaces import AttemptExited, Fence, Launch, Suspend, Terminate
 from shunter.errors import BackendError
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     LaunchFailed,
+    NodeReachable,
+    NodeUnreachable,
 )
-from shunter.events.values.ids import NodeName, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobSpec, NodeName, UserName
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until

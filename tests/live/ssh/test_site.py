@@ -16,17 +16,21 @@ from shunter.api.documents.cluster_state import STATES
 from shunter.api.metrics import Metrics
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
     JobSuspended,
     LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    Outcome,
 )
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobFinished, Outcome
 from shunter.events.log import read_log
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import GpuType, JobId, JobSpec
 from tests.live.site.sites import NOBODY, at_work, events_until, remove_ended, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces

@@ -38,7 +38,7 @@ def test_what_can_never_run_is_refused_in_the_words_of_a_dry_run(shared: Served)
     never = ("--gpus", "5", "--", "true")
     tried, made = shared.run("submit", "--dry-run", *never), shared.run("submit", *never)
     assert (made.returncode, made.stderr) == (tried.returncode, tried.stderr)
-    assert "it needs 5, and there are 4" in made.stderr
+    assert "it needs 5 GPUs, and there are 4" in made.stderr
 
 
 @pytest.mark.parametrize("command", ["cancel", "show", "why", "logs", "suspend"])

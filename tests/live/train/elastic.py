@@ -8,9 +8,8 @@ import anyio
 
 from shunter.daemon import Site, Submission
 from shunter.errors import ShunterError
-from shunter.events.facts.jobs import Outcome
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.facts import Outcome
+from shunter.events.values import JobId, JobSpec, Level
 from tests.live.site.sites import NOBODY, outcome
 
 ROOT = Path(__file__).parents[3]

@@ -12,8 +12,7 @@ from shunter.cli.application import app
 from shunter.core.fold import replay
 from shunter.core.state import State
 from shunter.daemon import Submission
-from shunter.events.facts.execution import TurnStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, TurnStarted
 from tests.live.site.sites import NOBODY, events_until, machine, of, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

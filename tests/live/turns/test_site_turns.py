@@ -20,11 +20,16 @@ from shunter.backends.node.records import folder_of
 from shunter.cli.application import app
 from shunter.daemon import Site
 from shunter.errors import RefusedError
-from shunter.events.facts.decisions import JobReshaped, PlanRejected, TrialKept
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JobCancelled
-from shunter.events.kinds import Event
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import (
+    Event,
+    JobCancelled,
+    JobReshaped,
+    PlanRejected,
+    TrialKept,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import (
     NOBODY,

@@ -26,7 +26,7 @@ import pytest
 
 from shunter.client import Client
 from tests.contracts.local_backends import empty
-from tests.live.api.serving import PATIENCE_S, awaited, environment
+from tests.live.api.serving import PATIENCE_S, awaited, environment, in_the_foreground
 
 pytestmark = pytest.mark.live
 
@@ -67,18 +67,19 @@ class Person:
             variables["PYTHONPATH"] = f"{variables['PYTHONPATH']}:{packages}"
             variables.pop("SHUNTER_HOME")
             variables.pop("XDG_RUNTIME_DIR", None)
-        return subprocess.Popen(
-            [sys.executable if self.uid is None else _python_of_all(), *MODULE, *words],
-            cwd="/",
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            user=self.uid,
-            group=self.uid,
-            extra_groups=None if self.uid is None else [],
-        )
+        with in_the_foreground():
+            return subprocess.Popen(
+                [sys.executable if self.uid is None else _python_of_all(), *MODULE, *words],
+                cwd="/",
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                user=self.uid,
+                group=self.uid,
+                extra_groups=None if self.uid is None else [],
+            )
 
     def said(self, *words: str) -> str:
         """Return what a command prints that goes well."""

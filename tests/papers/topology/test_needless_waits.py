@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from shunter.core.interfaces import Observers
 from shunter.core.view import View
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import KINDS, Event
+from shunter.events.values import JobId
 from shunter.run.simulation import simulate
 from shunter_papers.topology.needless_waits import GANG, NeedlessWaits, fits
 from shunter_papers.topology.scenes import CONTENDERS, CURVES, FLOOR, Scene

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from shunter.cli import app
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.values.job_spec import Level
+from shunter.events.facts import AllocationChanged
+from shunter.events.values import Level
 from shunter.run.simulation import simulate
 from shunter_papers.topology.figures import figures
 from shunter_papers.topology.placements import compare_placements

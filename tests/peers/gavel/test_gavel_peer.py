@@ -9,8 +9,8 @@ from shunter.config.policies import informed
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import AllocationChanged, TargetsSet
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import AllocationChanged, TargetsSet
+from shunter.events.values import GpuType
 from shunter.workloads.trace import TraceJob
 from shunter_peers.gavel import GavelPeer
 from tests.factories import Outcome, World, node_added, run, trace_job

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.speeds.speed_model import JobKind
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 from shunter_peers.gavel.objectives import Allox, PackedFifo, RandomPairs, StaleFifo
 from shunter_peers.gavel.objectives.allox import least_cost

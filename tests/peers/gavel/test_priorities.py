@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions
 from shunter_peers.gavel.ledger import Ledger, priority
 

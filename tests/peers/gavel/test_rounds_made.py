@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Gang
 from shunter_peers.gavel.ledger import Ledger
 from shunter_peers.gavel.mersenne_twister import MersenneTwister

@@ -24,7 +24,7 @@ ARRIVAL, LEASE_END, SCHEDULE = 1, 3, 4
 SERVER_GPUS = 8
 SERVER = (Fraction(24), Fraction(500), Fraction(500))
 FAIR = (Fraction(3), Fraction(125, 2), Fraction(125, 2))
-FACTS = Path(__file__).resolve().parents[3] / "shunter/workloads/sensitivity/data/synergy.json"
+FACTS = Path(__file__).resolve().parents[3] / "shunter/workloads/data/synergy.json"
 MODELS = {
     name: model["on_servers"]["3"]
     for name, model in json.loads(FACTS.read_text(encoding="utf-8"))["models"].items()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.events.facts.cluster import NodeAdded
+from shunter.events.facts import NodeAdded
 from shunter.workloads.trace import TraceJob
 from shunter_peers.synergy import SynergyPeer, SynergyRounds
 from shunter_peers.synergy.policy import SynergyPolicy

@@ -11,8 +11,8 @@ from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import Index, Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.speed_model import SpeedModel
+from shunter.policies.fairness import FinishTimeFairness
 from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.ftf import FinishTimeFairness
 from shunter.workloads.sensitivity import builtin_sensitivity
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, run, trace_job

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from shunter.errors import PlanError
 from shunter.events import encode_record
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
-from shunter.events.facts.jobs import JobRejected
-from shunter.events.rows import row_decoder
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AllocationChanged, JobRejected, PlanRejected, RoundPlanned
+from shunter.events.records import row_decoder
+from shunter.events.values import JobSpec
 from shunter_peers.synergy.jobs import Server, played_job
 from shunter_peers.synergy.orders import Order, ordered
 from shunter_peers.synergy.policy import PeerMemory

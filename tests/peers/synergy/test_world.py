@@ -12,7 +12,7 @@ from shunter.config.loading import make_config
 from shunter.core.state import state_digest
 from shunter.errors import ShunterError
 from shunter.events import SchedulerStarted, encode_record
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts import AllocationChanged
 from shunter.run.simulation import RunResult, simulate
 from tests.factories import run
 from tests.peers.synergy.literal import PeerJob, peer_run

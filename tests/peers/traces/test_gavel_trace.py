@@ -7,8 +7,7 @@ import pytest
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import GpuType, JobSpec
 from shunter.workloads import Fault, Trace, load_trace
 from shunter.workloads.throughputs import builtin_throughputs, load_throughputs
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from shunter.ask.verification import Verifier
 from shunter.core.interfaces import AttemptExited, Input
 from shunter.core.state import JobPhase
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import Allocation, JobId, NodeName, Share
 from tests.factories import job_id
 from tests.property.invariants import check_state
 from tests.replay.eventful_run import S

@@ -35,20 +35,23 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.view import Guards
 from shunter.events.codec import encode_record
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptLost,
     AttemptStarted,
+    Event,
     GpusReleased,
+    JobSubmitted,
     JobSuspended,
     LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    PlanRejected,
+    RoundPlanned,
+    SchedulerStarted,
 )
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, NodeName
 from tests.factories import POLICY_NAMES, World, job_id, las_policy, node_added, policy, quota
 from tests.property.invariants import check_state, down_nodes
 from tests.property.puppet import Puppet, wishes

@@ -13,8 +13,7 @@ from shunter.core.speeds.sensitivity import (
     corrected,
     with_cell,
 )
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobSpec, Resources
 from tests.slices import searched
 
 SPEC = JobSpec(model="m")

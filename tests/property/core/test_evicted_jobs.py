@@ -13,11 +13,17 @@ from hypothesis import given, settings
 from shunter.backends.simulated import Costs
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.view import Guards
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger, is_preemption
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobSuspended,
+    RoundPlanned,
+    Trigger,
+    is_preemption,
+)
+from shunter.events.values import JobId, Level
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, node_added, policy, run, servers, trace_job
 from tests.property.test_engine_equals_stepping import PAIRS

@@ -11,12 +11,8 @@ from hypothesis.stateful import precondition, rule
 
 from shunter.core.fold.attempts import may_launch
 from shunter.core.state import Job, JobPhase
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AllocationLearned
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import AllocationChanged, AllocationLearned, Event, GpusTaken
+from shunter.events.values import Allocation, JobId, NodeName, Share
 from tests.property.core.test_core_machine import COUNT, NODE_NAMES, NODES, Attempt, CoreMachine
 from tests.slices import searched
 

@@ -20,14 +20,18 @@ from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.round_loop import run_rounds
 from shunter.core.state import State, state_digest
 from shunter.events import SchedulerStarted, encode_payload, encode_record
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    RoundPlanned,
+)
+from shunter.events.values import Allocation, JobId
 from shunter.policies.gavel.objectives import FastestFirst, MaxMinFairness
-from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.commanded import Commanded
 from tests.factories import (

@@ -13,9 +13,7 @@ from shunter.ask.recorded_terms import Term
 from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.view import NO_GUARDS
 from shunter.events import JobId, encode_record
-from shunter.events.facts.decisions import AllocationChanged, Trigger
-from shunter.events.facts.jobs import JobPriorityChanged
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event, JobPriorityChanged, Trigger
 from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading

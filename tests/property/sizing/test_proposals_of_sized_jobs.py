@@ -18,11 +18,16 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import SHRUNK, Mechanism, Sizing
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, RoundPlanned
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    RoundPlanned,
+)
+from shunter.events.values import JobId, Reason
 from shunter.policies.migration import MakingRoom
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded
@@ -40,14 +45,7 @@ from tests.factories import (
 from tests.property.core.test_proposals import contended, rejected_in_a_row, taken_of
 from tests.property.invariants import check_state
 from tests.property.sizing.test_room_of_sized_jobs import FAIR, TABLE, worlds
-from tests.property.sizing.test_sizing import (
-    INDEXES,
-    Case,
-    cases,
-    checking,
-    sized,
-    wrongly_refused,
-)
+from tests.property.sizing.test_sizing import INDEXES, Case, cases, checking, sized, wrongly_refused
 from tests.replay.recording import decided_again
 from tests.slices import searched
 

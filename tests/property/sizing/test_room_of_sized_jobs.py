@@ -20,16 +20,14 @@ from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
     JobReshaped,
     PlanRejected,
     RoundPlanned,
 )
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.job_spec import JobSpec, Level
-from shunter.events.values.resources import Resources
+from shunter.events.values import Allocation, JobSpec, Level, Resources, Share
 from shunter.policies.migration import MakingRoom
 from shunter.policies.sizing import HighsSolver
 from shunter.workloads.trace import JobEnd, TraceJob

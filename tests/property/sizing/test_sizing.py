@@ -17,18 +17,17 @@ from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
     JobReshaped,
     PlanRejected,
     RoundPlanned,
     SizesSet,
+    SpeedChanged,
 )
-from shunter.events.facts.execution import AttemptStarted, SpeedChanged
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
-from shunter.events.values.resources import Resources
-from shunter.policies import drf, fifo, las, srtf, tetris
+from shunter.events.values import JobId, Reason, Resources
+from shunter.policies import fairness, fifo, las, shortest
 from shunter.policies.sizing import HighsSolver
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, needs_highs, node_added, run, trace_job
@@ -54,9 +53,9 @@ INDEXES: dict[str, Any] = {
     "fifo_easy": fifo.SubmissionOrder("fifo_easy", Misfit.reserved),
     "fifo_backfill": fifo.SubmissionOrder("fifo_backfill", Misfit.skipped),
     "las": las.AttainedService((20, 60)),
-    "srtf": srtf.RemainingTime(),
-    "drf": drf.DominantShare().knowing(TABLE),
-    "tetris": tetris.RemainingVolume().knowing(TABLE),
+    "srtf": shortest.RemainingTime(),
+    "drf": fairness.DominantShare().knowing(TABLE),
+    "tetris": shortest.RemainingVolume().knowing(TABLE),
 }
 _PINNED = (Reason.guard_min_runtime, Reason.guard_preemption_limit, Reason.quota)
 _PLACED = (JobPhase.granted, JobPhase.launching, JobPhase.running)

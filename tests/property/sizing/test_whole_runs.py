@@ -23,9 +23,9 @@ from shunter.core.sizing.mechanism import whole_of
 from shunter.core.speeds.sensitivity import SensitivityTable
 from shunter.core.state import Job, JobPhase
 from shunter.core.view import View
-from shunter.events.kinds import KINDS
-from shunter.events.values.resources import Resources
-from shunter.policies.sizing.highs import why_unusable
+from shunter.events.facts import KINDS
+from shunter.events.values import Resources
+from shunter.policies.sizing import why_unusable
 from shunter.run.simulation import simulate
 from tests.property.invariants import check_resources
 from tests.slices import searched

@@ -19,12 +19,9 @@ from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job, State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec, Level
-from shunter.policies.gandiva import Gandiva
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, JobId, JobSpec, Level, NodeName, Share, Sharing
+from shunter.policies.gandiva.policy import Gandiva
 from tests.factories import (
     BECAUSE,
     attempt_started,

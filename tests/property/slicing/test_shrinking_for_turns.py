@@ -12,12 +12,8 @@ from shunter.core.planning.approver import approve
 from shunter.core.planning.draft import Draft
 from shunter.core.state import RUNNING, Job, State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobResized
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import SHRINKS
-from shunter.events.values.reasons import Because
+from shunter.events.facts import AllocationChanged, Event, JobResized
+from shunter.events.values import SHRINKS, Allocation, Because, Share, Sharing
 from shunter.policies.gandiva.affinity import Placer
 from shunter.policies.gandiva.grow_shrink import IdleServers, PlannedSizes
 from tests.factories import attempt_started, job_id, job_submitted, node_name, servers

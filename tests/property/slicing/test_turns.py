@@ -2,31 +2,32 @@
 
 from collections import Counter
 from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
-
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import (
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    JobSuspended,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.facts.jobs import JobCancelled, JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.policies.gandiva import Gandiva
+from shunter.events.facts import AttemptEnded
+from shunter.events.facts import AttemptLost
+from shunter.events.facts import AttemptStarted
+from shunter.events.facts import Event
+from shunter.events.facts import JobCancelled
+from shunter.events.facts import JobSubmitted
+from shunter.events.facts import JobSuspended
+from shunter.events.facts import TurnEnded
+from shunter.events.facts import TurnStarted
+from shunter.events.values import JobId
+from shunter.events.values import NodeName
+from shunter.events.values import Share
+from shunter.events.values import Sharing
+from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run
-from tests.property.worlds import Scene, scenes
+from tests.property.worlds import Scene
+from tests.property.worlds import scenes
 from tests.slices import searched
+
 
 _OVER = (AttemptEnded, AttemptLost, JobSuspended, JobCancelled)
 

@@ -7,15 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values.resources import Resources
-from shunter.workloads.sensitivity import (
-    CpuSearch,
-    MinioModel,
-    Profile,
-    load_sensitivity,
-    table_document,
-)
-from shunter.workloads.sensitivity.profiling import PERCENTS
+from shunter.events.values import Resources
+from shunter.workloads.profiling import PERCENTS, CpuSearch, MinioModel, Profile, table_document
+from shunter.workloads.sensitivity import load_sensitivity
 from tests.slices import searched
 
 MILLISECONDS = st.integers(1000, 10_000_000)

@@ -8,12 +8,10 @@ from shunter.config.loading import make_config
 from shunter.core.rng import RandomStream
 from shunter.core.speeds.speed_model import level_of
 from shunter.core.state import Job, State
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import BELOW_SERVER, IN_SERVER, JobSpec, Level
+from shunter.events.facts import KINDS, Event
+from shunter.events.values import BELOW_SERVER, IN_SERVER, JobId, JobSpec, Level
 from shunter.run.simulation import RunResult, simulate
-from shunter.workloads.quality import QualityReport
-from shunter.workloads.trace import JobEnd, Trace, TraceJob
+from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
 
 MODELS = ("ResNet-18 (batch size 32)", "LM (batch size 10)", "Transformer (batch size 64)")
 LEVELS = (Level.nvlink, Level.switch, Level.socket, Level.server, Level.rack)

@@ -22,9 +22,8 @@ from shunter.events import (
     ToleranceLearnt,
     encode_record,
 )
-from shunter.events.rows import row_decoder
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import Level
+from shunter.events.records import row_decoder
+from shunter.events.values import GpuType, Level, NodeName
 from tests.factories import (
     Outcome,
     attempt_started,

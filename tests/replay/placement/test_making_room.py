@@ -17,11 +17,10 @@ from shunter.core.planning.placement import Mode, Topology
 from shunter.core.planning.proposals import CanPropose
 from shunter.events import AllocationChanged
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.decisions import PlanRejected
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Level
-from shunter.policies.gavel.scheduling import Gavel
-from shunter.policies.gavel.scheduling.two_level import TwoLevel
+from shunter.events.facts import PlanRejected
+from shunter.events.values import Level, LevelGroups
+from shunter.policies.gavel.policy import Gavel
+from shunter.policies.gavel.two_level import TwoLevel
 from shunter.policies.migration import MakingRoom
 from shunter.policies.tiresias import Tiresias
 from tests.commanded import Commanded

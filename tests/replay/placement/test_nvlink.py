@@ -7,11 +7,9 @@ import pytest
 from shunter.config.loading import make_config
 from shunter.core.speeds.speed_model import level_of
 from shunter.events import AllocationChanged
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec, Level
-from shunter.workloads.quality import QualityReport
-from shunter.workloads.trace import JobEnd, Trace, TraceJob
+from shunter.events.facts import NodeAdded
+from shunter.events.values import JobId, JobSpec, Level
+from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
 from tests.replay.placement.composed import played
 
 PAIRS: dict[str, Any] = {"name": "n1", "gpus": 4, "nvlink": [[0, 2], [1, 3]]}

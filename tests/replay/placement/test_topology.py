@@ -12,11 +12,9 @@ from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking.ranking import Ranking
 from shunter.core.speeds.speed_model import level_of
 from shunter.events import AllocationChanged, encode_record
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Level
-from shunter.policies.gavel.scheduling import Gavel
-from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
+from shunter.events.values import JobId, Level, LevelGroups
+from shunter.policies.gavel.policy import Gavel
+from shunter.policies.gavel.requests import GavelMemory
 from shunter.policies.tiresias import Tiresias
 from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
 from tests.property.worlds import Scene, scenes

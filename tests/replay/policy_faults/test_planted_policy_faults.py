@@ -28,7 +28,7 @@ from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.state import Job
 from shunter.core.view import NO_GUARDS, View
 from shunter.events import SchedulerStarted
-from shunter.events.facts.jobs import JobFinished
+from shunter.events.facts import JobFinished
 from shunter.events.log import read_log
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.las import AttainedService

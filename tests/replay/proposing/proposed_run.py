@@ -10,11 +10,10 @@ from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.planning.proposals import CanPropose
 from shunter.core.scheduler import Scheduler
 from shunter.events import Event, SchedulerStarted
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptStarted
+from shunter.events.values import Allocation, JobId
 from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
+from shunter.policies.gavel.policy import GavelPolicy, Timing
 from tests.factories import World, allocation, job_id, job_spec, policy, quota, scheme, servers
 from tests.replay.eventful_run import RECORD, S
 from tests.replay.recording import Recorded, rebuilt

@@ -20,7 +20,7 @@ from shunter.events import (
     SensitivityCorrected,
     encode_record,
 )
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.factories import Outcome, World, job_id, needs_highs
 from tests.replay.recording import asked
 from tests.replay.sizing.measured_run import (

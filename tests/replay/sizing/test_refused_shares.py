@@ -24,18 +24,16 @@ from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import IllegalEventError
 from shunter.events import Event, SchedulerStarted
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptEnded,
     AttemptStarted,
     GpusReleased,
+    JobReshaped,
     JobSuspended,
     ReshapeRefused,
 )
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.values import JobId, JobSpec, NodeName, Resources, Share
 from shunter.policies.fifo import SubmissionOrder
 from tests.factories import World, job_id, servers
 from tests.replay.eventful_run import RECORD, S

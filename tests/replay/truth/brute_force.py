@@ -15,22 +15,21 @@ from shunter.ask.log_reading import fold_events
 from shunter.core.cluster import Health, Server
 from shunter.core.state import Job, JobPhase, State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     SOLVED,
     TRIALS,
     AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
     JobReshaped,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
     WaitReasonChanged,
 )
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import HELD, NODE_LOST
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import Level, SuspendMode
+from shunter.events.values import HELD, NODE_LOST, Allocation, JobId, Level, NodeName, SuspendMode
 from tests.replay.truth.mixed_runs import (
     BOUNDS_GPU_S,
     MIN_RUNTIME_S,

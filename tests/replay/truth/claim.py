@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shunter.core.state import Job
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Demand
+from shunter.events.facts import Event
+from shunter.events.values import Demand, JobId
 from tests.replay.truth.brute_force import Truth, decision_around
 
 __all__ = ["Claim"]

@@ -7,11 +7,8 @@ blockers against the state of the instant that was asked for.
 from collections.abc import Callable
 
 from shunter.core.state import Job, JobPhase
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.execution import AttemptLost, JobSuspended
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import AllocationChanged, AttemptLost, JobSuspended, RoundPlanned
+from shunter.events.values import JobId, Sharing, SuspendMode
 from tests.replay.truth.brute_force import (
     HOUR_US,
     RANKS,

@@ -1,11 +1,16 @@
 """What `why` claims of a job whose scheduler proposes, as questions to the brute force."""
 
 from shunter.ask.words import clock
-from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    ReservationSet,
+    RoundPlanned,
+)
+from shunter.events.values import Allocation, JobId, NodeName
 from tests.replay.truth.brute_force import Truth, gpus_of
 from tests.replay.truth.claim import Claim
 

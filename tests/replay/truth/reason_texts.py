@@ -19,8 +19,7 @@ from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason
+from shunter.events.values import JobId, Reason
 from shunter.run.setup import rebuild
 from tests.replay.recording import reading
 from tests.replay.truth.brute_force import decision_around

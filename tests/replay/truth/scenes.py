@@ -14,31 +14,20 @@ from shunter.core.interfaces import (
 )
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.facts.cluster import GpusTaken, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    GpusTaken,
     JobSuspended,
     LaunchFailed,
+    NodeUnreachable,
 )
-from shunter.events.values.causes import BACKING_OFF
-from shunter.events.values.ids import GpuType, JobId, NodeName
-from shunter.events.values.job_spec import Dependency, Level
+from shunter.events.values import BACKING_OFF, Dependency, GpuType, JobId, Level, NodeName
 from shunter.policies.gavel.objectives import Isolated
-from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.policy import Timing
-from tests.factories import (
-    World,
-    allocation,
-    job_id,
-    node_name,
-    quota,
-    run,
-    servers,
-    trace_job,
-)
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from tests.factories import World, allocation, job_id, node_name, quota, run, servers, trace_job
 from tests.replay.eventful_run import Script
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit
 from tests.replay.recording import Recorded, rebuilt, record

@@ -24,11 +24,9 @@ from shunter.ask.forks.remaining import WorkEstimates
 from shunter.backends.simulated.resuming import TotalWork
 from shunter.core.interfaces import CancelJob, ChangePriority, Input, ResizeJob
 from shunter.core.state import Job, JobPhase
-from shunter.events.facts.cluster import QuotaChanged
+from shunter.events.facts import QuotaChanged
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts
 from tests.factories import needs_highs

@@ -9,11 +9,16 @@ import pytest
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock, span
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.execution import AttemptEnded, AttemptStarted, JobSuspended
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    JobSuspended,
+    RoundPlanned,
+)
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated

@@ -21,9 +21,9 @@ from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.daemon.site import Site
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around

@@ -12,10 +12,9 @@ from shunter.ask.waits import told_apart, wait_of
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, RoundPlanned
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shunter.events.log import read_log
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Reason
 from tests.factories import needs_highs
 from tests.replay.truth.mixed_runs import simulated
 from tests.replay.truth.reason_texts import (

@@ -7,7 +7,7 @@ import pytest
 
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
-from shunter.events.facts.gangs import GangRejected
+from shunter.events.facts import GangRejected
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
 from tests.replay.truth.brute_force import Truth, decision_around

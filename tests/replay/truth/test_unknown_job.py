@@ -8,11 +8,10 @@ import pytest
 
 from shunter.ask.why.explanation import explain
 from shunter.errors import NotFoundError
-from shunter.events.kinds import Event
+from shunter.events.facts import Event
 from shunter.events.log import LogReader, open_log, read_log
-from shunter.events.log.frames import Frame
-from shunter.events.log.job_index import SPAN_EVENTS
-from shunter.events.values.ids import JobId
+from shunter.events.log.frames import SPAN_EVENTS, Frame
+from shunter.events.values import JobId
 from tests.factories import job_submitted, round_planned, scheduler_started
 
 

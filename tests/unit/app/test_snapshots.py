@@ -14,11 +14,10 @@ from shunter.ask.verification import verify_log
 from shunter.config.loading import make_config
 from shunter.core.state import State, state_digest
 from shunter.errors import IllegalEventError, LogDamagedError
-from shunter.events.facts.jobs import JobSubmitted, Outcome
+from shunter.events.facts import JobSubmitted, Outcome
 from shunter.events.log import open_log, read_log
-from shunter.events.log.sql.compression import pack_bytes
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency
+from shunter.events.log.sqlite_source import pack_bytes
+from shunter.events.values import Dependency, JobId
 from shunter.run.setup import rebuild
 from shunter.run.simulation import simulate
 from shunter.run.snapshots import past_of, snapshot_of_state, state_of

@@ -12,7 +12,7 @@ from shunter.config.worlds import WORLDS
 from shunter.core.interfaces import AnyPolicy, Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
 from shunter.events import SchedulerStarted
-from shunter.events.values.configuration_set import ConfigurationSet
+from shunter.events.values import ConfigurationSet
 from shunter.run.setup import Setup, load_jobs, set_up
 from shunter.run.simulation import simulate
 

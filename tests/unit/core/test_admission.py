@@ -7,11 +7,15 @@ import pytest
 from shunter.core.admission import Admission, Refusal
 from shunter.core.fold import apply, replay
 from shunter.core.state import State
-from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeRemoved
-from shunter.events.facts.jobs import JobRejected
-from shunter.events.kinds import Event
-from shunter.events.values.job_spec import Level
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import (
+    Event,
+    GpuQuarantined,
+    JobRejected,
+    NodeDrained,
+    NodeLost,
+    NodeRemoved,
+)
+from shunter.events.values import Level, Reason
 from tests.factories import (
     World,
     granted,

@@ -11,15 +11,30 @@ from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.approver import Approval, approve
 from shunter.core.state import State
 from shunter.core.view import NO_GUARDS, Guards
-from shunter.events.facts.cluster import GpuQuarantined, NodeDrained, NodeLost, NodeUnreachable
-from shunter.events.facts.decisions import NO_SUCH_JOB, AllocationChanged, PlanRejected
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobCancelRequested, JobHeld
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.configuration_set import CPU_UNITS
-from shunter.events.values.job_spec import Level, SuspendMode
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import (
+    NO_SUCH_JOB,
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpuQuarantined,
+    JobCancelRequested,
+    JobHeld,
+    NodeDrained,
+    NodeLost,
+    NodeUnreachable,
+    PlanRejected,
+)
+from shunter.events.values import (
+    CPU_UNITS,
+    NOTHING,
+    Allocation,
+    Because,
+    Level,
+    Reason,
+    Share,
+    Sharing,
+    SuspendMode,
+)
 from tests.factories import (
     allocation,
     granted,

@@ -8,10 +8,18 @@ from shunter.core.reactor import LAUNCHES_MOST
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended, LaunchFailed
-from shunter.events.facts.jobs import JobFailed, JobHeld, JobReleased, JobSubmitted, Outcome
-from shunter.events.values.causes import BACKING_OFF
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import (
+    AttemptStarted,
+    GpusReleased,
+    JobFailed,
+    JobHeld,
+    JobReleased,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    Outcome,
+)
+from shunter.events.values import BACKING_OFF, SuspendMode
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)

@@ -10,9 +10,8 @@ from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds.measured import MeasuredRate
 from shunter.core.state import Job
 from shunter.core.view import expected_us, remaining_us, total_us
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.policies.srtf import UNKNOWN_US, RemainingTime
+from shunter.events.facts import AttemptStarted, ProfileSampled
+from shunter.policies.shortest import UNKNOWN_US, RemainingTime
 from tests.factories import World, job_id, job_spec, servers
 
 

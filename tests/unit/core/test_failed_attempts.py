@@ -3,14 +3,17 @@
 from shunter.core.interfaces import AttemptExited, CancelJob, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    JobFailed,
+    JobHeld,
+    JobRetried,
+    Outcome,
 )
-from shunter.events.facts.jobs import JobFailed, JobHeld, JobRetried, Outcome
-from shunter.events.values.causes import BACKING_OFF
+from shunter.events.values import BACKING_OFF
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0, J1 = job_id(0), job_id(1)

@@ -14,38 +14,21 @@ from shunter.core.fold import RULES, apply, replay
 from shunter.core.state import JobPhase, State
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.cluster import (
-    GpuQuarantined,
-    GpuRestored,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-)
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
+    KINDS,
     AllocationChanged,
-    PlanRejected,
-    ReservationSet,
-    RoundPlanned,
-    Size,
-    SizesSet,
-    WaitReasonChanged,
-)
-from shunter.events.facts.execution import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    Event,
+    EventsLost,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    GpuQuarantined,
+    GpuRestored,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -55,16 +38,43 @@ from shunter.events.facts.jobs import (
     JobRejected,
     JobReleased,
     JobResized,
+    JobSuspended,
+    LaunchFailed,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
     Outcome,
+    PlanRejected,
+    ProfileMeasured,
+    ProfileSampled,
+    ReservationSet,
+    RoundPlanned,
+    SegmentSealed,
+    Size,
+    SizesSet,
     TimeLimitReached,
+    TurnEnded,
+    TurnStarted,
+    WaitReasonChanged,
 )
-from shunter.events.facts.profiles import ProfileMeasured, ProfileSampled
-from shunter.events.facts.run import EventsLost, SegmentSealed
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.causes import DISPLACED, HELD, NODE_LOST, RESIZED
-from shunter.events.values.job_spec import Dependency, DependsWhen
-from shunter.events.values.reasons import Because, Reason, Wait
+from shunter.events.values import (
+    DISPLACED,
+    HELD,
+    NODE_LOST,
+    NOTHING,
+    RESIZED,
+    Allocation,
+    Because,
+    Dependency,
+    DependsWhen,
+    Reason,
+    Share,
+    Sharing,
+    Wait,
+)
 from tests.factories import (
     BECAUSE,
     allocation,

@@ -16,9 +16,7 @@ from shunter.events import (
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values import Allocation, Because, Reason, Share, Sharing, SuspendMode
 from tests.factories import granted, job_id, job_submitted, node_added, node_name, revoked, servers
 
 MIN_RUNTIME = Guards(min_runtime_us=10)

@@ -27,17 +27,13 @@ from shunter.core.plan import Move, Start
 from shunter.core.scheduler import Scheduler, launch_of
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import NodeDrained, NodeLost
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-)
-from shunter.events.facts.jobs import (
     JobCancelled,
     JobCancelRequested,
     JobFailed,
@@ -45,20 +41,14 @@ from shunter.events.facts.jobs import (
     JobPriorityChanged,
     JobRejected,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeDrained,
+    NodeLost,
+    RoundPlanned,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Sharing
-from shunter.events.values.job_spec import Dependency, DependsWhen
-from tests.factories import (
-    BECAUSE,
-    World,
-    allocation,
-    job_id,
-    job_spec,
-    node_name,
-    policy,
-    servers,
-)
+from shunter.events.values import NOTHING, Allocation, Dependency, DependsWhen, Sharing
+from tests.factories import BECAUSE, World, allocation, job_id, job_spec, node_name, policy, servers
 from tests.property.puppet import Puppet
 
 J0, J1, J2 = (job_id(number) for number in range(3))

@@ -22,17 +22,21 @@ from shunter.core.metrics import (
 )
 from shunter.core.state import State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.cluster import (
+from shunter.events.facts import (
+    AttemptEnded,
+    Event,
     GpuQuarantined,
+    GpusReleased,
+    JobCancelled,
+    JobFailed,
+    JobRejected,
+    JobSuspended,
     NodeDrained,
     NodeLost,
     NodeReachable,
     NodeUnreachable,
 )
-from shunter.events.facts.execution import AttemptEnded, GpusReleased, JobSuspended
-from shunter.events.facts.jobs import JobCancelled, JobFailed, JobRejected
-from shunter.events.kinds import Event
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Reason
 from tests.factories import (
     World,
     attempt_started,

@@ -17,15 +17,17 @@ from shunter.core.state import JobPhase, State
 from shunter.core.view import NO_GUARDS, Guards, View
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.cluster import GpuQuarantined, NodeDrained
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptEnded, GpusReleased, JobSuspended
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation
-from shunter.events.values.ids import QueueName
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptEnded,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    JobFinished,
+    JobSuspended,
+    NodeDrained,
+)
+from shunter.events.values import NOTHING, Allocation, Because, QueueName, Reason, SuspendMode
 from tests.factories import (
     BECAUSE,
     World,

@@ -12,11 +12,8 @@ from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Answer, Mechanism, Program, Sizing, Solver
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, SizesSet
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.allocation import Share
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.facts import AllocationChanged, JobFinished, JobReshaped, SizesSet
+from shunter.events.values import JobSpec, Resources, Share
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.sizing import HighsSolver
 from shunter.workloads.trace import JobEnd, TraceJob

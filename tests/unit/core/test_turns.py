@@ -12,18 +12,18 @@ from shunter.core.planning.approver import approve
 from shunter.core.state import RUNNING, Job, State
 from shunter.core.view import NO_GUARDS, Guards
 from shunter.errors import IllegalEventError
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptLost,
+    Event,
     GpusReleased,
+    JobReshaped,
+    JobResized,
     JobSuspended,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobResized
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values import NOTHING, Allocation, Because, Reason, Share, Sharing
 from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 N0, J0, J1 = node_name(0), job_id(0), job_id(1)

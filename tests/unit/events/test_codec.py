@@ -17,14 +17,14 @@ from shunter.events import (
     NodeName,
     RoundPlanned,
     Share,
+    codec,
     decode_event,
     decode_payload,
     encode_event,
     encode_payload,
-    upcasts,
 )
 from shunter.events.codec import row_fields
-from shunter.events.kinds import KINDS, Event
+from shunter.events.facts import KINDS, Event
 
 
 def test_trailing_defaults_are_left_out() -> None:
@@ -94,7 +94,7 @@ def test_old_kind_is_rewritten_as_the_new_one(monkeypatch: pytest.MonkeyPatch) -
     def upcast_job_done(row: list[Any]) -> list[Any]:
         return ["JobFinished", row[1], row[2]]
 
-    monkeypatch.setitem(upcasts.UPCASTS, "JobDone", upcast_job_done)
+    monkeypatch.setitem(codec.UPCASTS, "JobDone", upcast_job_done)
     payload = b'[["JobFinished",4,"6"],["JobDone",5,"7"]]'
     assert decode_payload(payload) == [JobFinished(4, JobId("6")), JobFinished(5, JobId("7"))]
 

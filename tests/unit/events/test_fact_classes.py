@@ -4,23 +4,28 @@ import dataclasses
 
 import pytest
 
-from shunter.events.fact_classes import CLASSES, DERIVED, FactClass, class_of
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import CheckpointDiscarded
-from shunter.events.facts.jobs import JobHeld, JobReleased, JobResized
-from shunter.events.kinds import KINDS, Event
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import (
+from shunter.events.fact_classes import CLASSES, DERIVED_KINDS, FactClass, class_of
+from shunter.events.facts import (
+    KINDS,
+    AllocationChanged,
+    CheckpointDiscarded,
+    Event,
+    JobHeld,
+    JobReleased,
+    JobResized,
+)
+from shunter.events.values import (
     BY_POLICY,
     DISPLACED,
     GIVEN_UP,
     HELD,
     LOST,
     NODE_LOST,
+    NOTHING,
     RESIZED,
+    Because,
+    JobId,
 )
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Because
 
 J0 = JobId("j0")
 
@@ -66,7 +71,7 @@ def test_cause_decides_where_a_kind_has_more_than_one_class(
 
 
 def test_derived_kinds_are_named_with_their_causes() -> None:
-    assert [each.name for each in DERIVED] == [
+    assert [each.name for each in DERIVED_KINDS] == [
         "JobRejected",
         "JobHeld backing_off",
         "JobHeld array",
@@ -91,4 +96,6 @@ def test_derived_kinds_are_named_with_their_causes() -> None:
         "SensitivityCorrected",
         "ToleranceLearnt",
     ]
-    assert [each.name for each in DERIVED if each.has(JobHeld(0, J0, "array"))] == ["JobHeld array"]
+    assert [each.name for each in DERIVED_KINDS if each.has(JobHeld(0, J0, "array"))] == [
+        "JobHeld array"
+    ]

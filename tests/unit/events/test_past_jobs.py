@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import IllegalEventError
-from shunter.events.facts.jobs import (
+from shunter.events.facts import (
+    Event,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -13,11 +14,8 @@ from shunter.events.facts.jobs import (
     JobSubmitted,
     Outcome,
 )
-from shunter.events.kinds import Event
 from shunter.events.past_jobs import MemoryPastJobs, PastRows, number_of
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Dependency, JobId, Reason
 from tests.factories import job_id, job_submitted
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)

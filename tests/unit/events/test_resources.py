@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 
 PIECES = st.lists(st.integers(1, 8), min_size=1, max_size=5)
 AMOUNTS = st.integers(0, 1000)

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.errors import IllegalEventError
 from shunter.events import DERIVED, JobId, Reason, decode_record, encode_record
-from shunter.events.rows import decoder_of, encoder_of
+from shunter.events.records import decoder_of, encoder_of
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import pytest
 
 from shunter.errors import IllegalEventError
 from shunter.events import JobFinished, JobHeld, JobId, JobSpec, JobSubmitted, Level
-from shunter.events.kinds import KINDS
+from shunter.events.facts import KINDS
 from shunter.events.schema import check_event, from_object, json_schema, to_object
 
 SUBMITTED: dict[str, Any] = {"kind": "JobSubmitted", "at_us": 5, "job_id": "7", "spec": {"gpus": 2}}

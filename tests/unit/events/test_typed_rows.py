@@ -8,10 +8,10 @@ import pytest
 
 from shunter.errors import LogDamagedError
 from shunter.events import encode_payload
-from shunter.events.facts.execution import CheckpointSaved
+from shunter.events.codec import fault_in, fault_of
+from shunter.events.facts import CheckpointSaved
 from shunter.events.log import open_log, read_log
-from shunter.events.typed_rows import fault_in, fault_of
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.replay.specimens import specimens
 
 

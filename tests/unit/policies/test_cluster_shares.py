@@ -12,13 +12,10 @@ from shunter.core.ranking.ranking import rank_of
 from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import WHOLE
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.facts.cluster import NodeDrained, NodeRemoved
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.resources import Resources
-from shunter.policies.drf import DominantShare
-from shunter.policies.srtf import UNKNOWN_US, RemainingTime
-from shunter.policies.tetris import RemainingVolume
+from shunter.events.facts import AllocationChanged, Event, NodeDrained, NodeRemoved
+from shunter.events.values import Resources
+from shunter.policies.fairness import DominantShare
+from shunter.policies.shortest import UNKNOWN_US, RemainingTime, RemainingVolume
 from tests.factories import (
     World,
     job_id,

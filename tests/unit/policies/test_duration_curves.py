@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.policies.gittins import (
+from shunter.policies.tiresias import (
     INDEX_ONE,
     UNKNOWN_US,
     expected_rest,

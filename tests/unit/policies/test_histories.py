@@ -7,7 +7,7 @@ import pytest
 
 from shunter.config.inputs import read_text
 from shunter.errors import ConfigError
-from shunter.policies.histories import (
+from shunter.policies.tables import (
     BUILTIN_HISTORIES,
     QUANTILES,
     builtin_history,

@@ -11,9 +11,9 @@ from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.ranking.ranking import rank_of
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import Guards
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.values.ids import GpuType
-from shunter.policies import ftf, gittins, las, smallest, srtf, tiresias
+from shunter.events.facts import AllocationChanged, RoundPlanned
+from shunter.events.values import GpuType
+from shunter.policies import fairness, las, shortest, tiresias
 from tests.factories import (
     Outcome,
     World,
@@ -37,7 +37,7 @@ def starts(outcome: Outcome) -> list[tuple[int, str]]:
 
 def test_smallest_gang_preempts_a_larger_one() -> None:
     outcome = played(
-        smallest.GangSize(), trace_job(0, 4, lasts=10), trace_job(1, 1, at=2, lasts=3), gpus=4
+        shortest.GangSize(), trace_job(0, 4, lasts=10), trace_job(1, 1, at=2, lasts=3), gpus=4
     )
     assert starts(outcome) == [(0, "j0"), (2, "j1"), (5, "j0")]
 
@@ -45,10 +45,10 @@ def test_smallest_gang_preempts_a_larger_one() -> None:
 def test_shortest_gpu_weighs_time_by_gpus() -> None:
     # At 1 the wide job needs 4 x 5 = 20 GPU-us still, the narrow one 1 x 19: it preempts.
     wide, narrow = trace_job(0, 4, lasts=6), trace_job(1, 1, at=1, lasts=19)
-    outcome = played(srtf.RemainingService(), wide, narrow, gpus=4)
+    outcome = played(shortest.RemainingService(), wide, narrow, gpus=4)
     assert starts(outcome) == [(0, "j0"), (1, "j1"), (20, "j0")]
     # By time alone the wide one has 5 us to go, and stays.
-    assert starts(played(srtf.RemainingTime(), wide, narrow, gpus=4)) == [(0, "j0"), (6, "j1")]
+    assert starts(played(shortest.RemainingTime(), wide, narrow, gpus=4)) == [(0, "j0"), (6, "j1")]
 
 
 def test_worst_off_job_goes_first() -> None:
@@ -58,7 +58,7 @@ def test_worst_off_job_goes_first() -> None:
         trace_job(1, lasts=10),
         trace_job(2, at=2, lasts=1),
     )
-    outcome = played(ftf.FinishTimeFairness(), *jobs, guards=Guards(min_runtime_us=50))
+    outcome = played(fairness.FinishTimeFairness(), *jobs, guards=Guards(min_runtime_us=50))
     assert starts(outcome) == [(0, "j0"), (10, "j2"), (11, "j1")]
 
 
@@ -66,7 +66,7 @@ def test_job_on_quick_gpus_is_ranked_again_each_quantum_only() -> None:
     # Each gets 2 us of work done in 1 us, so whoever runs soon is better off than who waits.
     jobs = (trace_job(0, lasts=2_000_000), trace_job(1, lasts=2_000_000))
     speeds = SpeedModel({node_name(): configuration(1)}, {GpuType("v100"): 2.0})
-    index = ftf.FinishTimeFairness(quantum_us=250_000)
+    index = fairness.FinishTimeFairness(quantum_us=250_000)
     outcome = played(index, *jobs, speeds=speeds, until_us=5_000_000)
     assert outcome.ended.keys() == {job_id(0), job_id(1)}
     assert outcome.state.rounds_planned < 50
@@ -82,7 +82,7 @@ def test_no_round_is_planned_while_no_step_of_rho_is_passed(speed: float) -> Non
         trace_job(2, at=2, lasts=100_000 * second),
     )
     speeds = SpeedModel({node_name(): configuration(1)}, {GpuType("v100"): speed})
-    index = ftf.FinishTimeFairness(ftf.QUANTUM_US)
+    index = fairness.FinishTimeFairness(fairness.QUANTUM_US)
     outcome = played(index, *jobs, speeds=speeds, guards=Guards(min_runtime_us=10**12))
     first, last = (at_us for at_us, job in starts(outcome) if job in ("j1", "j2"))
     while_it_ran = [each for each in outcome.of(RoundPlanned) if first < each.at_us < last]
@@ -91,8 +91,8 @@ def test_no_round_is_planned_while_no_step_of_rho_is_passed(speed: float) -> Non
 
 
 def test_expected_rest_prefers_a_new_job_to_one_that_outlived_the_short_ones() -> None:
-    index = gittins.ShortestExpected.build(
-        gittins.HistoryParams(history=(2e-6, 2e-6, 1e-4)),  # type: ignore[arg-type]  # in seconds
+    index = tiresias.ShortestExpected.build(
+        tiresias.HistoryParams(history=(2e-6, 2e-6, 1e-4)),  # type: ignore[arg-type]  # in seconds
         PLACEMENTS["consolidated"](),
     ).index
     # j0 passes 2 us and is expected to need 98 more then; j1 needs 34 by the mean.
@@ -104,8 +104,8 @@ def test_expected_rest_prefers_a_new_job_to_one_that_outlived_the_short_ones() -
 
 
 def test_higher_index_runs_first_and_not_the_lower() -> None:
-    rules = gittins.Gittins.build(
-        gittins.GittinsParams(
+    rules = tiresias.Gittins.build(
+        tiresias.GittinsParams(
             history=(2e-6, 2e-6, 1e-4),  # type: ignore[arg-type]  # in seconds
             queues_gpu_s=(),
         ),
@@ -116,8 +116,8 @@ def test_higher_index_runs_first_and_not_the_lower() -> None:
 
 
 def test_policy_learns_from_the_jobs_that_finish() -> None:
-    rules = gittins.Gittins.build(
-        gittins.GittinsParams(history="log", queues_gpu_s=()), PLACEMENTS["consolidated"]()
+    rules = tiresias.Gittins.build(
+        tiresias.GittinsParams(history="log", queues_gpu_s=()), PLACEMENTS["consolidated"]()
     )
     jobs = (
         trace_job(0, lasts=4),
@@ -142,7 +142,7 @@ def test_aged_job_goes_before_all_that_have_waited_less() -> None:
 
 
 def test_aged_job_that_loses_what_it_had_not_begun_to_use_has_waited_all_the_time() -> None:
-    index = Aged(srtf.RemainingTime(), 10, 2)
+    index = Aged(shortest.RemainingTime(), 10, 2)
     jobs = [
         trace_job(0, lasts=90),
         trace_job(1, at=12, lasts=5),  # gets the GPU of j0, which takes 30 to leave it
@@ -156,7 +156,7 @@ def test_aged_job_that_loses_what_it_had_not_begun_to_use_has_waited_all_the_tim
 def test_wrong_history_is_refused(history: Any) -> None:
     given = tuple(history) if isinstance(history, list) else history
     with pytest.raises(ValidationError, match="history"):
-        gittins.GittinsParams(history=given)
+        tiresias.GittinsParams(history=given)
 
 
 def test_numbers_of_ranks_fit_into_json() -> None:

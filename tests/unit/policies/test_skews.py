@@ -7,7 +7,7 @@ import pytest
 
 from shunter.config.inputs import read_text
 from shunter.errors import ConfigError
-from shunter.policies.skews import BUILTIN_SKEWS, ModelSkew, builtin_skews, load_skews, parse_skews
+from shunter.policies.tables import BUILTIN_SKEWS, ModelSkew, builtin_skews, load_skews, parse_skews
 
 HEADER = "model,total_mb,largest_mb,skew\n"
 VGG = "vgg19,547.1,392.0,0.717\n"

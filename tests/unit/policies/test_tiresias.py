@@ -9,9 +9,8 @@ from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
 from shunter.core.state import Job, State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import AllocationChanged
+from shunter.events.values import JobId, JobSpec
 from shunter.policies.tiresias import FeedbackQueues, QueueRanks, Tiresias, TiresiasParams
 from tests.factories import Outcome, World, run, servers, trace_job
 

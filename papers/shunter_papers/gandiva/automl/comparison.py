@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Final
 
 from shunter.core.rng import RandomStream
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter.run.work_curves import WorkCurves
@@ -23,14 +23,7 @@ from shunter_papers.gandiva.automl.figures import (
     SLIDE_BASELINE_80_MIN,
     THRESHOLDS,
 )
-from shunter_papers.gandiva.automl.scenes import (
-    MAIN,
-    VARIANTS,
-    Variant,
-    config,
-    job_ids,
-    jobs,
-)
+from shunter_papers.gandiva.automl.scenes import MAIN, VARIANTS, Variant, config, job_ids, jobs
 from shunter_papers.gandiva.automl.search import EPOCH_US, Search
 
 Times = tuple[float | None, ...]

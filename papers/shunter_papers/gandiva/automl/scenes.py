@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from shunter.config.loading import LoadedConfig, make_config
-from shunter.events.values.ids import JobId, UserName
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import JobId, JobSpec, UserName
 from shunter.workloads import QualityReport, Trace, TraceJob
 from shunter_papers.gandiva.automl.curves import FITTED, SHORTER, SPREAD, Curves, Family
 from shunter_papers.gandiva.automl.figures import (

@@ -24,7 +24,7 @@ from typing import Final
 
 from shunter.core.interfaces import CancelJob, ChangePriority, Command
 from shunter.core.view import View
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter_papers.gandiva.automl.curves import Curve
 from shunter_papers.gandiva.automl.figures import EPOCH_S, GPUS, THRESHOLDS
 

@@ -4,8 +4,7 @@ from typing import Any, Final
 
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import GpuType, JobId, JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob
 from shunter_papers.gandiva.scenes import GANDIVA, QUANTUM_S
 

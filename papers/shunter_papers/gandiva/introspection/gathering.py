@@ -11,15 +11,13 @@ from typing import Any, Final
 
 from shunter.core.interfaces import Observers
 from shunter.core.view import View
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
     TrialKept,
     TrialReverted,
     TrialStarted,
 )
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import Allocation, JobId, JobSpec
 from shunter.run.simulation import simulate
 from shunter.workloads import TraceJob
 from shunter_papers.gandiva.introspection.clusters import config, trace_of

@@ -16,21 +16,14 @@ from shunter.core.interfaces import Observers
 from shunter.core.rng import RandomStream
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
-from shunter.events.facts.decisions import TrialKept, TrialReverted, TrialStarted
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.trials import TrialReason
+from shunter.events.facts import TrialKept, TrialReverted, TrialStarted
+from shunter.events.values import GpuType, JobId, TrialReason
 from shunter.run.parallel import Report, run_all
 from shunter.run.simulation import simulate
 from shunter.run.work_curves import WorkCurves
 from shunter.workloads import Trace
 from shunter.workloads.throughputs import builtin_throughputs
-from shunter_papers.gandiva.introspection.clusters import (
-    GAVEL,
-    PACKING,
-    config,
-    lasting,
-    trace_of,
-)
+from shunter_papers.gandiva.introspection.clusters import GAVEL, PACKING, config, lasting, trace_of
 from shunter_papers.gandiva.scenes import COSTS, GPUS_PER_SERVER, Form
 
 GPU_TYPES: Final = ("p100", "v100", "k80")

@@ -9,17 +9,11 @@ from typing import Any, Final
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
-from shunter.events.facts.decisions import TrialKept, TrialReverted
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import TrialKept, TrialReverted
+from shunter.events.values import GpuType
 from shunter.run.simulation import simulate
 from shunter.workloads.throughputs import builtin_throughputs
-from shunter_papers.gandiva.introspection.clusters import (
-    GAVEL,
-    PACKING,
-    config,
-    lasting,
-    trace_of,
-)
+from shunter_papers.gandiva.introspection.clusters import GAVEL, PACKING, config, lasting, trace_of
 from shunter_papers.gandiva.introspection.packing import runnable
 from shunter_papers.gandiva.scenes import COSTS
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from shunter.errors import PlanError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import FinishTimes, Isolated
 from shunter_peers.gavel.conic.cones import Floats, Program

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter.errors import PlanError
+from shunter.policies.gavel.arrays import Arrays
 from shunter.policies.gavel.mechanism import Demands, Fractions, Gang
-from shunter.policies.gavel.objectives.arrays import Arrays
 from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic.cones import Floats, Places, Program
 from shunter_peers.gavel.conic.forms import Form

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shunter.errors import PlanError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import FinishTimes
 from shunter_peers.gavel.conic.forms import Form, Kind
 
 if TYPE_CHECKING:
-    from shunter.policies.gavel.objectives.arrays import Arrays, Problem
-    from shunter.policies.gavel.solving.interior import Floats
+    from shunter.policies.gavel.arrays import Arrays, Problem
+    from shunter.policies.gavel.interior import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,7 @@ class Centred:
         Raises:
             PlanError: a GPU type has no price, or there is no answer.
         """
-        from shunter.policies.gavel.solving.answers import max_min_fairness
-        from shunter.policies.gavel.solving.filling import water_filling
+        from shunter.policies.gavel.answers import max_min_fairness, water_filling
         from shunter_peers.gavel.arrays import rated
         from shunter_peers.gavel.objectives.relaxed import relaxed_total_duration
 
@@ -66,8 +65,8 @@ class Centred:
         """
         import numpy as np
 
-        from shunter.policies.gavel.solving.answers import max_sum_throughput, min_cost
-        from shunter.policies.gavel.solving.groups import Groups, Shares, Status
+        from shunter.policies.gavel.answers import max_sum_throughput, min_cost
+        from shunter.policies.gavel.programs import Groups, Shares, Status
 
         form = self.form
         unknown = [name for name in found.types if form.priced and name not in self.prices]
@@ -107,7 +106,7 @@ class CentredFinishTimes(FinishTimes):
 
     def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all shares with the least worst ratio."""
-        from shunter.policies.gavel.solving.answers import finish_time_fairness
+        from shunter.policies.gavel.answers import finish_time_fairness
         from shunter_peers.gavel.arrays import rated
 
         found = rated(self.form, demands)
@@ -118,7 +117,7 @@ class CentredFinishTimes(FinishTimes):
 def _divided(
     form: Form, demands: Demands, found: "Arrays", columns: "list[Floats]", problem: "Problem"
 ) -> Fractions:
-    from shunter.policies.gavel.objectives.arrays import divided
+    from shunter.policies.gavel.arrays import divided
     from shunter_peers.gavel.arrays import every_pair
 
     return divided(

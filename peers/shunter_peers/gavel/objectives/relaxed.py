@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from shunter.policies.gavel.solving.answers import concluded, finished, largest_level
-from shunter.policies.gavel.solving.groups import Groups, Shares, Status
-from shunter.policies.gavel.solving.interior import Floats, follow
-from shunter.policies.gavel.solving.programs import Program
+from shunter.policies.gavel.answers import concluded, finished, largest_level
+from shunter.policies.gavel.interior import Floats, follow
+from shunter.policies.gavel.programs import Groups, Program, Shares, Status
 
 
 def relaxed_total_duration(groups: Groups, steps: Floats) -> Shares:

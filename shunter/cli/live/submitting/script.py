@@ -85,7 +85,7 @@ def read_script(path: Path) -> Script:
             its lines, is not for a shell and names no interpreter, or one of its lines cannot be
             split into words.
     """
-    from shunter.workloads.files import read_file
+    from shunter.workloads.loading import read_file
 
     try:
         text = read_file(path, 64 << 20).decode("utf-8")

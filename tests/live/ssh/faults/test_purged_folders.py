@@ -12,11 +12,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.events.facts.cluster import NodeUnreachable
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
-from shunter.events.facts.jobs import JobFinished, Outcome
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    NodeUnreachable,
+    Outcome,
+)
+from shunter.events.values import JobId
 from tests.live.site.sites import NOBODY, events_until, of
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import worker

@@ -13,9 +13,8 @@ import pytest
 from anyio import to_thread
 
 from shunter.daemon import Caller, Site, Submission
-from shunter.events.facts.cluster import NodeReachable, NodeUnreachable
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.facts import NodeReachable, NodeUnreachable
+from shunter.events.values import JobId, JobSpec
 from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, wait_for
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces

@@ -15,17 +15,20 @@ from shunter.ask.why.explanation import explain
 from shunter.core.state import LAUNCHING
 from shunter.daemon import Caller, Site
 from shunter.errors import RefusedError
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     CheckpointDiscarded,
+    Event,
     GpusReleased,
+    JobFinished,
+    JobHeld,
     LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
 )
-from shunter.events.facts.jobs import JobFinished, JobHeld
-from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId, NodeName
+from shunter.events.values import JobId, NodeName
 from shunter.run.setup import rebuild
 from tests.live.site.sites import NOBODY, at_work, events_until, of, verified, wait_for
 from tests.live.ssh.bench import Bench

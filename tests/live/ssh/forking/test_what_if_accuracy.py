@@ -3,8 +3,7 @@
 import anyio
 import pytest
 
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobSuspended
 from tests.live.site.sites import at_work
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster

@@ -17,16 +17,18 @@ import pytest
 
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Site, Submission
-from shunter.events.facts.cluster import NodeAdded
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.jobs import JobFailed, JobFinished, JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFailed,
+    JobFinished,
+    JobSubmitted,
+    NodeAdded,
+    SchedulerStarted,
+)
 from shunter.events.log import read_log
-from shunter.events.values.allocation import Share, gpu_numbers
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values import GpuType, JobId, JobSpec, Level, Share, gpu_numbers
 from tests.live.site.sites import NOBODY, at_work, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster

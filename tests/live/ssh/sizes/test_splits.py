@@ -12,13 +12,17 @@ from shunter.ask.waits import wait_of
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.daemon import Caller, Site, Submission
-from shunter.events.facts.decisions import RoundPlanned
-from shunter.events.facts.execution import AttemptStarted, CheckpointSaved, GpusReleased
-from shunter.events.facts.jobs import JobResized, Outcome
-from shunter.events.kinds import Event
+from shunter.events.facts import (
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobResized,
+    Outcome,
+    RoundPlanned,
+)
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values import JobId, JobSpec, Level, NodeName
 from shunter.run.setup import rebuild
 from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, verified
 from tests.live.ssh.bench import Bench

@@ -1,7 +1,7 @@
 """Claims on a few kinds of jobs and three GPU types, for problems of every form."""
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, JobRequest
 
 K80, P100, V100 = GpuType("k80"), GpuType("p100"), GpuType("v100")

@@ -1,33 +1,40 @@
 from dataclasses import replace
 
 from shunter.api.documents.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Event,
     GpusReleased,
-    JobSuspended,
-    LaunchFailed,
-    SuspendAcknowledged,
-    SuspendEscalated,
-)
-from shunter.events.facts.jobs import (
     JobCancelled,
     JobFailed,
     JobFinished,
     JobRejected,
+    JobReshaped,
     JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
     Outcome,
+    SuspendAcknowledged,
+    SuspendEscalated,
 )
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.ids import JobId, NodeName
-from shunter.events.values.job_spec import JobSpec, SuspendMode
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    Because,
+    JobId,
+    JobSpec,
+    NodeName,
+    Reason,
+    Share,
+    Sharing,
+    SuspendMode,
+)
 
 JOB = JobId("j1")
 RULE = Because("las")

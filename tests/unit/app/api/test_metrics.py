@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 from shunter.api.metrics import gpus_by_queue
 from shunter.core.fold import replay
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import QueueName
-from shunter.events.values.reasons import Because
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, Because, QueueName, Share, Sharing
 from tests.factories import job_id, job_submitted, node_added, node_name
 
 A, B, C = QueueName("a"), QueueName("b"), QueueName("c")

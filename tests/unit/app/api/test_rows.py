@@ -26,7 +26,7 @@ from shunter.events import (
     RoundPlanned,
     Wait,
 )
-from shunter.events.values.causes import ARRAY
+from shunter.events.values import ARRAY
 from tests.factories import World, job_id, job_spec, job_submitted, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

@@ -7,7 +7,7 @@ from shunter.api.models.submission import ArrayBody, SubmitBody
 from shunter.api.problems import usage_error
 from shunter.api.submissions import SAME_FIELDS, array_of, submission_of
 from shunter.errors import UsageError
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level
 
 
 def body(**fields: Any) -> SubmitBody:

@@ -15,8 +15,7 @@ from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock
 from shunter.cli.application import app
 from shunter.core.state import JobPhase, State
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event, RoundPlanned
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
 from tests.factories import needs_highs

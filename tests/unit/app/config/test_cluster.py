@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 
 from shunter.config.cluster_section import ClusterSection, NodeGroup
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level, LevelGroups
 
 
 def _group(**values: Any) -> NodeGroup:

@@ -11,8 +11,8 @@ from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
-from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.policies.gavel.policy import GavelPolicy
+from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.run.simulation import simulate
 
 CONFIG = """\

@@ -18,11 +18,13 @@ from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.sensitivity import TableCheck
 from shunter.errors import ConfigError
-from shunter.policies.drf import DominantShare
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
-from shunter.policies.sizing import HighsSolver, highs
-from shunter.policies.tetris import RemainingVolume
-from shunter.workloads.sensitivity import builtin_sensitivity, table_document
+from shunter.policies import sizing
+from shunter.policies.fairness import DominantShare
+from shunter.policies.gavel.two_level import TwoLevelPolicy
+from shunter.policies.shortest import RemainingVolume
+from shunter.policies.sizing import HighsSolver
+from shunter.workloads.profiling import table_document
+from shunter.workloads.sensitivity import builtin_sensitivity
 from tests.factories import needs_highs
 
 CONFIG = """\
@@ -72,7 +74,7 @@ def test_opt_has_a_solver_with_the_limit_that_is_asked_for(write_config: WriteCo
 def test_opt_without_its_package_says_how_to_install_it(
     write_config: WriteConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(highs, "find_spec", lambda name: None)
+    monkeypatch.setattr(sizing, "find_spec", lambda name: None)
     loaded(write_config)
     with pytest.raises(ConfigError, match=r"policy.sizing.*highspy.*\[solvers\]"):
         loaded(write_config, CONFIG.replace('"tune"', '"opt"'))

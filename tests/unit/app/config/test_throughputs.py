@@ -10,8 +10,8 @@ from shunter.config import LoadedConfig, load_config
 from shunter.config.resolved import record_of, recorded_throughputs
 from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
-from shunter.workloads.throughputs import compact_form
+from shunter.events.values import GpuType
+from shunter.workloads.throughputs import compact_throughputs
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 100.0, "('LM', 1)": [70.1, 70.1]}, "('A3C', 1)": {"null": 7.0}},
@@ -121,7 +121,7 @@ def test_servers_without_gpus_need_no_type_of_the_table(write_config: WriteConfi
 def test_the_record_gives_the_same_table_in_the_same_order(write_config: WriteConfig) -> None:
     table = loaded_from(write_config(CONFIG)).throughputs
     assert table is not None
-    workload = {"throughputs": compact_form(table)}
+    workload = {"throughputs": compact_throughputs(table)}
     again = recorded_throughputs(json.dumps({"workload": workload}, sort_keys=True))
     assert again == table
     assert [list(again.alone), list(again.alone[V100])] == [[K80, V100], [A3C, LM]]

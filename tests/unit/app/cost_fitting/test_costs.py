@@ -35,20 +35,19 @@ from shunter.ask.costs import (
 )
 from shunter.ask.forks.future import measured_parts
 from shunter.config.simulation import SimulationSection
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptEnded,
+    Event,
     GpusReleased,
+    JobCancelled,
     LaunchFailed,
+    Outcome,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobCancelled, Outcome
-from shunter.events.kinds import Event
 from shunter.events.log import read_log
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.ids import GpuType, NodeName
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values import Allocation, GpuType, NodeName, Share, Sharing, SuspendMode
 from shunter.run.simulated_world import WorldParts
 from shunter.run.simulation import simulate
 from shunter.workloads import Trace

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from shunter.ask.diff import Fact, _one_sided, changed_keys
 from shunter.cli import app
 from shunter.config.loading import make_config
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts import AllocationChanged
 from shunter.run.simulation import RunResult, simulate
 from tests.factories import BECAUSE, allocation, job_id
 

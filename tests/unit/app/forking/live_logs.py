@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.config import make_config
-from shunter.events.facts.execution import AttemptStarted, SpeedChanged
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import AttemptStarted, Event, JobSubmitted, SchedulerStarted, SpeedChanged
 from shunter.events.log import open_log, read_log
 from shunter.run.simulation import simulate
 

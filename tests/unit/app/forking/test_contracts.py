@@ -16,7 +16,7 @@ from shunter.ask.forks.scenario import Scenario, run_scenario
 from shunter.config import make_config
 from shunter.core.metrics import JobResult
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.simulation import simulate
 from shunter.workloads import Trace, write_trace
 from tests.unit.app.forking.live_logs import config, live_log

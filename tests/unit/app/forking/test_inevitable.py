@@ -24,9 +24,7 @@ from shunter.core.ranking.ranking import PRIORITY_MOST
 from shunter.core.state import State
 from shunter.errors import UsageError
 from shunter.events import JobId
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JOB_ENDS, JobSubmitted
-from shunter.events.kinds import Event
+from shunter.events.facts import JOB_ENDS, AllocationChanged, Event, JobSubmitted
 from shunter.events.log import LogReader, read_log
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts

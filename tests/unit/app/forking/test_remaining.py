@@ -11,8 +11,7 @@ from shunter.ask.forks.remaining import UNSEEN_US, Worked, WorkEstimates, resamp
 from shunter.core.speeds.measured import MeasuredRate
 from shunter.core.state import Job
 from shunter.events import JobId, UserName
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import GpuType, NodeName
+from shunter.events.values import GpuType, NodeName, Share
 from tests.factories import job_spec
 
 ANA, BO = UserName("ana"), UserName("bo")

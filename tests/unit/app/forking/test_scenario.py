@@ -13,12 +13,9 @@ import pytest
 from shunter.ask.forks.fork import Wishes, other_start
 from shunter.ask.forks.scenario import Scenario, ScenarioResult, run_scenario
 from shunter.errors import ConfigError, UsageError
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.run import SchedulerStarted
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event, SchedulerStarted
 from shunter.events.log import read_log
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import JobId
+from shunter.events.values import Allocation, JobId
 from tests.factories import needs_highs
 from tests.unit.app.forking.worlds import COSTS, SAMPLES, SLICING, simulated, tree
 

@@ -11,9 +11,7 @@ from shunter.daemon.gpu_maps import FoundMap, ServerMap, server_map
 from shunter.daemon.gpu_maps.discovery import ToldBySlurm, discover_maps, kept
 from shunter.daemon.gpu_maps.network_places import Place, rack_notes
 from shunter.daemon.gpu_maps.server_map import mapped, placed
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import NodeName
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level, LevelGroups, NodeName
 from tests.factories import configuration
 
 FLAT = configuration(4, name="v100x4")

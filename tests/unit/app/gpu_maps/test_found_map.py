@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from shunter.backends.live.messages import GpuWiring, Wiring
 from shunter.config.cluster_section import NodeGroup
 from shunter.daemon.gpu_maps import FoundMap, ServerMap, found_map, found_map_of, server_map
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level, LevelGroups
 
 FAR = ("PHB", "NODE", "SYS")
 

@@ -13,7 +13,7 @@ from shunter.backends.live.ssh import HostInventory
 from shunter.cli.application import app
 from shunter.config.cluster_section import NodeGroup
 from shunter.config.loading import make_config
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from shunter.ops.hosts import writing
 from shunter.ops.hosts.checks import findings_of, map_findings
 from tests.factories import configuration

@@ -10,9 +10,8 @@ from shunter.config.resolved import policy_runtime
 from shunter.core.interfaces import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.kinds import Event
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import AttemptStarted, Event, GpusReleased, JobSuspended
+from shunter.events.values import Reason
 from tests.factories import job_id, job_spec, node_name, scheduler_started, servers
 
 J0, N0 = job_id(0), node_name(0)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shunter.daemon.past_jobs import LivePastJobs
-from shunter.events.facts.jobs import JobCancelled, JobFinished, Outcome
+from shunter.events.facts import JobCancelled, JobFinished, Outcome
 from shunter.events.past_jobs import EndedJob
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.factories import job_submitted
 
 J7 = JobId("j7")

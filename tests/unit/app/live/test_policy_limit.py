@@ -9,7 +9,7 @@ from shunter.daemon.policy.asked import START, START_S, AskedPolicy
 from shunter.daemon.policy.process import REPLY_BYTES_MOST, Replies
 from shunter.daemon.policy_process.messages import HEADER
 from shunter.errors import PlanError
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts import SchedulerStarted
 from tests.factories import policy
 
 

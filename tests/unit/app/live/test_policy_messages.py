@@ -25,10 +25,8 @@ from shunter.daemon.policy_process.messages import (
     targets_of,
     wire_plan,
 )
-from shunter.events.facts.decisions import Size, SizesSet
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Because
-from shunter.events.values.trials import Batch, ChangeKey, TrialKind, TrialReason
+from shunter.events.facts import Size, SizesSet
+from shunter.events.values import Batch, Because, ChangeKey, GpuType, JobId, TrialKind, TrialReason
 from tests.factories import allocation
 
 

@@ -8,10 +8,9 @@ from shunter.core.fold import replay
 from shunter.core.interfaces import Effect, Fence, Launch, Migrate, Suspend, Terminate
 from shunter.core.state import State
 from shunter.daemon.recovery import Adoption, holding, recovery_of
-from shunter.events.facts.jobs import JobCancelRequested
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobCancelRequested
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.factories import (
     attempt_started,
     granted,

@@ -9,9 +9,9 @@ import pytest
 from shunter.core.state import State
 from shunter.daemon.maintenance.retention import keep_for
 from shunter.errors import BackendError
-from shunter.events.facts.jobs import Outcome
+from shunter.events.facts import Outcome
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.factories import job_id
 
 pytestmark = pytest.mark.asyncio

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from shunter.ask.forks.forecasts import PAST_LEAST, drawn_arrivals
 from shunter.events import JobId
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 from tests.factories import job_spec
 
 GAPS = st.lists(st.integers(0, 50), min_size=PAST_LEAST, max_size=20)

@@ -12,9 +12,9 @@ from shunter.core.scheduler import Scheduler
 from shunter.daemon.policy_process.child import Thinking
 from shunter.daemon.policy_process.messages import DryRun
 from shunter.events.codec import encode_payload
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 from shunter.events.log import read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from tests.factories import job_spec
 from tests.unit.app.forking.worlds import COSTS, simulated, tree

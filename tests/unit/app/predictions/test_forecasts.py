@@ -24,9 +24,9 @@ from shunter.ask.forks.remaining import History, read_history
 from shunter.ask.log_reading import fold_events
 from shunter.core.state import State
 from shunter.events.codec import encode_payload
-from shunter.events.facts.jobs import JobSubmitted
+from shunter.events.facts import JobSubmitted
 from shunter.events.log import LogReader, read_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import recorded_parts
 from tests.factories import job_spec

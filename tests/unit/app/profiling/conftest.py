@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values.resources import Resources
-from shunter.workloads.sensitivity import MinioModel, Profile, table_document
+from shunter.events.values import Resources
+from shunter.workloads.profiling import MinioModel, Profile, table_document
 
 JOB = """\
 model = "res18"

@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.errors import ConfigError, NotFoundError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.ops.profiling.job_file import read_job_file
 from tests.unit.app.profiling.conftest import JOB, WriteJob
 

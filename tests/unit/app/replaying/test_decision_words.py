@@ -19,10 +19,9 @@ from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.core.ranking import Measure
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged
+from shunter.events.facts import AllocationChanged
 from shunter.events.log import read_log
-from shunter.events.values.causes import GROWS
-from shunter.events.values.reasons import Because
+from shunter.events.values import GROWS, Because
 from shunter.run.setup import rebuild
 from shunter.run.simulation import simulate
 from tests.factories import allocation, job_id

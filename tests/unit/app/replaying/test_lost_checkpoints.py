@@ -6,14 +6,15 @@ import pytest
 
 from shunter.ask.verification import Verifier
 from shunter.core.interfaces import DrainNode, ReleaseJob, SuspendJob
-from shunter.events.facts.cluster import NodeLost, NodeUnreachable
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     CheckpointDiscarded,
+    Event,
     GpusReleased,
     JobSuspended,
+    NodeLost,
+    NodeUnreachable,
 )
-from shunter.events.kinds import Event
 from tests.replay.eventful_run import Script
 from tests.replay.recording import rebuilt
 

@@ -14,8 +14,7 @@ from shunter.core.sizing.mechanism import with_shares
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import Job, State
-from shunter.events.values.allocation import Share
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources, Share
 from shunter.policies.fifo import SubmissionOrder
 from shunter.workloads.trace import TraceJob
 from tests.factories import World, job_id, las_policy, node_name, run, servers, trace_job

@@ -15,11 +15,19 @@ from shunter.ask.words import down_in_words, fact_in_words
 from shunter.cli.live.reasons import clause
 from shunter.core.fold import replay
 from shunter.core.interfaces import Input, SubmitJob, SuspendJob
-from shunter.events.facts.cluster import GpuQuarantined, GpusTaken, NodeAdded, NodeLost
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.execution import AllocationLearned, AttemptStarted, GpusReleased
-from shunter.events.kinds import Event
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import (
+    AllocationChanged,
+    AllocationLearned,
+    AttemptStarted,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    GpusTaken,
+    NodeAdded,
+    NodeLost,
+    RoundPlanned,
+)
+from shunter.events.values import Reason, Wait
 from tests.factories import (
     World,
     allocation,

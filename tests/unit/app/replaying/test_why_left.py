@@ -13,12 +13,15 @@ from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.planning.planner import RoundRules
 from shunter.core.reactor import DEPARTURES_MOST
 from shunter.events import Event
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.facts.jobs import JobCancelRequested, JobHeld
-from shunter.events.values.allocation import NOTHING
-from shunter.events.values.causes import HELD
-from shunter.events.values.reasons import Because
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    GpusReleased,
+    JobCancelRequested,
+    JobHeld,
+    JobSuspended,
+)
+from shunter.events.values import HELD, NOTHING, Because
 from tests.factories import World, allocation, job_id, job_spec, job_submitted, policy, servers
 from tests.replay.recording import Recorded, asked, rebuilt
 

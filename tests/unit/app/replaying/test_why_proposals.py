@@ -9,9 +9,8 @@ from shunter.ask.why.sentences import details, headline
 from shunter.ask.words import fact_in_words
 from shunter.cli.live.reasons import clause
 from shunter.core.interfaces import DrainNode
-from shunter.events.facts.execution import AttemptStarted
-from shunter.events.facts.gangs import GANGS
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import GANGS, AttemptStarted
+from shunter.events.values import Reason
 from tests.factories import allocation, job_id, node_name
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel

@@ -1,22 +1,34 @@
 """Every reason that the policies of this version give, asked for in the smallest world it has."""
 
-import asyncio
 from pathlib import Path
-
-import pytest
-
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.reasons import needs, suffices
+from shunter.ask.why.reasons import needs
+from shunter.ask.why.reasons import suffices
 from shunter.ask.why.running import contract_of
 from shunter.ask.why.sentences import details
 from shunter.ask.words import clock
-from shunter.core.interfaces import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
+from shunter.core.interfaces import Command
+from shunter.core.interfaces import DrainNode
+from shunter.core.interfaces import HoldJob
+from shunter.core.interfaces import QuarantineGpu
+from shunter.core.interfaces import RestoreNode
 from shunter.core.view import Guards
-from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
-from shunter.events.values.causes import BACKING_OFF
-from tests.factories import World, quota, servers, trace_job
-from tests.replay.recording import asked, record
+from shunter.events import Dependency
+from shunter.events import JobId
+from shunter.events import Level
+from shunter.events import NodeName
+from shunter.events import Reason
+from shunter.events import SuspendMode
+from shunter.events.values import BACKING_OFF
+from tests.factories import World
+from tests.factories import quota
+from tests.factories import servers
+from tests.factories import trace_job
+from tests.replay.recording import asked
+from tests.replay.recording import record
+import asyncio
+import pytest
 
 
 def why(world: World, job: str, at: int, *commands: Command, name: str = "fifo") -> Explanation:
@@ -149,7 +161,7 @@ def test_a_job_wider_than_the_cluster_is_infeasible() -> None:
     found = why(World(servers=servers(4), jobs=(trace_job(0, 5),)), "j0", 0)
 
     assert document(found)["headline"] == (
-        "j0 was rejected at T+00:00:00 as infeasible: it needs 5, and there are 4 "
+        "j0 was rejected at T+00:00:00 as infeasible: it needs 5 GPUs, and there are 4 "
         "(GPUs of one type in the cluster)"
     )
 

@@ -14,10 +14,8 @@ from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped, SizesSet
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.job_spec import JobSpec
-from shunter.events.values.resources import Resources
+from shunter.events.facts import AllocationChanged, JobReshaped, ProfileSampled, SizesSet
+from shunter.events.values import JobSpec, Resources
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.sizing import HighsSolver
 from shunter.workloads.trace import JobEnd, TraceJob

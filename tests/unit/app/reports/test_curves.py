@@ -3,7 +3,7 @@
 from shunter.ask.report import PARTS, Curves
 from shunter.core.fold import apply
 from shunter.core.state import State
-from shunter.events.facts.cluster import NodeDrained
+from shunter.events.facts import NodeDrained
 from tests.factories import granted, job_finished, job_submitted, node_added, node_name
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shunter.ask.report import PARTS, Slice, gantt, jain_index
 from shunter.ask.run_history import Spot
 from shunter.core.state import State
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.unit.app.reports.conftest import Reported
 
 

@@ -14,11 +14,9 @@ import pytest
 from shunter.ask.verification import verify_log
 from shunter.config import LoadedConfig, load_config
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, TargetsSet
-from shunter.events.facts.jobs import JobRejected
-from shunter.events.kinds import Event
+from shunter.events.facts import AllocationChanged, Event, JobRejected, RoundPlanned, TargetsSet
 from shunter.events.log import read_log
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Reason
 from shunter.run.setup import load_jobs, rebuild
 from shunter.run.simulation import simulate
 from shunter.run.throughputs import fit_to_table

@@ -13,7 +13,7 @@ from shunter.cli import app
 from shunter.config.loading import make_config
 from shunter.core.interfaces import CancelJob, ChangePriority, Command
 from shunter.core.view import View
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.simulation import simulate
 
 SECOND = 1_000_000

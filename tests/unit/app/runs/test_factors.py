@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from shunter.cli import app
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.errors import ConfigError
-from shunter.events.facts.run import SchedulerStarted
+from shunter.events.facts import SchedulerStarted
 from shunter.run.setup import load_jobs, set_up
 from shunter.run.simulation import simulate
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.policies.gavel.scheduling import Gavel
+from shunter.policies.gavel.policy import Gavel
 from shunter.run.simulation import ShareGaps
 from tests.factories import World, node_added, policy, run, trace_job
 

@@ -4,7 +4,7 @@ import pytest
 
 from shunter.core.state import State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import SizesSet
+from shunter.events.facts import SizesSet
 from shunter.run.simulation import SizeGaps
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shunter.config.loading import make_config
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from shunter.run.simulation import simulate
 from shunter.run.work_curves import Point, WorkCurve, WorkCurves
 

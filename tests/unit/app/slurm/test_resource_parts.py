@@ -7,8 +7,7 @@ import pytest
 from shunter.config.loading import make_config
 from shunter.config.model import Config
 from shunter.daemon.slurm.resource_parts import as_first_asked, asked_of_slurm
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import GpuType, JobSpec
 
 NODES = (
     {"name": "n[1-2]", "gpus": 4, "type": "v100", "cpus": 18, "memory_gb": 64.0},

@@ -1,8 +1,8 @@
 from shunter.backends.live.gpus import GpuUse
 from shunter.backends.live.messages import Sample
 from shunter.backends.live.samples import Downsampler, profile_of
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import JobId
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import JobId
 
 JOB = JobId("j1")
 SAMPLE = Sample(

@@ -21,7 +21,7 @@ from shunter.core.interfaces import (
     Terminate,
     WorldEnded,
 )
-from shunter.events.values.allocation import Allocation
+from shunter.events.values import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 
 ON_N0 = allocation(n0=1)

@@ -7,7 +7,7 @@ from math import fsum
 import pytest
 
 from shunter.backends.simulated.failures import Failures, NodeChange
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 ROOMS = {NodeName("n0"): "r1", NodeName("n1"): "r1", NodeName("n2"): "r2", NodeName("n3"): ""}
 

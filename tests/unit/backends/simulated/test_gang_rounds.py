@@ -3,7 +3,7 @@
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
 from shunter.core.interfaces import AttemptExited, Input, RoundEnded, SubmitJob
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.facts import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
 from shunter.workloads.trace import TraceJob
 from tests.factories import drive, job_id, trace_job
 from tests.unit.backends.simulated.driving import (

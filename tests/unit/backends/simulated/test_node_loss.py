@@ -5,8 +5,14 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress
 from shunter.core.interfaces import AttemptExited, Input, SubmitJob
-from shunter.events.facts.cluster import NodeLost, NodeReachable
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    NodeLost,
+    NodeReachable,
+)
 from shunter.workloads.trace import TraceJob
 from tests.factories import job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (

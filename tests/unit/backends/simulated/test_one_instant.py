@@ -3,8 +3,14 @@
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds
 from shunter.core.interfaces import AttemptExited, CancelJob, Input, RoundEnded, SubmitJob
-from shunter.events.facts.cluster import NodeLost, NodeReachable
-from shunter.events.facts.execution import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    NodeLost,
+    NodeReachable,
+)
 from tests.factories import allocation, drive, trace_job
 from tests.unit.backends.simulated.driving import (
     ON_N0,

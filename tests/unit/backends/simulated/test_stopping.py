@@ -8,7 +8,7 @@ from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import EndSeen, Lease, Progress
 from shunter.core.interfaces import AttemptExited, Continue, Input, Stop
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     GpusReleased,
     JobContinued,
@@ -16,8 +16,7 @@ from shunter.events.facts.execution import (
     JobSuspended,
     SpeedChanged,
 )
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.values import GpuType, SuspendMode
 from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import Hand, dies, launch, mishaps, resume, suspend
 

@@ -5,8 +5,8 @@ import pytest
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Credit, Lease, Progress
 from shunter.core.interfaces import AttemptExited, Input
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.events.values import SuspendMode
 from tests.factories import World, job_id, las_policy, run, servers, trace_job
 from tests.unit.backends.simulated.driving import Hand, ends, launch, migrate, resume, suspend
 

@@ -10,11 +10,8 @@ from shunter.backends.simulated import Costs
 from shunter.core.interfaces import Observers
 from shunter.core.metrics import JobLedger
 from shunter.core.view import View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import JobSuspended
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import SuspendMode
+from shunter.events.facts import AllocationChanged, JobFinished, JobSuspended
+from shunter.events.values import JobId, SuspendMode
 from shunter.workloads import TraceJob
 from tests.factories import World, las_policy, run, servers, trace_job
 

@@ -19,7 +19,7 @@ from shunter.backends.slurm.pilot_allocations import (
     decide,
 )
 from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.slices import searched
 
 TYPES = ("a", "b", "c")

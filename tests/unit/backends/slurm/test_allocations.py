@@ -18,7 +18,7 @@ from shunter.backends.slurm.pilot_allocations import (
     decide,
 )
 from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 NOW_S = 100_000.0
 HOUR_S = 3600.0

@@ -10,7 +10,7 @@ from shunter.backends.slurm.answers import read_nodes, read_partitions, read_res
 from shunter.backends.slurm.node_service import NodeService, reservation_in, reservations_by_node
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.recorded import recorded
 

@@ -8,7 +8,7 @@ from typing import Any
 from shunter.backends.slurm.answers import QueuedJob
 from shunter.backends.slurm.pilot_fleet import pilot_options, pilot_script
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings, name_in, slurm_job_name
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 
 N1 = SlurmServer(NodeName("n1"), ("0", "1"), (0, 1, 2), "v100", "gpu:v100:2", 1000)
 

@@ -14,7 +14,7 @@ from shunter.backends.slurm.commands import CommandRunner
 from shunter.clock import clock_set
 from shunter.daemon.slurm.nodes import tell_silence
 from shunter.errors import SlurmUnknownError
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 
 SECOND_NS = 10**9

@@ -5,8 +5,8 @@ import pytest
 from shunter.backends.live.checkpoint_lists import StaysError, read_answer
 from shunter.errors import BackendError
 from shunter.events import encode_payload
-from shunter.events.facts.execution import LaunchFailed
-from shunter.events.values.ids import JobId
+from shunter.events.facts import LaunchFailed
+from shunter.events.values import JobId
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from shunter.backends.live.messages import GpuReading
 from shunter.backends.live.samples import LostGpus
 from shunter.backends.live.settings import Socket
-from shunter.events.facts.cluster import GpuQuarantined
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import GpuQuarantined
+from shunter.events.values import NodeName
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED = 15, 16, 3
 AGENT = NodeName("host")

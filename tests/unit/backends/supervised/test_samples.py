@@ -10,8 +10,8 @@ from shunter.backends.live.messages import GpuReading, Known, Sample, Started
 from shunter.backends.live.samples import SampleCollector
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.watch import Watch
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import NodeName
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import NodeName
 from tests.factories import job_id
 
 N0, N1 = NodeName("n0"), NodeName("n1")

@@ -14,19 +14,20 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import FoldResult, JobPhase, State
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.cluster import GpuQuarantined, GpusTaken
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
+    Event,
+    GpuQuarantined,
     GpusReleased,
+    GpusTaken,
+    JobFinished,
+    JobHeld,
     LaunchFailed,
 )
-from shunter.events.facts.jobs import JobFinished, JobHeld
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share
-from shunter.events.values.reasons import Because
+from shunter.events.values import NOTHING, Allocation, Because, Share
 from tests.factories import (
     World,
     allocation,

@@ -12,10 +12,7 @@ from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.execution import AttemptStarted, LaunchFailed
-from shunter.events.facts.jobs import TimeLimitReached
-from shunter.events.kinds import Event
+from shunter.events.facts import AttemptStarted, Event, GpusTaken, LaunchFailed, TimeLimitReached
 from tests.factories import World, job_id, job_spec, node_name, policy, servers
 from tests.replay.recording import rebuilt
 

@@ -5,20 +5,19 @@ import pytest
 from shunter.core.fold import apply
 from shunter.core.speeds.measured import SAMPLES_BEFORE, SAMPLES_LEAST
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptEnded,
+    Event,
     GpusReleased,
     JobContinued,
     JobStopped,
+    ProfileSampled,
     SpeedChanged,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.reasons import Because
+from shunter.events.values import Allocation, Because, Share, Sharing
 from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 COUNTED = SAMPLES_BEFORE + SAMPLES_LEAST

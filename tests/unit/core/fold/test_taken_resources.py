@@ -14,12 +14,8 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import FoldResult, JobPhase, State
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.cluster import GpusTaken
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import GpusReleased
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share
-from shunter.events.values.reasons import Because
+from shunter.events.facts import AllocationChanged, Event, GpusReleased, GpusTaken
+from shunter.events.values import NOTHING, Allocation, Because, Share
 from tests.factories import (
     World,
     attempt_started,

@@ -3,9 +3,7 @@
 import pytest
 
 from shunter.core.admission import AcceptedTypes, is_mig
-from shunter.events.values.configuration_set import ConfigurationSet
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec
+from shunter.events.values import ConfigurationSet, GpuType, JobSpec
 
 A100, MIG = GpuType("a100"), GpuType("1g.10gb")
 

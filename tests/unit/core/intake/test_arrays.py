@@ -7,10 +7,8 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.core.timers import has_no_turn
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.execution import AttemptLost, AttemptStarted
-from shunter.events.facts.jobs import JobHeld, JobReleased
-from shunter.events.values.causes import ARRAY, BACKING_OFF
-from shunter.events.values.ids import JobId
+from shunter.events.facts import AttemptLost, AttemptStarted, JobHeld, JobReleased
+from shunter.events.values import ARRAY, BACKING_OFF, JobId
 from tests.factories import World, job_id, job_spec, policy, servers
 
 WORLD = World(servers=servers(8), is_live=True)

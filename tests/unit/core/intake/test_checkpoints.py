@@ -23,22 +23,24 @@ from shunter.core.state import JobPhase, State
 from shunter.core.timers import Timers
 from shunter.errors import IllegalEventError
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.cluster import NodeLost, NodeReachable, NodeUnreachable, QuotaChanged
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptLost,
     AttemptStarted,
     CheckpointDiscarded,
     CheckpointSaved,
+    Event,
     GpusReleased,
+    JobHeld,
+    JobReleased,
     JobSuspended,
     LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+    QuotaChanged,
 )
-from shunter.events.facts.jobs import JobHeld, JobReleased
-from shunter.events.kinds import Event
-from shunter.events.values.causes import BACKING_OFF, CHECKPOINT, STAYS
-from shunter.events.values.ids import NodeName, QueueName
-from shunter.events.values.reasons import Reason
+from shunter.events.values import BACKING_OFF, CHECKPOINT, STAYS, NodeName, QueueName, Reason
 from tests.factories import World, job_id, job_spec, node_name, policy, servers
 
 J0 = job_id(0)

@@ -6,14 +6,15 @@ from shunter.core.interfaces import CancelJob, HoldJob, Input, SubmitJob
 from shunter.core.reactor import DEPARTURES_MOST, LONG_US
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
     AttemptStarted,
     CheckpointSaved,
+    Event,
     GpusReleased,
+    JobFailed,
     JobSuspended,
+    Outcome,
 )
-from shunter.events.facts.jobs import JobFailed, Outcome
-from shunter.events.kinds import Event
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)

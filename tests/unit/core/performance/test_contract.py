@@ -13,11 +13,16 @@ from shunter.core.speeds.speed_model import (
     unfit_contract,
 )
 from shunter.core.state import Queue, State
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import QueueName, UserName
-from shunter.events.values.job_spec import JobSpec, Level
-from shunter.events.values.reasons import Reason
+from shunter.events.values import (
+    Allocation,
+    JobSpec,
+    Level,
+    LevelGroups,
+    QueueName,
+    Reason,
+    Share,
+    UserName,
+)
 from tests.factories import configuration, node_name
 
 RESNET50 = (((4,), 1.0), ((2, 2), 0.72), ((1, 1, 1, 1), 0.41))

@@ -5,9 +5,8 @@ import pytest
 from shunter.core.planning.trials import TrialRules, Verdict, model_of
 from shunter.core.speeds.measured import Pace, Trial
 from shunter.core.state import RUNNING, Job
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.trials import MILLION, Batch, ChangeKey, TrialKind, TrialReason
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import MILLION, Batch, ChangeKey, GpuType, JobId, TrialKind, TrialReason
 from tests.factories import job_spec
 
 A, B = JobId("a"), JobId("b")

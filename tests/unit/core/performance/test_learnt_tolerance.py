@@ -16,9 +16,8 @@ from shunter.core.speeds.measured import (
     learnt_points,
     with_placement,
 )
-from shunter.events.facts.tolerance import ToleranceLearnt
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.facts import ToleranceLearnt
+from shunter.events.values import GpuType, JobSpec, Level
 from tests.factories import job_id
 
 ORDER = list(Level)

@@ -14,9 +14,7 @@ from shunter.core.speeds.speed_model import (
     filled,
     nearest_level,
 )
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.values import GpuType, Level, LevelGroups
 from tests.factories import allocation, configuration, job_spec, node_name
 
 WIRED = (LevelGroups(Level.switch, (0b0011, 0b1100)), LevelGroups(Level.socket, (0b1111,)))

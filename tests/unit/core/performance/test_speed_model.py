@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable, level_of
 from shunter.core.state import time_for_us, worked_us
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.values import GpuType, Level, LevelGroups
 from tests.factories import allocation, configuration, job_spec, node_name
 
 V100, K80 = GpuType("v100"), GpuType("k80")

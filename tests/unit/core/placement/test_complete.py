@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from shunter.core.cluster import Pool, Server
 from shunter.core.planning.placement import PLACEMENTS, place
-from shunter.events.values.allocation import Share
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Demand, Level
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
 from tests.slices import searched
 

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from shunter.core.planning.placement import SKEW_THRESHOLD, Skew, fewest_servers, place
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.state import State
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.job_spec import Demand, Level
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import AllocationChanged, ProfileSampled, RoundPlanned
+from shunter.events.values import Demand, Level, Reason
 from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.skews import builtin_skews
+from shunter.policies.tables import builtin_skews
 from tests.factories import Outcome, World, job_id, job_spec, run, servers, trace_job
 from tests.sampled import Sampled, Seen
 from tests.unit.core.placement.test_placement import pool, pools

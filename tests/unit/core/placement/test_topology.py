@@ -19,10 +19,7 @@ from shunter.core.planning.placement import (
     place,
 )
 from shunter.core.speeds.speed_model import level_of
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Demand, Level
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Allocation, Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
 from tests.slices import searched
 from tests.unit.core.placement.test_complete import (

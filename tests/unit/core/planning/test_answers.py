@@ -21,10 +21,8 @@ from shunter.events import (
     TargetsSet,
     Wait,
 )
-from shunter.events.facts.decisions import NO_SUCH_JOB
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Because, ClassWait
+from shunter.events.facts import NO_SUCH_JOB
+from shunter.events.values import Allocation, Because, ClassWait, Demand
 from tests.factories import World, allocation, las_policy, policy, run, servers, trace_job
 
 JOBS = tuple(trace_job(number, 2, at=10 * number, lasts=25) for number in range(3))

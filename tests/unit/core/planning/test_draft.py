@@ -8,9 +8,7 @@ from shunter.core.fold import replay
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.values.allocation import Share
-from shunter.events.values.job_spec import Demand
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Demand, Reason, Share
 from tests.factories import node_name, scheduler_started, servers
 
 GPUS = 4

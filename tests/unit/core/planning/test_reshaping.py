@@ -8,12 +8,15 @@ from shunter.core.planning.approver import Approval, approve
 from shunter.core.state import JobPhase, State
 from shunter.core.view import NO_GUARDS
 from shunter.errors import IllegalEventError
-from shunter.events.facts.cluster import NodeDrained
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import GpusReleased, JobSuspended
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    Event,
+    GpusReleased,
+    JobReshaped,
+    JobSuspended,
+    NodeDrained,
+)
+from shunter.events.values import NOTHING, Allocation, Because, Reason, Share, Sharing
 from tests.factories import attempt_started, job_id, job_submitted, node_name, revoked, servers
 from tests.property.invariants import check_resources
 

@@ -13,13 +13,18 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.state import JobPhase, State
 from shunter.core.view import NO_GUARDS, Guards, View
 from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts.decisions import AllocationChanged, RoundPlanned, Trigger
-from shunter.events.facts.execution import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.facts.jobs import JobCancelRequested, JobResized
-from shunter.events.kinds import Event
-from shunter.events.values.causes import BY_POLICY, RESIZED
-from shunter.events.values.job_spec import JobSpec, SuspendMode
-from shunter.events.values.reasons import Because, Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobCancelRequested,
+    JobResized,
+    JobSuspended,
+    RoundPlanned,
+    Trigger,
+)
+from shunter.events.values import BY_POLICY, RESIZED, Because, JobSpec, Reason, SuspendMode
 from tests.factories import (
     World,
     allocation,

@@ -8,18 +8,31 @@ from shunter.core.plan import Judge, Move, Plan, Try
 from shunter.core.planning.trials import TrialRules, orders_of, trial_facts, verdicts
 from shunter.core.state import State
 from shunter.errors import IllegalEventError
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
+    JobStopped,
     PlanRejected,
     TrialFact,
     TrialKept,
     TrialReverted,
     TrialStarted,
+    TurnEnded,
+    TurnStarted,
 )
-from shunter.events.facts.execution import AttemptStarted, JobStopped, TurnEnded, TurnStarted
-from shunter.events.values.allocation import NOTHING, Allocation, Share, Sharing
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.trials import MILLION, Batch, ChangeKey, TrialKind, TrialReason
+from shunter.events.values import (
+    MILLION,
+    NOTHING,
+    Allocation,
+    Batch,
+    ChangeKey,
+    GpuType,
+    JobId,
+    Share,
+    Sharing,
+    TrialKind,
+    TrialReason,
+)
 from tests.factories import (
     BECAUSE,
     allocation,

@@ -7,13 +7,19 @@ from shunter.core.interfaces import HoldJob
 from shunter.core.planning.approver import KEPT, NOT_ADMITTED
 from shunter.core.state import JobPhase
 from shunter.events import Event
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import AllocationChanged, ReservationSet, RoundPlanned, Trigger
-from shunter.events.facts.execution import AttemptStarted, LaunchFailed
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.causes import CALLER, PROPOSED, REPEATED
-from shunter.events.values.reasons import Reason
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    LaunchFailed,
+    NodeLost,
+    ReservationSet,
+    RoundPlanned,
+    Trigger,
+)
+from shunter.events.values import CALLER, PROPOSED, REPEATED, Allocation, Reason
 from tests.factories import allocation, job_id, node_name, packed
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel

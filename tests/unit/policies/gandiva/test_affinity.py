@@ -8,21 +8,26 @@ from shunter.core.fold import apply
 from shunter.core.planning.draft import Draft
 from shunter.core.state import State
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.facts.jobs import JobSubmitted
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share, Sharing
-from shunter.events.values.causes import HEIGHT_MOST
-from shunter.events.values.configuration_set import CPU_UNITS, LevelGroups
-from shunter.events.values.job_spec import JobSpec, Level
-from shunter.events.values.reasons import Because, Reason
-from shunter.policies.gandiva.affinity import Choice, Placer
+from shunter.events.facts import AllocationChanged, Event, JobSubmitted
+from shunter.events.values import (
+    CPU_UNITS,
+    HEIGHT_MOST,
+    Allocation,
+    Because,
+    JobSpec,
+    Level,
+    LevelGroups,
+    Reason,
+    Share,
+    Sharing,
+)
+from shunter.policies.gandiva.affinity import FoundPlace, Placer
 from tests.factories import job_id, job_spec, job_submitted, node_name, servers
 
 
 def placed(
     gpus: tuple[int, ...], gangs: tuple[int, ...], height_most: int | None = None
-) -> list[Choice | Reason]:
+) -> list[FoundPlace | Reason]:
     """Return where jobs of these gang sizes go, one after another, on an empty cluster."""
     state = State()
     for event in servers(*gpus):
@@ -36,13 +41,13 @@ def placed(
         return [placer.place(job) for job in view.jobs.values()]
 
 
-def where(choice: Choice | Reason) -> list[tuple[str, int]]:
-    assert isinstance(choice, Choice)
+def where(choice: FoundPlace | Reason) -> list[tuple[str, int]]:
+    assert isinstance(choice, FoundPlace)
     return [(str(share.node), share.gpu_mask) for share in choice.allocation.shares]
 
 
-def rules(choices: list[Choice | Reason]) -> list[int | None]:
-    return [choice.rule if isinstance(choice, Choice) else None for choice in choices]
+def rules(choices: list[FoundPlace | Reason]) -> list[int | None]:
+    return [choice.rule if isinstance(choice, FoundPlace) else None for choice in choices]
 
 
 def test_equal_gangs_meet_and_others_get_servers_of_their_own() -> None:
@@ -50,7 +55,7 @@ def test_equal_gangs_meet_and_others_get_servers_of_their_own() -> None:
     assert rules(choices) == [2, 2, 1, 1]
     assert [where(choice)[0][0] for choice in choices] == ["n0", "n1", "n0", "n1"]
     assert all(
-        isinstance(choice, Choice) and choice.allocation.sharing is Sharing.sliced
+        isinstance(choice, FoundPlace) and choice.allocation.sharing is Sharing.sliced
         for choice in choices
     )
 
@@ -71,7 +76,7 @@ def test_any_free_gpus_come_before_turns_and_a_gang_over_servers_takes_none() ->
     choices = placed((4, 4), (3, 3, 2))
     assert rules(choices) == [2, 2, 3]
     assert sorted(where(choices[2])) == [("n0", 8), ("n1", 8)]
-    assert isinstance(choices[2], Choice)
+    assert isinstance(choices[2], FoundPlace)
     assert choices[2].allocation.sharing is Sharing.exclusive
 
 
@@ -79,7 +84,7 @@ def test_turns_are_taken_where_gpus_have_the_fewest_owners_and_the_load_is_least
     choices = placed((2, 2), (1, 1, 1, 1, 1, 1, 1))
     assert rules(choices)[4:] == [4, 4, 4]
     assert [where(choice) for choice in choices[4:]] == [[("n0", 1)], [("n1", 1)], [("n0", 2)]]
-    heights = [choice.height for choice in choices if isinstance(choice, Choice)]
+    heights = [choice.height for choice in choices if isinstance(choice, FoundPlace)]
     assert heights == [0.5, 1.0, 0.5, 1.0, 1.5, 1.5, 2.0]
 
 
@@ -110,7 +115,7 @@ def test_job_that_takes_turns_gets_gpus_that_become_free() -> None:
     assert [(job.job_id, target.shares[0].gpu_mask) for job, target in moved] == [(job_id(2), 2)]
 
 
-def placed_one(gpus: tuple[int, ...], spec: JobSpec, **fields: Any) -> Choice | Reason:
+def placed_one(gpus: tuple[int, ...], spec: JobSpec, **fields: Any) -> FoundPlace | Reason:
     """Return where a job goes on an empty cluster."""
     state = State()
     events: list[Event] = [*servers(*gpus, **fields), JobSubmitted(0, job_id(0), spec)]
@@ -146,12 +151,12 @@ def test_job_gets_gpus_as_near_and_split_as_it_accepts(
     spec: JobSpec, found: list[tuple[str, int]] | Reason
 ) -> None:
     choice = placed_one((4, 4), spec, cpus_milli=8_000, **WIRED)
-    assert (where(choice) if isinstance(choice, Choice) else choice) == found
+    assert (where(choice) if isinstance(choice, FoundPlace) else choice) == found
 
 
 def test_units_of_cpu_are_given_to_nobody() -> None:
     here = {"cpus_milli": 8_000}
-    assert isinstance(placed_one((4,), job_spec(1), **here), Choice)
+    assert isinstance(placed_one((4,), job_spec(1), **here), FoundPlace)
     assert placed_one((4,), job_spec(1), device=CPU_UNITS, **here) == Reason.no_capacity
 
 
@@ -203,7 +208,7 @@ def test_gangs_wider_than_every_server_take_turns_over_several() -> None:
     choices = placed((4, 4, 2), (8, 8, 8, 1), height_most=2)
     assert rules(choices) == [3, 4, None, 2]
     assert all(where(choice) == [("n0", 15), ("n1", 15)] for choice in choices[:2])
-    assert [isinstance(one, Choice) and one.allocation.sharing for one in choices[:2]] == [
+    assert [isinstance(one, FoundPlace) and one.allocation.sharing for one in choices[:2]] == [
         Sharing.sliced,
         Sharing.sliced,
     ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.sizing import Choice, Option, Program
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.policies.sizing import HighsSolver
 from tests.slices import searched
 

@@ -4,8 +4,7 @@ import pytest
 
 from shunter.core.speeds.speed_model import MemoryCycle
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
+from shunter.events.values import GpuType, Level
 from shunter.workloads.factors import BUILTIN_FACTORS, FactorFile, load_factors
 
 GOOD = """

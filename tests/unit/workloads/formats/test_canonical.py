@@ -7,8 +7,15 @@ import pytest
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values.ids import GpuType, JobId, QueueName, UserName
-from shunter.events.values.job_spec import Dependency, DependsWhen, JobSpec
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    QueueName,
+    UserName,
+)
 from shunter.workloads import Fault, JobEnd, TraceJob, load_trace
 
 Write = Callable[[str, str], Path]

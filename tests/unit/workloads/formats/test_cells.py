@@ -2,9 +2,8 @@
 
 import pytest
 
-from shunter.events.values.ids import JobId
-from shunter.events.values.job_spec import Dependency, DependsWhen
-from shunter.workloads.formats import cells
+from shunter.events.values import Dependency, DependsWhen, JobId
+from shunter.workloads.formats import canonical as cells
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from shunter.events.values.job_spec import JobSpec
-from shunter.workloads.formats.canonical import COLUMNS
-from shunter.workloads.formats.columns import SPEC_COLUMNS
-from shunter.workloads.formats.registry import find_format, format_names
+from shunter.events.values import JobSpec
+from shunter.workloads.formats.canonical import COLUMNS, SPEC_COLUMNS
+from shunter.workloads.formats.format import find_format, format_names
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "traces.md"
 

@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import UsageError
-from shunter.workloads.generators.derive_philly import main
-from shunter.workloads.generators.philly_like import LIMIT_USE_MIN, LIMITS_S, table_bytes
+from shunter.workloads.derive import main
+from shunter.workloads.job_statistics import LIMIT_USE_MIN, LIMITS_S, philly_table_bytes
 
 
 def test_shipped_table_is_what_the_trace_gives(philly: Path, tmp_path: Path) -> None:
-    main([str(philly), str(tmp_path / "philly.json")])
-    assert (tmp_path / "philly.json").read_bytes() == table_bytes()
+    main(["philly", str(philly), str(tmp_path / "philly.json")])
+    assert (tmp_path / "philly.json").read_bytes() == philly_table_bytes()
 
 
 def test_two_paths_are_needed() -> None:
     with pytest.raises(UsageError, match="takes two paths"):
-        main(["philly.csv"])
+        main(["philly", "philly.csv"])
 
 
 def test_longest_limit_exceeds_the_longest_job() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
 from shunter.workloads import Choices, describe_trace, generate_trace, load_trace
-from shunter.workloads.generators.gavel_like import MODELS
+from shunter.workloads.job_statistics import GAVEL_MODELS
 from shunter.workloads.throughputs import builtin_throughputs, load_throughputs
 from tests.unit.workloads.generators.made import made
 
@@ -67,7 +67,7 @@ def test_steps_are_what_the_table_says_of_the_duration() -> None:
         rate = rates[JobKind(job.spec.model, job.spec.gpus)]
         assert job.spec.total_steps is not None
         assert job.duration_us == round(job.spec.total_steps / rate * 1e6)
-        assert job.spec.batch_size == dict(MODELS)[job.spec.model]
+        assert job.spec.batch_size == dict(GAVEL_MODELS)[job.spec.model]
 
 
 def test_first_job_comes_at_time_zero_and_the_rate_is_kept() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from shunter.errors import ConfigError
 from shunter.workloads import Choices, describe_trace, generate_trace
-from shunter.workloads.generators.synergy_like import CPUS_PER_GPU
-from shunter.workloads.sensitivity.published import published_models
+from shunter.workloads.job_statistics import CPUS_PER_GPU
+from shunter.workloads.sensitivity import published_models
 from tests.unit.workloads.generators.made import made
 
 MODELS = published_models()

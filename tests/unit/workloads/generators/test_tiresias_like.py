@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import ConfigError, TraceError, UsageError
-from shunter.policies.skews import builtin_skews
+from shunter.policies.tables import builtin_skews
 from shunter.workloads import Trace, describe_trace, generate_trace
-from shunter.workloads.generators.derive_tiresias import GPU_S_MAX, main
-from shunter.workloads.generators.tiresias_like import MODELS, table_bytes
+from shunter.workloads.derive import GPU_S_MAX, main
+from shunter.workloads.job_statistics import TIRESIAS_MODELS, tiresias_table_bytes
 
 SAMPLES = Path(__file__).parents[4] / "shunter" / "policies" / "data" / "yarn-gput1000.csv"
 
@@ -57,8 +57,8 @@ def test_offered_load_is_the_one_asked_for() -> None:
 
 
 def test_the_skew_of_every_model_is_known() -> None:
-    assert set(MODELS) == set(builtin_skews())
-    assert {job.spec.model for job in generated().jobs} == set(MODELS)
+    assert set(TIRESIAS_MODELS) == set(builtin_skews())
+    assert {job.spec.model for job in generated().jobs} == set(TIRESIAS_MODELS)
 
 
 def test_there_is_no_daily_rhythm() -> None:
@@ -69,17 +69,17 @@ def test_there_is_no_daily_rhythm() -> None:
 
 
 def test_shipped_table_is_what_the_samples_give(tmp_path: Path) -> None:
-    main([str(SAMPLES), str(tmp_path / "tiresias.json")])
-    assert (tmp_path / "tiresias.json").read_bytes() == table_bytes()
+    main(["tiresias", str(SAMPLES), str(tmp_path / "tiresias.json")])
+    assert (tmp_path / "tiresias.json").read_bytes() == tiresias_table_bytes()
 
 
 def test_two_paths_are_needed() -> None:
     with pytest.raises(UsageError, match="takes two paths"):
-        main([])
+        main(["tiresias"])
 
 
 def test_samples_must_be_whole_numbers(tmp_path: Path) -> None:
     path = tmp_path / "samples.csv"
     path.write_text("gpu_s\n12\nmany\n")
     with pytest.raises(TraceError, match="expected a header and whole GPU-seconds"):
-        main([str(path), str(tmp_path / "out.json")])
+        main(["tiresias", str(path), str(tmp_path / "out.json")])

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
+from shunter.events.values import Resources
 from shunter.workloads.sensitivity import (
     BUILTIN_SENSITIVITY,
     builtin_sensitivity,
-    compact_form,
+    compact_sensitivity,
     load_sensitivity,
-    parse_compact,
+    parse_compact_sensitivity,
 )
 
 ROWS = [[0.4, 0.4], [1.0, 1.0], [1.5, 2.0]]
@@ -171,10 +171,10 @@ def test_what_is_no_json_or_no_table_is_told() -> None:
 
 def test_log_gives_the_same_table_back() -> None:
     table = builtin_sensitivity().table
-    form = json.loads(json.dumps(compact_form(table)))
-    assert parse_compact(form, "log") == table
+    form = json.loads(json.dumps(compact_sensitivity(table)))
+    assert parse_compact_sensitivity(form, "log") == table
 
 
 def test_form_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="log cannot be read"):
-        parse_compact({"proportional": [1]}, "log")
+        parse_compact_sensitivity({"proportional": [1]}, "log")

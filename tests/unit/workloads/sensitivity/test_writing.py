@@ -6,8 +6,9 @@ import pytest
 
 from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values.resources import Resources
-from shunter.workloads.sensitivity import builtin_sensitivity, load_sensitivity, table_document
+from shunter.events.values import Resources
+from shunter.workloads.profiling import table_document
+from shunter.workloads.sensitivity import builtin_sensitivity, load_sensitivity
 
 SHARE = Resources(0, 3000, 62_500)
 SMALL = Sensitivity((1000, 3000), (20_830, 62_500), ((0.1, 0.4), (0.1, 1.0)))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
-from shunter.workloads.throughputs import compact_form, parse_compact
+from shunter.events.values import GpuType
+from shunter.workloads.throughputs import compact_throughputs, parse_compact_throughputs
 
 RATES = st.just(0.0) | st.floats(1e-9, 1e12)
 KINDS = st.lists(
@@ -54,19 +54,19 @@ def orders(table: ThroughputTable) -> list[object]:
 def test_what_is_written_is_read_again_in_the_order_of_narrowed(table: ThroughputTable) -> None:
     if not table.kinds:
         return
-    text = json.dumps(compact_form(table), sort_keys=True)
-    again = parse_compact(json.loads(text), "t")
+    text = json.dumps(compact_throughputs(table), sort_keys=True)
+    again = parse_compact_throughputs(json.loads(text), "t")
     expected = table.narrowed(table.alone)
     assert again == expected == table
     assert orders(again) == orders(expected)
-    assert json.dumps(compact_form(again), sort_keys=True) == text
+    assert json.dumps(compact_throughputs(again), sort_keys=True) == text
 
 
 def test_a_pair_stands_once_and_without_rates_where_it_cannot_run() -> None:
     one, other = JobKind("A", 1), JobKind("B", 1)
     pairs = {(other, one): (2.0, 0.5), (one, other): (0.5, 2.0), (one, one): (0.0, 0.0)}
     table = ThroughputTable({GpuType("t"): {other: 3.0, one: 1.5}}, {GpuType("t"): pairs})
-    assert compact_form(table) == {
+    assert compact_throughputs(table) == {
         "base": "",
         "kinds": [["A", 1], ["B", 1]],
         "alone": {"t": [1.5, 3]},
@@ -98,11 +98,11 @@ def test_a_pair_stands_once_and_without_rates_where_it_cannot_run() -> None:
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_compact(document(**changes), "t.json")
+        parse_compact_throughputs(document(**changes), "t.json")
     assert str(caught.value).startswith("t.json: ")
     assert said in str(caught.value)
 
 
 def test_part_that_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match=r"t\.json: pairs: missing"):
-        parse_compact({"kinds": [], "alone": {}}, "t.json")
+        parse_compact_throughputs({"kinds": [], "alone": {}}, "t.json")

@@ -7,8 +7,8 @@ import pytest
 
 from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
-from shunter.workloads.throughputs.reading import parse_gavel_json
+from shunter.events.values import GpuType
+from shunter.workloads.throughputs import parse_gavel_json
 
 V100 = GpuType("v100")
 A3C, LM = JobKind("A3C", 1), JobKind("LM (batch size 5)", 2)

@@ -8,14 +8,14 @@ import pytest
 
 from shunter.core.speeds.speed_model import JobKind
 from shunter.errors import ConfigError
-from shunter.events.values.ids import GpuType
+from shunter.events.values import GpuType
+from shunter.workloads.derive import GPU_TYPES, gavel_table, main
 from shunter.workloads.throughputs import (
     BUILTIN_THROUGHPUTS,
     ThroughputFile,
     builtin_throughputs,
     load_throughputs,
 )
-from shunter.workloads.throughputs.derive import GPU_TYPES, derive_table, main
 
 V100 = GpuType("v100")
 GAVEL = '{"v100": {"(\'A3C\', 1)": {"null": 7.5}}, "t4": {"(\'A3C\', 1)": {"null": 4}}}'
@@ -118,10 +118,10 @@ def test_builtin_table_is_the_published_one_rounded(
     published: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path = published("simulation_throughputs.json")
-    main([str(path), str(tmp_path / "derived.json")])
+    main(["gavel", str(path), str(tmp_path / "derived.json")])
     derived = load(tmp_path / "derived.json").table
     whole, builtin = load(path).table, builtin_throughputs().table
     assert derived == builtin
     for gpu_type, rates in builtin.alone.items():
         assert rates == pytest.approx(whole.alone[gpu_type], rel=0.005)
-    assert derive_table(whole)["licence"] == "MIT"
+    assert gavel_table(whole)["licence"] == "MIT"

@@ -6,7 +6,7 @@ from shunter.cli.live.queue import _print
 from shunter.cli.live.reasons import CLAUSES, clause
 from shunter.cli.live.tables import age, one_line, print_rows, printable
 from shunter.cli.output import Column
-from shunter.events.values.reasons import Reason
+from shunter.events.values import Reason
 
 NOW = datetime(2026, 11, 21, 18, tzinfo=UTC)
 

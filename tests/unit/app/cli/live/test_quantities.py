@@ -14,7 +14,7 @@ from shunter.cli.live.submitting.quantities import (
 )
 from shunter.core.speeds.speed_model import unfit_contract
 from shunter.errors import UsageError
-from shunter.events.values.job_spec import JobSpec, Level
+from shunter.events.values import JobSpec, Level
 
 PLACEMENT = Path(__file__).parents[5] / "docs" / "reference" / "placement.md"
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from shunter.config.cluster_section import NodeGroup
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Level
+from shunter.events.values import Level, LevelGroups
 
 
 def _group(**values: Any) -> NodeGroup:

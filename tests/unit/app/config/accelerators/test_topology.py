@@ -13,8 +13,8 @@ from shunter.core.planning.draft import RoomMaker
 from shunter.core.planning.placement import Mode, Topology
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
-from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.policies.gavel.policy import GavelPolicy
+from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.policies.migration import MakingRoom
 
 CONFIG = """\

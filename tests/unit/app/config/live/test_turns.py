@@ -1,16 +1,21 @@
 """How jobs take turns on a live cluster, as a config says it."""
 
 from pathlib import Path
+from shunter.backends.live.settings import Limits
+from shunter.backends.live.settings import TurnSettings
+from shunter.backends.node.rotator import SWITCH_LOOK_US
+from shunter.config.loading import load_config
+from shunter.config.loading import make_config
+from shunter.config.resolved import PROBE_LIVE_LEAST_US
+from shunter.config.resolved import policy_runtime
+from shunter.daemon.backends import as_wanted
+from shunter.daemon.backends import slicing_of
+from shunter.errors import ConfigError
+from shunter.policies.gandiva.packing import SAMPLES_IN_PROBE
+from shunter.train import channel
 from typing import Any
-
 import pytest
 
-from shunter.backends.live.settings import Limits, TurnSettings
-from shunter.backends.node.rotator import SWITCH_LOOK_US
-from shunter.config.loading import load_config, make_config
-from shunter.config.resolved import policy_runtime
-from shunter.daemon.backends import as_wanted, slicing_of
-from shunter.errors import ConfigError
 
 ROOT = Path(__file__).parents[5]
 
@@ -62,19 +67,21 @@ def test_a_quantum_is_as_short_as_who_rotates_can_keep() -> None:
     assert slicing_of(loaded({"quantum": 0.05})) == TurnSettings(quantum_us=SWITCH_LOOK_US)
 
 
-def trying(**params: Any) -> Any:
-    """Return the config of a live cluster whose policy tries something."""
+def trying(
+    slicing: dict[str, Any] | None = None, world: dict[str, Any] | None = None, **params: Any
+) -> Any:
+    """Return the config of a cluster, live unless said otherwise, whose policy tries something."""
     return make_config(
         {
             "cluster": {"nodes": [{"name": "n", "gpus": 2}]},
             "policy": {
                 "name": "gandiva",
                 "trigger": "event",
-                "slicing": {},
+                "slicing": slicing or {},
                 "params": {"gandiva": params},
             },
-            "backend": {"kind": "local", "local": {"root": "r"}},
             "log": {"url": "log.db"},
+            **(world or {"backend": {"kind": "local", "local": {"root": "r"}}}),
         }
     )
 
@@ -101,6 +108,29 @@ def test_a_probe_shorter_than_a_quantum_is_refused(tried: str) -> None:
     with pytest.raises(ConfigError, match=rf"gandiva\.{tried}\.probe: .* at least, 60s"):
         policy_runtime(config, instant=False)
     policy_runtime(trying(**{tried: {}}), instant=False)
+
+
+def test_a_live_probe_lasts_as_many_samples_as_a_trial_needs() -> None:
+    assert SAMPLES_IN_PROBE * channel.PROGRESS_EVERY_S * 1e6 == PROBE_LIVE_LEAST_US
+
+
+@pytest.mark.parametrize("tried", ["packing", "migration"])
+def test_a_live_probe_too_short_for_samples_is_refused(tried: str) -> None:
+    config = trying(slicing={"quantum": 1}, **{tried: {"probe": 5.9}})
+    said = rf"policy\.params\.gandiva\.{tried}\.probe: expected 6s at least, not 5\.9s: live jobs"
+    with pytest.raises(ConfigError, match=said):
+        policy_runtime(config, instant=False)
+    policy_runtime(trying(slicing={"quantum": 1}, **{tried: {"probe": 6}}), instant=False)
+
+
+def test_a_simulated_probe_is_as_short_as_its_samples_allow() -> None:
+    simulated = {
+        "backend": {"kind": "simulated"},
+        "simulation": {"samples": {"every": 0.9}},
+        "workload": {"generate": {"jobs": 4, "load": 1.0, "gpus_max": 1}},
+    }
+    config = trying({"quantum": 1}, simulated, packing={"probe": 5.9})
+    policy_runtime(config, instant=True)
 
 
 @pytest.mark.parametrize(

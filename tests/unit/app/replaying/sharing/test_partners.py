@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.ask.words import because_in_words, names_partners
-from shunter.events.values.reasons import Because
+from shunter.events.values import Because
 from tests.factories import job_id
 
 J1 = (job_id(1),)

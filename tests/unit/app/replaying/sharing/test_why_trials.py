@@ -8,17 +8,24 @@ import pytest
 from shunter.ask.why.document import document
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
     TrialKept,
     TrialReverted,
     TrialStarted,
+    TurnStarted,
 )
-from shunter.events.facts.execution import AttemptStarted, TurnStarted
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.ids import GpuType
-from shunter.events.values.reasons import Because
-from shunter.events.values.trials import Batch, ChangeKey, TrialKind, TrialReason
+from shunter.events.values import (
+    Allocation,
+    Batch,
+    Because,
+    ChangeKey,
+    GpuType,
+    Sharing,
+    TrialKind,
+    TrialReason,
+)
 from tests.factories import allocation, job_id, job_submitted, policy, servers
 from tests.replay.recording import Recorded, asked, rebuilt
 

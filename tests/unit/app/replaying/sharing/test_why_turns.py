@@ -9,20 +9,20 @@ from shunter.ask.why.document import document
 from shunter.ask.words import fact_in_words
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event
-from shunter.events.facts.decisions import AllocationChanged, JobReshaped
-from shunter.events.facts.execution import (
+from shunter.events.facts import (
+    AllocationChanged,
     AttemptEnded,
     AttemptStarted,
     GpusReleased,
+    JobFinished,
+    JobHeld,
+    JobReshaped,
     JobStopped,
     JobSuspended,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.facts.jobs import JobFinished, JobHeld
-from shunter.events.values.allocation import Allocation, Sharing
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Because
+from shunter.events.values import Allocation, Because, Sharing, SuspendMode
 from tests.factories import allocation, job_id, job_submitted, policy, servers
 from tests.replay.recording import Recorded, asked, rebuilt
 

@@ -1,20 +1,24 @@
 """Gangs over several servers that take turns, on the virtual clock."""
 
 from collections import Counter
-
-import pytest
-
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts.execution import TurnEnded, TurnStarted
-from shunter.events.facts.jobs import JobFinished
-from shunter.events.kinds import Event
-from shunter.events.values.ids import JobId
-from shunter.policies.gandiva import Gandiva
+from shunter.events.facts import Event
+from shunter.events.facts import JobFinished
+from shunter.events.facts import TurnEnded
+from shunter.events.facts import TurnStarted
+from shunter.events.values import JobId
+from shunter.policies.gandiva.policy import Gandiva
 from shunter.workloads.trace import TraceJob
-from tests.factories import World, job_id, run, servers, trace_job
+from tests.factories import World
+from tests.factories import job_id
+from tests.factories import run
+from tests.factories import servers
+from tests.factories import trace_job
+import pytest
+
 
 QUANTUM_US = 10
 

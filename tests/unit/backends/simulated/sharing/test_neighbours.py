@@ -3,9 +3,8 @@
 from shunter.backends.simulated import SimulatedBackend
 from shunter.core.interfaces import Stop
 from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.events.facts.execution import SpeedChanged
-from shunter.events.values.configuration_set import LevelGroups
-from shunter.events.values.job_spec import Level
+from shunter.events.facts import SpeedChanged
+from shunter.events.values import Level, LevelGroups
 from tests.factories import allocation, configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import Hand, ends, launch, migrate, suspend
 

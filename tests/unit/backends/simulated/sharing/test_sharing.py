@@ -6,9 +6,8 @@ from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
 from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.events.facts.execution import AttemptStarted, JobSuspended, SpeedChanged
-from shunter.events.values.allocation import Allocation
-from shunter.events.values.ids import GpuType
+from shunter.events.facts import AttemptStarted, JobSuspended, SpeedChanged
+from shunter.events.values import Allocation, GpuType
 from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,

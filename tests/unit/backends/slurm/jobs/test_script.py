@@ -16,7 +16,7 @@ from shunter.backends.slurm.job_attempts import (
     key_in,
 )
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName
 from tests.unit.backends.slurm.jobs.queue import queued
 
 GPUS = tuple(str(number) for number in range(4))

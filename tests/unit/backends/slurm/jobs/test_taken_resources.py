@@ -11,8 +11,7 @@ from shunter.backends.slurm.job_attempts import Key, QueueView, attempt_job_name
 from shunter.backends.slurm.job_backend import TakenResources
 from shunter.backends.slurm.node_service import NodeListing
 from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values.allocation import Share
-from shunter.events.values.ids import NodeName
+from shunter.events.values import NodeName, Share
 from tests.unit.backends.slurm.jobs.queue import queued
 from tests.unit.backends.slurm.recorded import recorded
 

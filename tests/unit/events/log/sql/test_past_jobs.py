@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LogDamagedError, NotFoundError
-from shunter.events.facts.jobs import JobFailed, JobFinished, Outcome
-from shunter.events.kinds import Event
+from shunter.events.facts import Event, JobFailed, JobFinished, Outcome
 from shunter.events.log import LogWriter, open_log, open_past_jobs, read_log, reindex_log
-from shunter.events.values.ids import JobId
+from shunter.events.values import JobId
 from tests.contracts.event_logs import query
 from tests.factories import scheduler_started
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger
 
 V100, K80 = GpuType("v100"), GpuType("k80")

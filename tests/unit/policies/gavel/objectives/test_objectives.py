@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
 from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
 

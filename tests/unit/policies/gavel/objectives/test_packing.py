@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.arrays import few_pairs, pairs_among
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
 from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.objectives.arrays import few_pairs, pairs_among
-from shunter.policies.gavel.solving import Groups, Shares, Status
+from shunter.policies.gavel.programs import Groups, Shares, Status
 from shunter_peers.gavel.arrays import every_pair
 from tests.slices import searched
 

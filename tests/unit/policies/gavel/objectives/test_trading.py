@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
-from shunter.policies.gavel.objectives import GandivaFair
-from shunter.policies.gavel.objectives.trading import Holding, trade
+from shunter.policies.gavel.objectives import GandivaFair, Holding, trade
 
 FAST, SLOW = GpuType("fast"), GpuType("slow")
 TABLE = ThroughputTable({})

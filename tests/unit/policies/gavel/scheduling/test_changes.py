@@ -5,14 +5,10 @@ from shunter.core.plan import Plan
 from shunter.core.planning.approver import approve
 from shunter.core.state import Job
 from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts.decisions import AllocationChanged
-from shunter.events.kinds import Event
-from shunter.events.values.allocation import Allocation, Share
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Because
-from shunter.policies.gavel.scheduling.changes import changes_of
-from shunter.policies.gavel.seating.choosing import Candidate
-from shunter.policies.gavel.seating.placements import Placements
+from shunter.events.facts import AllocationChanged, Event
+from shunter.events.values import Allocation, Because, GpuType, JobId, Share
+from shunter.policies.gavel.changes import changes_of
+from shunter.policies.gavel.seating import Candidate, Placements
 from tests.factories import BECAUSE, job_id, job_submitted, node_name, servers
 
 V100 = GpuType("v100")

@@ -11,15 +11,11 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.speeds.speed_model import JobKind, ThroughputTable
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError
-from shunter.events.facts.cluster import NodeLost
-from shunter.events.facts.decisions import AllocationChanged, TargetsSet, WaitReasonChanged
-from shunter.events.values.ids import GpuType, JobId
-from shunter.events.values.reasons import Reason, Wait
+from shunter.events.facts import AllocationChanged, NodeLost, TargetsSet, WaitReasonChanged
+from shunter.events.values import GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.mechanism import Demands, Fractions
 from shunter.policies.gavel.objectives import Isolated, ThroughputSum
-from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
-from shunter.policies.gavel.scheduling.objective_policies import MinCost
-from shunter.policies.gavel.scheduling.policy import Timing
+from shunter.policies.gavel.policy import Gavel, GavelPolicy, MinCostPolicy, Timing
 from tests.factories import Tape, World, drive, job_spec, node_added, node_name, run, trace_job
 
 TURN_US = 60_000_000
@@ -89,7 +85,7 @@ def test_old_targets_on_a_type_that_is_lost_are_no_fault() -> None:
 
 def test_objective_of_costs_needs_prices() -> None:
     with pytest.raises(ConfigError, match=r"policy\.params\.min_cost\.prices"):
-        MinCost.build(MinCost.Params(), PLACEMENT)
+        MinCostPolicy.build(MinCostPolicy.Params(), PLACEMENT)
 
 
 def test_every_gpu_type_needs_a_price_to_begin() -> None:

@@ -6,10 +6,9 @@ from itertools import groupby
 from shunter.core.interfaces import Backend, Effect, Input, Launch, Resume
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts.decisions import TargetsSet
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.ids import GpuType, JobId
-from shunter.policies.gavel.scheduling import Gavel
+from shunter.events.facts import ProfileSampled, TargetsSet
+from shunter.events.values import GpuType, JobId
+from shunter.policies.gavel.policy import Gavel
 from tests.factories import Outcome, World, node_added, run, trace_job
 
 MINUTE_US = 60_000_000

@@ -11,14 +11,20 @@ from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.view import Guards
 from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, RoundPlanned
-from shunter.events.facts.gangs import GangApproved, GangProposed, GangRejected
-from shunter.events.facts.jobs import JOB_ENDS
-from shunter.events.values.ids import GpuType, JobId
+from shunter.events.facts import (
+    JOB_ENDS,
+    AllocationChanged,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    PlanRejected,
+    RoundPlanned,
+)
+from shunter.events.values import GpuType, JobId
 from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
-from shunter.policies.gavel.scheduling.policy import GavelPolicy, Timing
-from shunter.policies.gavel.scheduling.policy_memory import GavelMemory
-from shunter.policies.gavel.scheduling.two_level import TwoLevelPolicy
+from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.policies.gavel.requests import GavelMemory
+from shunter.policies.gavel.two_level import TwoLevelPolicy
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, run, scheme, trace_job
 from tests.slices import searched

@@ -10,13 +10,15 @@ from shunter.core.interfaces import AttemptExited, SubmitJob
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import AllocationChanged, TargetsSet
-from shunter.events.facts.execution import AttemptStarted, SpeedChanged
-from shunter.events.facts.profiles import ProfileSampled
-from shunter.events.values.allocation import Sharing
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import Level
-from shunter.policies.gavel.scheduling import Gavel, GavelPolicy
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    ProfileSampled,
+    SpeedChanged,
+    TargetsSet,
+)
+from shunter.events.values import GpuType, Level, Sharing
+from shunter.policies.gavel.policy import Gavel, GavelPolicy
 from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 
 TURN_US = 60_000_000

@@ -7,20 +7,18 @@ from shunter.backends.simulated import Costs
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
 from shunter.core.view import Guards
-from shunter.events.facts.decisions import (
+from shunter.events.facts import (
     AllocationChanged,
+    AttemptStarted,
+    JobSuspended,
     PlanRejected,
     RoundPlanned,
     TargetsSet,
     WaitReasonChanged,
 )
-from shunter.events.facts.execution import AttemptStarted, JobSuspended
-from shunter.events.values.ids import GpuType
-from shunter.events.values.job_spec import SuspendMode
-from shunter.events.values.reasons import Reason
-from shunter.policies.gavel.scheduling import GavelPolicy
-from shunter.policies.gavel.scheduling.catalogue import OBJECTIVES, Chosen
-from shunter.policies.gavel.scheduling.policy import Timing
+from shunter.events.values import GpuType, Reason, SuspendMode
+from shunter.policies.gavel.objectives import OBJECTIVES, Chosen
+from shunter.policies.gavel.policy import GavelPolicy, Timing
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
 

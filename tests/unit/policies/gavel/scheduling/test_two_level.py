@@ -8,10 +8,9 @@ from shunter.config.policies import completed
 from shunter.core.interfaces import Policy
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events.facts.decisions import AllocationChanged, PlanRejected, WaitReasonChanged
-from shunter.events.values.ids import JobId
-from shunter.events.values.reasons import Reason, Wait
-from shunter.policies.gavel.scheduling.two_level import TwoLevel
+from shunter.events.facts import AllocationChanged, PlanRejected, WaitReasonChanged
+from shunter.events.values import JobId, Reason, Wait
+from shunter.policies.gavel.two_level import TwoLevel
 from shunter.workloads.trace import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
 

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[5]
 PROGRAM = """
 import numpy as np
-from shunter.policies.gavel.solving.answers import max_min_fairness
+from shunter.policies.gavel.answers import max_min_fairness
 from tests.unit.policies.gavel.solving.instances import groups_of
 for shared in (False, True):
     shares = max_min_fairness(groups_of(6, 90, 3, shared, True), np.ones(90))

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.policies.gavel.solving.answers import (
+from shunter.policies.gavel.answers import (
     least_total_duration,
     max_min_fairness,
 )
-from shunter.policies.gavel.solving.groups import Groups, Status, alike, proportional_rates
-from shunter.policies.gavel.solving.highs import highs_level
+from shunter.policies.gavel.programs import Groups, Status, alike, proportional_rates
+from tests.doubles.highs_oracle import highs_level
 from tests.slices import searched
 from tests.unit.policies.gavel.solving.instances import EVERY, groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept

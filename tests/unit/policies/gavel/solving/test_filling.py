@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.solving.answers import finish_time_fairness, max_min_fairness
-from shunter.policies.gavel.solving.filling import hierarchical, water_filling
-from shunter.policies.gavel.solving.groups import Status, proportional_rates
-from shunter.policies.gavel.solving.highs import highs_level, highs_sum
+from shunter.policies.gavel.answers import (
+    finish_time_fairness,
+    hierarchical,
+    max_min_fairness,
+    water_filling,
+)
+from shunter.policies.gavel.programs import Status, proportional_rates
+from tests.doubles.highs_oracle import highs_level, highs_sum
 from tests.unit.policies.gavel.solving.instances import groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept
 

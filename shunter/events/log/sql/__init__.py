@@ -1,3 +1,0 @@
-"""Logs in SQL: tables, the store that writes them and the source that reads them."""
-
-__all__: list[str] = []

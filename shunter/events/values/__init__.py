@@ -1,3 +1,0 @@
-"""The value types facts are made of."""
-
-__all__: list[str] = []

@@ -1,0 +1,160 @@
+"""Fair shares, a number for each job: dominant resource first, and finish-time fairness."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+from shunter.core.planning.placement import Placement
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
+from shunter.core.sizing import Demands
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.policies.params import PolicyParams
+
+# Dominant resource first: the job that demands the smallest part of the cluster goes first.
+#
+# A job's dominant share is the largest part that it demands of all GPUs, all CPUs or all memory
+# (Ghodsi et al., Dominant Resource Fairness, NSDI 2011, section 4), of its whole demand and not of
+# what it holds, as Synergy orders single jobs by it (Mohan et al., OSDI 2022, section 5).
+#
+# Deviation: DRF of its paper divides a cluster across users, by what each holds. Here each job is
+# ranked by itself.
+
+RANK_MOST = (1 << 59) - 1
+"""A demand so far beyond the cluster never fits; it ranks here, whatever it is."""
+
+
+@dataclass(frozen=True)
+class DominantShare:
+    """Ranks jobs by their dominant share, in parts of `sizing.WHOLE`."""
+
+    demands: Demands = field(default_factory=Demands)
+    name: str = "drf"
+    version: str = "1"
+    oracle: bool = False
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = False
+    misfit: Misfit = Misfit.skipped
+    is_relative: bool = True
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.dominant_share,)
+
+    def knowing(self, table: SensitivityTable) -> "DominantShare":
+        """Return the index by the demands of a table."""
+        return replace(self, demands=Demands(table))
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the dominant share, which changes with the servers of the cluster only."""
+        return min(RANK_MOST, max(self.demands.parts(job, view))), None
+
+
+class Drf:
+    """The smallest dominant share goes first, and preempts larger ones."""
+
+    name = "drf"
+    oracle = False
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(DominantShare(), placement)
+
+
+# Finish-time fairness: whoever is worst off by sharing goes first.
+#
+# rho = shared time / independent time (Mahajan et al., Themis, NSDI 2020, section 3): how long the
+# job takes here, from submission to its expected end, over how long it would take alone. The shared
+# time assumes that the job runs from now on, so rho of a running job stays, and that of a waiting
+# one grows until it is served. An oracle: the run time alone is what a trace says.
+#
+# Rho is told in steps of a sixteenth, so that the rank of a job that waits changes at instants that
+# can be foreseen, a few dozen times in its life; on one step the order is that of submission.
+#
+# Deviation: Themis has apps bid for GPUs with their own estimates of rho and auctions among those
+# worst off; this index serves the worst off first, one by one.
+
+RHO_ONE = 1 << 20
+"""The unit in which rho is counted."""
+
+
+QUANTUM_US = 1_000_000
+"""How often rho of a job that runs faster than alone may fall: each second, our choice."""
+
+
+def _ladder() -> tuple[int, ...]:
+    steps = [RHO_ONE]
+    while steps[-1] < RHO_ONE << 40:
+        steps.append(steps[-1] * 17 // 16)
+    return tuple(steps)
+
+
+LADDER = _ladder()
+"""The steps of rho: one, and each a sixteenth above the one before."""
+
+
+@dataclass(frozen=True)
+class FinishTimeFairness:
+    """Ranks jobs by falling rho, step by step.
+
+    Rho of a job that runs faster than its trace says falls, and jobs that take turns would do so
+    as fast as they can, so a lower step is told at multiples of `quantum_us` only.
+    """
+
+    quantum_us: int = 1
+    name: str = "ftf"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = False
+    misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.rho_step,)
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return minus the step of rho, and when it may be another one.
+
+        A job of unknown length, or of none, counts as served as if alone.
+        """
+        now_us, alone_us = view.now_us, view.duration_us(job)
+        if not alone_us:
+            return 0, None
+        shared_us = now_us - job.submitted_us + alone_us - job.done_us(now_us)
+        step = bisect_right(LADDER, shared_us * RHO_ONE // alone_us)
+        # While it gets nothing done, the shared time grows as fast as time.
+        growth = 1.0 if job.working_since_us is None else 1.0 - job.speed
+        if growth > 0.0 and step < len(LADDER):
+            left_us = _shared_us(step, alone_us) - shared_us
+            return -step, now_us + max(1, ceil(left_us / growth))
+        if growth < 0.0 and step:
+            left_us = shared_us - _shared_us(step - 1, alone_us) + 1
+            falls_us = now_us + max(1, ceil(left_us / -growth))
+            return -step, -(-falls_us // self.quantum_us) * self.quantum_us
+        return -step, None
+
+
+def _shared_us(step: int, alone_us: int) -> int:
+    """Return the least shared time that is beyond a step of the ladder."""
+    return -(-LADDER[step] * alone_us // RHO_ONE)
+
+
+class Ftf:
+    """The job worst off by sharing goes first (finish-time fairness). An oracle."""
+
+    name = "ftf"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(FinishTimeFairness(QUANTUM_US), placement)

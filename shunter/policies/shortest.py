@@ -1,0 +1,251 @@
+"""Smallest first: by time that is left, by work that is left of all resources, or by GPUs."""
+
+from dataclasses import dataclass, field, replace
+
+from shunter.core.planning.placement import Placement
+from shunter.core.ranking import Measure, Misfit, RankedPolicy
+from shunter.core.sizing import WHOLE, Demands
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.policies.params import PolicyParams
+
+# Shortest first, by what only an oracle knows: total run time, or what remains of it.
+#
+# `sjf` takes the shortest total duration and never preempts; `srtf` the least remaining seconds,
+# and preempts; `shortest_gpu` the least remaining GPU-seconds (remaining time x GPUs), and
+# preempts. All skip jobs that do not fit. A job of unknown length ranks last, and behind those of
+# unknown length that run already.
+
+UNKNOWN_US = 1 << 60
+
+
+@dataclass(frozen=True)
+class TotalDuration:
+    """Ranks jobs by their whole run time in microseconds."""
+
+    name: str = "sjf"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = False
+    drifts: bool = False
+    wanders: bool = False
+    misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.duration_us,)
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the run time at base speed, which never changes."""
+        total_us = view.duration_us(job)
+        return UNKNOWN_US if total_us is None else total_us, None
+
+
+@dataclass(frozen=True)
+class RemainingTime:
+    """Ranks jobs by the run time they still need at base speed, in microseconds.
+
+    A running job's rank falls as time passes, so it is keyed by the instant at which it would
+    reach zero; waiting jobs keep theirs. Running jobs only improve, so no rank change by itself
+    can alter the selection. The present speed does not count: it tells more of where a job was
+    put than of how short it is, and two jobs on a slow GPU would chase each other from it.
+    """
+
+    name: str = "srtf"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = True
+    drifts: bool = True
+    wanders: bool = False
+    misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.remaining_us,)
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the remaining time of a waiting job, when it is used up of a placed one."""
+        remaining_us = view.remaining_us(job)
+        if remaining_us is None:
+            return UNKNOWN_US, None
+        return (view.now_us + remaining_us if job.allocation.shares else remaining_us), None
+
+
+@dataclass(frozen=True)
+class RemainingService:
+    """Ranks jobs by the GPU time they still need at base speed, in GPU-microseconds.
+
+    The rank of a running job falls by its number of GPUs a microsecond, so it is told anew at
+    every plan. Running jobs only improve, so no rank change by itself can alter the selection.
+    """
+
+    name: str = "shortest_gpu"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = True
+    misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.remaining_gpu_us,)
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the remaining time at base speed times the GPUs of the gang.
+
+        That is the gang for which the time is told, whatever size it has now.
+        """
+        remaining_us, gpus = view.remaining_us(job), job.submitted_spec.gpus
+        return UNKNOWN_US if remaining_us is None else remaining_us * gpus, None
+
+
+class Sjf:
+    """Shortest job first by total duration, without preemption. An oracle."""
+
+    name = "sjf"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(TotalDuration(), placement)
+
+
+class Srtf:
+    """Shortest remaining time first, with preemption. An oracle."""
+
+    name = "srtf"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(RemainingTime(), placement)
+
+
+class ShortestGpu:
+    """Least remaining GPU time first, with preemption. An oracle."""
+
+    name = "shortest_gpu"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(RemainingService(), placement)
+
+
+# Least remaining work of all resources first: remaining time x the parts of the cluster demanded.
+#
+# The part of Tetris that shortens completion times (Grandl et al., SIGCOMM 2014, section 3.2:
+# fewest remaining resources over time first), as Synergy orders jobs by it (Mohan et al., OSDI
+# 2022, section 5): remaining time x (GPUs, CPUs and memory demanded, each over what the cluster
+# has).
+#
+# Deviation: Tetris adds how well a task's demand aligns with what a server has free. Here placement
+# decides where a job goes, and the order alone who goes first. The remaining time is that at base
+# speed, as `srtf` has it: the speed by more CPUs and memory than the proportional share, which the
+# public simulator of Synergy divides it by, tells of where a job was put.
+
+NS = 1_000
+"""Nanoseconds in a microsecond."""
+
+KNOWN_MOST = (1 << 59) - 1
+"""The rank of all known volumes beyond it: a whole cluster for six years or more."""
+
+
+@dataclass(frozen=True)
+class RemainingVolume:
+    """Ranks jobs by remaining time x parts of the cluster, in nanoseconds.
+
+    The rank of a running job falls at a pace of its own, so it is told anew at every plan. Running
+    jobs only improve, so no rank change by itself can alter the selection.
+    """
+
+    demands: Demands = field(default_factory=Demands)
+    name: str = "tetris"
+    version: str = "1"
+    oracle: bool = True
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = True
+    misfit: Misfit = Misfit.skipped
+    is_relative: bool = True
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.cluster_ns,)
+
+    def knowing(self, table: SensitivityTable) -> "RemainingVolume":
+        """Return the index by the demands of a table."""
+        return replace(self, demands=Demands(table))
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the remaining time at base speed x the sum of the parts demanded."""
+        remaining_us = view.remaining_us(job)
+        if remaining_us is None:
+            return UNKNOWN_US, None
+        volume_ns = remaining_us * NS * sum(self.demands.parts(job, view)) // WHOLE
+        return min(KNOWN_MOST, volume_ns), None
+
+
+class Tetris:
+    """Least remaining work of all resources first, with preemption. An oracle."""
+
+    name = "tetris"
+    oracle = True
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(RemainingVolume(), placement)
+
+
+# Smallest first: the gang with the fewest GPUs, with preemption.
+#
+# What the public simulator of Tiresias (NSDI 2019) calls sjf.
+
+
+@dataclass(frozen=True)
+class GangSize:
+    """Ranks jobs by how many GPUs they need."""
+
+    name: str = "smallest"
+    version: str = "1"
+    oracle: bool = False
+    preemptive: bool = True
+    drifts: bool = False
+    wanders: bool = False
+    misfit: Misfit = Misfit.skipped
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What its numbers count."""
+        return (Measure.gpus,)
+
+    def standing(self, job: Job, view: View) -> tuple[int, int | None]:
+        """Return the number of GPUs, which never changes."""
+        return job.spec.gpus, None
+
+
+class Smallest:
+    """The gang with the fewest GPUs goes first, and preempts larger ones."""
+
+    name = "smallest"
+    oracle = False
+    Params = PolicyParams
+
+    @staticmethod
+    def build(params: PolicyParams, placement: Placement) -> RankedPolicy:
+        """Return the policy."""
+        return RankedPolicy(GangSize(), placement)
