@@ -4,25 +4,19 @@ Instants are microseconds and usually tiny: a job that lasts 20 lasts 20 microse
 the core knows what a second is, and small worlds can be stepped through instant by instant.
 """
 
-from collections.abc import Callable
-from collections.abc import Coroutine
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import PLAIN_LEASE
-from shunter.backends.simulated.turns import NO_SLICING
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.backends.simulated.world import Samples
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Policy
+from typing import Any, TypeVar
+
+import pytest
+
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.failures import NO_FAILURES, Failures
+from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
+from shunter.core.interfaces import Observers, Policy
 from shunter.core.planning.fault_barrier import OnFault
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.planning.planner import RoundRules
@@ -33,41 +27,37 @@ from shunter.core.scheduler import Scheduler
 from shunter.core.speeds.sensitivity import TableCheck
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import NO_GUARDS
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import NodeAdded
+from shunter.core.view import NO_GUARDS, Guards
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    JobSubmitted,
+    NodeAdded,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    Trigger,
+)
 from shunter.events.facts import Outcome as JobOutcome
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import SchedulerStarted
-from shunter.events.facts import Trigger
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import Allocation
-from shunter.events.values import Because
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NOTHING
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import UserName
-from shunter.policies import fifo
-from shunter.policies import las
-from shunter.policies import shortest
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from typing import Any
-from typing import TypeVar
-import pytest
-
+from shunter.events.values import (
+    NOTHING,
+    Allocation,
+    Because,
+    ConfigurationSet,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    QueueName,
+    Share,
+    Sharing,
+    UserName,
+)
+from shunter.policies import fifo, las, shortest
+from shunter.workloads.trace import JobEnd, TraceJob
 
 T = TypeVar("T")
 

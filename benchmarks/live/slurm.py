@@ -11,33 +11,6 @@ share of one core that a session takes for attempts that run, squeue included: t
 made by hand, and the jobs of their names wait in Slurm. Prints JSON.
 """
 
-from anyio import to_thread
-from benchmarks.live.sites import SAYS_WHEN
-from benchmarks.live.sites import WHOEVER
-from benchmarks.live.sites import at_work
-from benchmarks.live.sites import comes
-from benchmarks.loop import loop_s
-from dataclasses import replace
-from pathlib import Path
-from shunter.backends.live.node_agent import Reading
-from shunter.backends.node.batch import BEGUN
-from shunter.backends.node.batch import take_claim
-from shunter.backends.node.records import folder_of
-from shunter.backends.node.records import own_folder
-from shunter.backends.node.records import put
-from shunter.backends.slurm.job_attempts import attempt_job_name
-from shunter.backends.slurm.job_backend import JobBackend
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import JobFinished
-from shunter.events.values import JobSpec
-from tests.live.slurm.bench import BenchNode
-from tests.live.slurm.bench import SlurmBench
-from tests.live.slurm.bench import bench_at
-from tests.live.slurm.jobs import JobBench
-import anyio
 import argparse
 import json
 import os
@@ -46,7 +19,25 @@ import resource
 import sys
 import tempfile
 import time
+from dataclasses import replace
+from pathlib import Path
 
+import anyio
+from anyio import to_thread
+
+from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
+from benchmarks.loop import loop_s
+from shunter.backends.live.node_agent import Reading
+from shunter.backends.node.batch import BEGUN, take_claim
+from shunter.backends.node.records import folder_of, own_folder, put
+from shunter.backends.slurm.job_attempts import attempt_job_name
+from shunter.backends.slurm.job_backend import JobBackend
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.daemon import Site, Submission
+from shunter.events.facts import JobFinished
+from shunter.events.values import JobSpec
+from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at
+from tests.live.slurm.jobs import JobBench
 
 BUDGET_ABOVE_SBATCH_S = 0.5
 BUDGET_KNOWN_S = 60.0

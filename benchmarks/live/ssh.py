@@ -9,36 +9,27 @@ jobs run. `noticed_keepalives` is how many keepalives pass until a silent host i
 `reconnect_s` how long after its packets flow again it is back: the median of some. Prints JSON.
 """
 
-from benchmarks.live.sites import SAYS_WHEN
-from benchmarks.live.sites import WHOEVER
-from benchmarks.live.sites import at_work
-from benchmarks.live.sites import comes
-from dataclasses import replace
-from pathlib import Path
-from shunter.backends.live.ssh import SshBackend
-from shunter.config.loading import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.core.interfaces import Input
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobFinished
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.values import JobSpec
-from statistics import median
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.farm import Farm
-from tests.live.ssh.farm import farm_at
-from tests.live.ssh.namespaces import lacking
-from tests.live.ssh.namespaces import namespaces_at
-import anyio
 import argparse
 import json
 import sys
 import tempfile
 import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
 
+import anyio
+
+from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
+from shunter.backends.live.ssh import SshBackend
+from shunter.config.loading import LoadedConfig, make_config
+from shunter.core.interfaces import Input
+from shunter.daemon import Site, Submission
+from shunter.events.facts import AttemptStarted, JobFinished, NodeReachable, NodeUnreachable
+from shunter.events.values import JobSpec
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.farm import Farm, farm_at
+from tests.live.ssh.namespaces import lacking, namespaces_at
 
 BUDGET_LAUNCH_S = 0.5
 BUDGET_IDLE_PERCENT = 2.0

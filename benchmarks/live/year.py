@@ -9,30 +9,6 @@ sealed is scaled to the year. The samples are noisy: every value differs from th
 JSON.
 """
 
-from pathlib import Path
-from shunter.backends.live.inbox import Stamped
-from shunter.config.loading import make_config
-from shunter.config.resolved import policy_runtime
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import SubmitJob
-from shunter.core.scheduler import Scheduler
-from shunter.daemon.cluster_identity import read_history
-from shunter.daemon.maintenance.log_maintenance import LogMaintenance
-from shunter.daemon.maintenance.log_maintenance import SPAN_EVENTS
-from shunter.daemon.policy.asked import AskedPolicy
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SchedulerStarted
-from shunter.events.log import LogWriter
-from shunter.events.log import open_log
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from typing import Any
-import anyio
 import argparse
 import json
 import math
@@ -40,7 +16,22 @@ import random
 import sqlite3
 import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
+import anyio
+
+from shunter.backends.live.inbox import Stamped
+from shunter.config.loading import make_config
+from shunter.config.resolved import policy_runtime
+from shunter.core.interfaces import Input, Launch, Resume, SubmitJob
+from shunter.core.scheduler import Scheduler
+from shunter.daemon.cluster_identity import read_history
+from shunter.daemon.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
+from shunter.daemon.policy.asked import AskedPolicy
+from shunter.events.facts import AttemptStarted, NodeAdded, ProfileSampled, SchedulerStarted
+from shunter.events.log import LogWriter, open_log, read_log
+from shunter.events.values import JobId, JobSpec
 
 BUDGET_GB = 3.0
 BUDGET_RESTART_S = 3.0

@@ -4,30 +4,31 @@ It leaves out `[log]`, paths, and everything that changes no event; input files 
 beside it. Equal runs therefore record equal bytes, wherever they read from and write to.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
 from shunter.config.accelerators import GPU
 from shunter.config.loading import LoadedConfig
 from shunter.config.model import Config
-from shunter.config.policies import built
-from shunter.config.policies import completed
-from shunter.config.policies import equipped
-from shunter.config.policies import find_policy
-from shunter.config.policies import fitted
-from shunter.config.policies import informed
-from shunter.config.policies import weighed
+from shunter.config.policies import (
+    built,
+    completed,
+    equipped,
+    find_policy,
+    fitted,
+    informed,
+    weighed,
+)
 from shunter.config.policy import PolicySection
 from shunter.config.simulation import Reactions
 from shunter.config.worlds import find_world
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.planner import RoundRules
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.sensitivity import TableCheck
+from shunter.core.speeds.sensitivity import SensitivityTable, TableCheck
 from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.errors import ConfigError
-from typing import Any
-import json
-
 
 LAUNCHES_FIRST = "launches_first"
 """The key that says it in the record, where it is so."""

@@ -5,28 +5,23 @@ commands a step took, hands its events to the log and, once they are durable, to
 when the loop comes back for more, the step's effects are out and whoever asked is answered.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.backends.node.records import failpoint
-from shunter.backends.node.records import is_armed
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from shunter.backends.node.records import failpoint, is_armed
+from shunter.core.interfaces import Command, Effect, Input
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed
 from shunter.daemon.maintenance.log_maintenance import LogMaintenance
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Receipt
-from shunter.errors import ShunterError
-from shunter.errors import UnreachableError
+from shunter.errors import ShunterError, UnreachableError
 from shunter.events.facts import Event
 from shunter.events.log import LogWriter
 from shunter.gc_control import collector_on
-import anyio
-
 
 _SUBJECTS = ("job_id", "node")
 

@@ -1,24 +1,20 @@
 """One running cluster: its state, its log, its loop, and what people may do with it."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from contextlib import suppress
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from datetime import datetime
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+
+import anyio
+
 from shunter import clock
 from shunter.backends.node.records import failpoint
 from shunter.config.loading import LoadedConfig
 from shunter.core.admission import AcceptedTypes
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
+from shunter.core.interfaces import Command, Effect, Input
 from shunter.core.planning.planner import RoundRules
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
@@ -26,53 +22,36 @@ from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock
 from shunter.daemon.cluster_identity import Identity
-from shunter.daemon.command_broker import CommandBroker
-from shunter.daemon.command_broker import Stopped
-from shunter.daemon.commands import Commands
-from shunter.daemon.commands import Stamped
+from shunter.daemon.command_broker import CommandBroker, Stopped
+from shunter.daemon.commands import Commands, Stamped
 from shunter.daemon.digests import Digests
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.maintenance.log_maintenance import LogMaintenance
-from shunter.daemon.maintenance.log_maintenance import watch_files
-from shunter.daemon.maintenance.notices import HoldsToShares
-from shunter.daemon.maintenance.notices import Tell
-from shunter.daemon.maintenance.notices import start_notices
-from shunter.daemon.maintenance.notices import tell_delays
-from shunter.daemon.maintenance.notices import tell_faults
-from shunter.daemon.maintenance.notices import tell_shares
-from shunter.daemon.maintenance.notices import tell_slow_starts
-from shunter.daemon.maintenance.retention import forget_environments
-from shunter.daemon.maintenance.retention import keep_for
+from shunter.daemon.maintenance.log_maintenance import LogMaintenance, watch_files
+from shunter.daemon.maintenance.notices import (
+    HoldsToShares,
+    Tell,
+    start_notices,
+    tell_delays,
+    tell_faults,
+    tell_shares,
+    tell_slow_starts,
+)
+from shunter.daemon.maintenance.retention import forget_environments, keep_for
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.policy import AskedPolicy
 from shunter.daemon.policy_process.messages import DryRan
-from shunter.daemon.requests import Caller
-from shunter.daemon.requests import Receipt
-from shunter.daemon.requests import Submission
-from shunter.daemon.requests import no_such_job
-from shunter.daemon.slurm.demand import HoldsOnDemand
-from shunter.daemon.slurm.demand import tell_demand
-from shunter.daemon.slurm.nodes import SeesNodes
-from shunter.daemon.slurm.nodes import follow_slurm_nodes
-from shunter.daemon.slurm.nodes import tell_silence
+from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job
+from shunter.daemon.slurm.demand import HoldsOnDemand, tell_demand
+from shunter.daemon.slurm.nodes import SeesNodes, follow_slurm_nodes, tell_silence
 from shunter.daemon.task_groups import first_error
-from shunter.errors import NotFoundError
-from shunter.errors import UnreachableError
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import SchedulerStopped
-from shunter.events.log import LogReader
-from shunter.events.log import LogWriter
-from shunter.events.log import read_log
+from shunter.errors import NotFoundError, UnreachableError
+from shunter.events.facts import Event, JobSubmitted, SchedulerStopped
+from shunter.events.log import LogReader, LogWriter, read_log
 from shunter.events.past_jobs import ended_before
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
+from shunter.events.values import JobId, NodeName
 from shunter.gc_control import collector_off
 from shunter.run.snapshots import snapshot_of
-import anyio
-import re
-
 
 IMAGINED = JobId("dry-run")
 """The id of a job that is only imagined; those of others are numbers."""

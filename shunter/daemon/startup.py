@@ -7,78 +7,51 @@
 Whatever dies in between, the next start does the same again.
 """
 
-from collections.abc import AsyncIterator
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from contextlib import closing
-from contextlib import suppress
-from shunter import __version__
-from shunter import clock
+import json
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+
+from shunter import __version__, clock
 from shunter.backends.node.records import failpoint
 from shunter.config.loading import LoadedConfig
-from shunter.config.resolved import PolicyRuntime
-from shunter.config.resolved import policy_runtime
-from shunter.config.resolved import record_of
+from shunter.config.resolved import PolicyRuntime, policy_runtime, record_of
 from shunter.core.cluster import Health
 from shunter.core.interfaces import EventLog
 from shunter.core.scheduler import Scheduler
-from shunter.core.state import ENDING
-from shunter.core.state import State
-from shunter.daemon.backends import LiveBackend
-from shunter.daemon.backends import live_backend
-from shunter.daemon.backends import refuse_other_attempts
-from shunter.daemon.backends import root_of
-from shunter.daemon.clock import STEP_US
-from shunter.daemon.clock import wall_now
-from shunter.daemon.cluster_identity import History
-from shunter.daemon.cluster_identity import Identity
-from shunter.daemon.cluster_identity import TermClock
-from shunter.daemon.cluster_identity import read_history
+from shunter.core.state import ENDING, State
+from shunter.daemon.backends import LiveBackend, live_backend, refuse_other_attempts, root_of
+from shunter.daemon.clock import STEP_US, wall_now
+from shunter.daemon.cluster_identity import History, Identity, TermClock, read_history
 from shunter.daemon.command_broker import mark
 from shunter.daemon.digests import Digests
 from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.gpu_maps.discovery import ToldBySlurm
-from shunter.daemon.gpu_maps.discovery import discover_maps
-from shunter.daemon.past_jobs import LivePastJobs
-from shunter.daemon.past_jobs import past_jobs
+from shunter.daemon.gpu_maps.discovery import ToldBySlurm, discover_maps
+from shunter.daemon.past_jobs import LivePastJobs, past_jobs
 from shunter.daemon.policy import AskedPolicy
-from shunter.daemon.recovery import holding
-from shunter.daemon.recovery import recovery_of
+from shunter.daemon.recovery import holding, recovery_of
 from shunter.daemon.site import Site
 from shunter.daemon.slurm.noted_wirings import noted_wirings
 from shunter.daemon.slurm.places import ask_places
-from shunter.daemon.slurm.taken_resources import recall_taken_resources
-from shunter.daemon.slurm.taken_resources import tell_taken_resources
+from shunter.daemon.slurm.taken_resources import recall_taken_resources, tell_taken_resources
 from shunter.daemon.task_groups import first_error
-from shunter.errors import ConfigError
-from shunter.errors import UsageError
+from shunter.errors import ConfigError, UsageError
 from shunter.events.codec import encode_record
-from shunter.events.facts import AttemptSetAside
-from shunter.events.facts import ClockStepped
-from shunter.events.facts import Event
-from shunter.events.facts import EventsLost
-from shunter.events.facts import JobHeld
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import QuotaChanged
-from shunter.events.facts import SchedulerStarted
-from shunter.events.log import LogWriter
-from shunter.events.log import WithoutLost
-from shunter.events.log import open_log
-from shunter.events.log import read_log
+from shunter.events.facts import (
+    AttemptSetAside,
+    ClockStepped,
+    Event,
+    EventsLost,
+    JobHeld,
+    NodeAdded,
+    NodeRemoved,
+    QuotaChanged,
+    SchedulerStarted,
+)
+from shunter.events.log import LogWriter, WithoutLost, open_log, read_log
 from shunter.events.log.opening import files_of
 from shunter.events.past_jobs import number_of
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import QueueName
+from shunter.events.values import ConfigurationSet, JobId, NodeName, QueueName
 from shunter.run.code_digests import sources_of
-import json
-
 
 OPERATOR = "operator"
 """Who sets an attempt aside at the start of a daemon."""

@@ -1,37 +1,23 @@
 """The simulated cluster that a config or a log describes, with the jobs that come to it."""
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
 from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.failures import RecordedFailures
+from shunter.backends.simulated.failures import Failures, RecordedFailures
 from shunter.backends.simulated.lease import Progress
 from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.turns import NO_SLICING
-from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated.turns import NO_SLICING, Slicing
 from shunter.backends.simulated.work import Arrival
 from shunter.backends.simulated.world import Samples
-from shunter.config.policy import PolicySection
-from shunter.config.policy import SlicingSection
-from shunter.config.resolved import recorded_sensitivity
-from shunter.config.resolved import recorded_throughputs
-from shunter.config.simulation import Reactions
-from shunter.config.simulation import SimulationSection
+from shunter.config.policy import PolicySection, SlicingSection
+from shunter.config.resolved import recorded_sensitivity, recorded_throughputs
+from shunter.config.simulation import Reactions, SimulationSection
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds.speed_model import FactorTable, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-import json
-
+from shunter.events.values import ConfigurationSet, GpuType, JobId, JobSpec, NodeName
 
 Servers = Sequence[tuple[NodeName, ConfigurationSet]]
 

@@ -1,18 +1,14 @@
 """A switch of gangs, over every way in which agents are reached."""
 
+import pytest
+
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.core.interfaces import AttemptExited
 from shunter.errors import BackendError
 from shunter.events.values import JobId
-from tests.contracts.backends import BackendKind
-from tests.contracts.backends import Driver
-from tests.contracts.backends import Program
-from tests.contracts.backends import driven
+from tests.contracts.backends import BackendKind, Driver, Program, driven
 from tests.contracts.conftest import SUPERVISED_KINDS
-from tests.factories import allocation
-from tests.factories import job_id
-import pytest
-
+from tests.factories import allocation, job_id
 
 pytestmark = pytest.mark.asyncio
 

@@ -1,46 +1,35 @@
 """The local backend and what the contract suite cannot say: crashes, devices, latency."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.backends.node import attempts
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.errors import BackendError
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import TrainingStarted
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import UserName
-from tests.contracts.local_backends import empty
-from tests.factories import job_id
-from tests.faults.supervised import pid_of
-from tests.faults.supervised import wait_for
-from tests.faults.test_supervisor import LEAVES
-from tests.faults.test_supervisor import SLEEPS
-from typing import TypeVar
 import os
-import pytest
 import signal
 import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
 
+import pytest
+
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.backends.node import attempts
+from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
+from shunter.errors import BackendError
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    SuspendAcknowledged,
+    TrainingStarted,
+)
+from shunter.events.values import Allocation, JobSpec, NodeName, Share, UserName
+from tests.contracts.local_backends import empty
+from tests.factories import job_id
+from tests.faults.supervised import pid_of, wait_for
+from tests.faults.test_supervisor import LEAVES, SLEEPS
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

@@ -1,54 +1,37 @@
 """What jobs and disks do to the local backend: after each fault, everything is settled."""
 
-from anyio import to_thread
+import json
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.orders import environment_path
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import SuspendEscalated
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from shunter.events.values import SuspendMode
+from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    ProfileSampled,
+    SuspendAcknowledged,
+    SuspendEscalated,
+)
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
-from tests.faults.supervised import fill
-from tests.faults.supervised import is_alive
-from tests.faults.supervised import pid_of
-from tests.faults.supervised import wait_for
-from tests.faults.test_local_backend import launching
-from tests.faults.test_local_backend import order
-from tests.faults.test_local_backend import seen_until
-from tests.faults.test_supervisor import DEAF
-from tests.faults.test_supervisor import FORKS_AWAY
-from tests.faults.test_supervisor import SLEEPS
-from typing import Any
-import json
-import os
-import pytest
-import signal
-import sys
-
+from tests.faults.supervised import fill, is_alive, pid_of, wait_for
+from tests.faults.test_local_backend import launching, order, seen_until
+from tests.faults.test_supervisor import DEAF, FORKS_AWAY, SLEEPS
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

@@ -1,30 +1,18 @@
 """torchrun under the real supervisor: a launcher between us and the ranks hides their codes."""
 
-from pathlib import Path
-from shunter.backends.live.local import LocalBackend
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import SuspendEscalated
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from tests.faults.test_local_backend import J0
-from tests.faults.test_local_backend import order
-from tests.faults.test_local_backend import seen_until
-from tests.faults.test_local_faults import machine
-from tests.faults.test_local_faults import output
-from tests.faults.test_local_faults import shows
 import importlib.util
 import os
-import pytest
 import sys
+from pathlib import Path
 
+import pytest
+
+from shunter.backends.live.local import LocalBackend
+from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
+from shunter.events.facts import CheckpointSaved, GpusReleased, JobSuspended, SuspendEscalated
+from shunter.events.values import Allocation, JobSpec, NodeName, Share
+from tests.faults.test_local_backend import J0, order, seen_until
+from tests.faults.test_local_faults import machine, output, shows
 
 pytestmark = [
     pytest.mark.asyncio,

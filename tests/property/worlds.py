@@ -3,41 +3,39 @@
 Instants are microseconds and tiny, so that a policy can be asked at every single one of them.
 """
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
+
 from hypothesis import strategies as st
+
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.backends.simulated.world import Samples
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import SuspendJob
+from shunter.backends.simulated.world import NO_SAMPLES, Samples
+from shunter.core.interfaces import (
+    CancelJob,
+    ChangePriority,
+    Command,
+    DrainNode,
+    HoldJob,
+    ReleaseJob,
+    RestoreNode,
+    SuspendJob,
+)
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import Guards
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import QuotaChanged
-from shunter.events.values import Dependency
-from shunter.events.values import DependsWhen
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import SuspendMode
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import quota
-from typing import Any
-import dataclasses
-
+from shunter.events.facts import NodeAdded, QuotaChanged
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    Level,
+    SuspendMode,
+)
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import World, configuration, job_id, node_name, quota
 
 HORIZON_US = 240
 

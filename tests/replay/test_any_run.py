@@ -1,9 +1,12 @@
 """Laws of replay, over any small world with people in it, under every policy."""
 
+import asyncio
 from dataclasses import replace
+
+import pytest
 from hypothesis import given
-from shunter.ask.log_reading import end_of_decision
-from shunter.ask.log_reading import fold_events
+
+from shunter.ask.log_reading import end_of_decision, fold_events
 from shunter.ask.verification import Verifier
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
@@ -12,26 +15,15 @@ from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import AnyPolicy
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import State
-from shunter.core.state import state_digest
-from shunter.events import SchedulerStarted
-from shunter.events import encode_record
+from shunter.core.state import State, state_digest
+from shunter.events import SchedulerStarted, encode_record
 from shunter.policies.gandiva.policy import Gandiva
 from shunter.policies.las import AttainedService
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import las_policy
-from tests.factories import policy
-from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import reading
-from tests.replay.recording import rebuilt
+from tests.factories import Outcome, las_policy, policy, run
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, reading, rebuilt
 from tests.slices import searched
-import asyncio
-import pytest
-
 
 POLICIES = (
     "fifo",

@@ -1,45 +1,39 @@
 """A simulation that does to jobs what a live cluster does: by hand, and verified as its log is."""
 
+import asyncio
+import json
 from pathlib import Path
+from typing import Any
+
+import pytest
+
 from shunter.ask.verification import Verifier
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.world import Samples
-from shunter.config import LoadedConfig
-from shunter.config import make_config
+from shunter.config import LoadedConfig, make_config
 from shunter.config.resolved import recorded_runtime
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import SuspendJob
+from shunter.core.interfaces import ReleaseJob, SuspendJob
 from shunter.errors import ConfigError
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobHeld
-from shunter.events import JobReleased
-from shunter.events import JobRetried
-from shunter.events import NodeLost
-from shunter.events import ProfileSampled
-from shunter.events import SchedulerStarted
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
+from shunter.events import (
+    AttemptEnded,
+    AttemptLost,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobReleased,
+    JobRetried,
+    NodeLost,
+    ProfileSampled,
+    SchedulerStarted,
+)
+from shunter.events.facts import JobContinued, JobStopped
 from shunter.events.log import read_log
 from shunter.events.values import SuspendMode
 from shunter.run.simulation import simulate
 from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import Recorded
-from tests.replay.recording import record
-from tests.unit.backends.simulated.driving import dies
-from tests.unit.backends.simulated.driving import mishaps
-from tests.unit.backends.simulated.driving import returns
-from typing import Any
-import asyncio
-import json
-import pytest
-
+from tests.factories import World, job_id, servers, trace_job
+from tests.replay.recording import Recorded, record
+from tests.unit.backends.simulated.driving import dies, mishaps, returns
 
 J0 = job_id(0)
 S = 1_000_000

@@ -1,16 +1,12 @@
 """Reads what one rank printed, a piece at a time: one stream byte by byte, or both by time."""
 
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.api.merged_output import Lines
-from shunter.api.merged_output import Piece
-from shunter.api.merged_output import in_order
-from shunter.api.merged_output import unsure_line
+from dataclasses import dataclass, field
+
+from shunter.api.merged_output import Lines, Piece, in_order, unsure_line
 from shunter.api.services import Services
 from shunter.backends.node.output import offset_at
 from shunter.errors import UsageError
 from shunter.events.values import JobId
-
 
 BOTH = "both"
 PIECE_BYTES = 1 << 18

@@ -9,24 +9,25 @@ Paths are bytes in there, with NUL in place of "/": in this order a folder comes
 is in it. Only one thread at a time may work with lists, and it may be any.
 """
 
+import json
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 from shunter.backends.live.messages import ERROR_CHARACTERS
-from shunter.backends.node.host.file_trees import ENTRIES_MAX
-from shunter.backends.node.host.file_trees import ListBound
-from shunter.backends.node.host.file_trees import MODE_BITS
-from shunter.backends.node.host.file_trees import PATH_BYTES_MAX
-from shunter.backends.node.host.file_trees import TooMuchError
-from shunter.backends.node.host.file_trees import rows_of
+from shunter.backends.node.host.file_trees import (
+    ENTRIES_MAX,
+    MODE_BITS,
+    PATH_BYTES_MAX,
+    ListBound,
+    TooMuchError,
+    rows_of,
+)
 from shunter.backends.node.messages import cleaned
 from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
 from shunter.events.values import NodeName
-from typing import Any
-from typing import NamedTuple
-import json
-import sqlite3
-
 
 CACHE_KIB = 512
 FEW, FEW_CHARACTERS = 1_000, 100_000

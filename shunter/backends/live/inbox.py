@@ -6,19 +6,17 @@ backwards, and `observe` ends at its deadline exactly. What comes after a deadli
 before it, however late that is seen to be over: nothing is seen before it has happened.
 """
 
-from anyio import lowlevel
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+import anyio
+from anyio import lowlevel
+
 from shunter import clock
 from shunter.backends.node.messages import CAUSE_CHARACTERS
 from shunter.core.interfaces import Input
 from shunter.events.codec import fault_of
-from shunter.events.facts import KINDS
-from shunter.events.facts import MessagesDropped
-import anyio
-
+from shunter.events.facts import KINDS, MessagesDropped
 
 Stamped = Callable[[int], Input]
 

@@ -1,41 +1,32 @@
 """One attempt as the daemon sees it: what its records say, and what of that was told already."""
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.messages import Note
-from shunter.backends.live.messages import Started
-from shunter.backends.live.messages import State
-from shunter.backends.live.messages import Status
-from shunter.backends.node.messages import FACTS
-from shunter.backends.node.records import boot_id
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import MessagesDropped
-from shunter.events.facts import SuspendAcknowledged
-from shunter.events.facts import SuspendEscalated
-from shunter.events.facts import TrainingStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import SuspendMode
 from typing import NamedTuple
 
+from shunter.backends.live.inbox import Inbox, Stamped
+from shunter.backends.live.messages import Note, Started, State, Status
+from shunter.backends.node.messages import FACTS
+from shunter.backends.node.records import boot_id
+from shunter.core.interfaces import AttemptExited, Input
+from shunter.events.facts import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import Allocation, JobId, NodeName, Share, SuspendMode
 
 SET_ASIDE = "set aside"
 NOT_BEGUN = "its supervisor was gone before it began"

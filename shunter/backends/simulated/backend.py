@@ -8,48 +8,35 @@ leases and failures mean to the microsecond stands in docs/reference/simulation.
 
 from collections.abc import Sequence
 from heapq import heappop
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.failures import NodeChanges
-from shunter.backends.simulated.failures import RecordedFailures
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import PLAIN_LEASE
-from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.resuming import resume_jobs
-from shunter.backends.simulated.turns import NO_SLICING
-from shunter.backends.simulated.turns import Ready
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.turns import TurnDue
-from shunter.backends.simulated.work import Arrival
-from shunter.backends.simulated.work import Costs
-from shunter.backends.simulated.work import KILLED
-from shunter.backends.simulated.work import LOSING
-from shunter.backends.simulated.work import NO_COSTS
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.world import GangRounds
-from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.backends.simulated.world import SampleDue
-from shunter.backends.simulated.world import Samples
-from shunter.backends.simulated.world import World
-from shunter.backends.simulated.world import at_its_speed
-from shunter.backends.simulated.world import is_void
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import RoundEnded
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import WorldEnded
+
+from shunter.backends.simulated.failures import NO_FAILURES, Failures, NodeChanges, RecordedFailures
+from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
+from shunter.backends.simulated.resuming import Resumed, resume_jobs
+from shunter.backends.simulated.turns import NO_SLICING, Ready, Slicing, TurnDue
+from shunter.backends.simulated.work import KILLED, LOSING, NO_COSTS, Arrival, Costs, Run
+from shunter.backends.simulated.world import (
+    NO_SAMPLES,
+    GangRounds,
+    SampleDue,
+    Samples,
+    World,
+    at_its_speed,
+    is_void,
+)
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    Effect,
+    Input,
+    NothingComes,
+    RoundEnded,
+    SubmitJob,
+    WorldEnded,
+)
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import NEVER_US
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
+from shunter.events.facts import AttemptLost, AttemptStarted, GpusReleased, NodeLost, NodeReachable
+from shunter.events.values import JobId, JobSpec
 
 
 class SimulatedBackend:

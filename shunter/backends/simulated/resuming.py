@@ -13,33 +13,17 @@ Where nothing takes time (`instant`), nothing is open: the world is exactly the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
 from shunter.backends.simulated.lease import StepRate
 from shunter.backends.simulated.turns import BEFORE_ALL
-from shunter.backends.simulated.work import Costs
-from shunter.backends.simulated.work import EXIT_CODES
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.work import Task
+from shunter.backends.simulated.work import EXIT_CODES, Costs, Run, Task
 from shunter.backends.simulated.world import World
-from shunter.core.interfaces import Migrate
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import NEVER_US
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.core.state import worked_us
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import TurnEnded
+from shunter.core.interfaces import Migrate, ShareTurns, Suspend, Terminate
+from shunter.core.state import ENDING, LAUNCHING, NEVER_US, SUSPENDING, Job, State, worked_us
+from shunter.events.facts import AttemptStarted, GpusReleased, TurnEnded
 from shunter.events.records import fact
-from shunter.events.values import JobId
-from shunter.events.values import Sharing
-
+from shunter.events.values import JobId, Sharing
 
 _SLICED = Sharing.sliced
 

@@ -8,29 +8,17 @@ works while it has all of them. Jobs that are packed have their turns together.
 GPUs of a job that ends or leaves go to who waits at that instant.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.backends.node.rotation import Member
-from shunter.backends.node.rotation import Rotation
-from shunter.backends.simulated.work import Run
-from shunter.backends.simulated.work import Work
-from shunter.backends.simulated.work import transfer_us
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from shunter.backends.node.rotation import Member, Rotation
+from shunter.backends.simulated.work import Run, Work, transfer_us
 from shunter.backends.timetables import timetables
 from shunter.core.speeds.speed_model import FactorTable
 from shunter.core.turn_shares import Tenant
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import TurnEnded, TurnStarted
 from shunter.events.records import fact
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from typing import Any
-from typing import Final
-from typing import Protocol
-from typing import TypeVar
+from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
 
 
 @fact

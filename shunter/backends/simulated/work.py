@@ -4,30 +4,17 @@ The world keeps its own books. What the scheduler knows comes to it as observati
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
-from shunter.backends.simulated.lease import Lease
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.backends.simulated.lease import StepRate
-from shunter.core.cluster import Gpu
-from shunter.core.cluster import gpus_of
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Reshape
-from shunter.core.interfaces import Resume
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import NEVER_US
-from shunter.events.records import fact
-from shunter.events.records import record
-from shunter.events.records import replace
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import SuspendMode
 from typing import Protocol
 
+from shunter.backends.simulated.lease import Lease, Progress, RoundEnds, StepRate
+from shunter.core.cluster import Gpu, gpus_of
+from shunter.core.interfaces import Launch, Reshape, Resume
+from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.state import NEVER_US
+from shunter.events.records import fact, record, replace
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, SuspendMode
 
 # What launching, leaving and moving cost: time in which GPUs are held and no work is done.
 

@@ -10,21 +10,18 @@ What an answer does not tell stays as it was: a controller that is away takes no
 service.
 """
 
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
 from shunter import clock
-from shunter.backends.slurm.answers import Reservation
-from shunter.backends.slurm.answers import SlurmNode
+from shunter.backends.slurm.answers import Reservation, SlurmNode
 from shunter.backends.slurm.commands import Slurm
 from shunter.errors import SlurmUnknownError
 from shunter.events.values import NodeName
-from typing import Final
-import anyio
-import time
-
 
 # Reservations of Slurm as one of its users meets them: nodes that are kept from the user's jobs.
 #

@@ -4,21 +4,14 @@ What a server tells may be incomplete or make no sense. Then its GPUs have no ma
 equally near), and `cause` says why: a map that is wrong would refuse jobs that fit.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from shunter.backends.live.messages import GpuWiring
-from shunter.backends.live.messages import Wiring
-from shunter.backends.live.messages import wiring_in
-from shunter.backends.node.messages import WrongMessageError
-from shunter.config.accelerators import CpuGroups
-from shunter.config.accelerators import GpuGroups
-from shunter.config.accelerators import Parts
-from shunter.config.accelerators import levels_of
-from shunter.events.values import LevelGroups
 from typing import Any
 
+from shunter.backends.live.messages import GpuWiring, Wiring, wiring_in
+from shunter.backends.node.messages import WrongMessageError
+from shunter.config.accelerators import CpuGroups, GpuGroups, Parts, levels_of
+from shunter.events.values import LevelGroups
 
 BELOW_SWITCH = ("PIX", "PXB")
 ELSEWHERE = ("PHB", "NODE", "SYS")

@@ -6,19 +6,18 @@ is kept, from which any moment of the past can be reached.
 """
 
 from collections.abc import Sequence
+
+import anyio
+import anyio.lowlevel
+
 from shunter.backends.node.records import failpoint
 from shunter.config.model import LogSection
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.policy import AskedPolicy
 from shunter.events.facts import SegmentSealed
-from shunter.events.log import LogWriter
-from shunter.events.log import Segment
-from shunter.events.log import Snapshot
+from shunter.events.log import LogWriter, Segment, Snapshot
 from shunter.run.snapshots import snapshot_of
-import anyio
-import anyio.lowlevel
-
 
 SNAPSHOT_EVENTS = 5_000
 """Events between snapshots where the config does not say; to read them takes 0.1 s."""

@@ -4,16 +4,15 @@ A daemon that starts may have no pilot anywhere, and a pilot comes up while jobs
 each pilot notes the wiring of its node on the folder that all share, and the next start reads it.
 """
 
+import os
 from collections.abc import Iterable
-from shunter.backends.live.messages import Wiring
-from shunter.backends.live.messages import wiring_in
+
+from shunter.backends.live.messages import Wiring, wiring_in
 from shunter.backends.node.host.wiring import NOTED
 from shunter.backends.node.messages import WrongMessageError
 from shunter.backends.node.records import get
 from shunter.config.live.slurm import SlurmSection
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import NodeName
-import os
+from shunter.events.values import ConfigurationSet, NodeName
 
 
 def noted_wirings(

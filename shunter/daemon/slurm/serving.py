@@ -1,29 +1,23 @@
 """From `[cluster]` and `[backend.slurm]` to the backend that `shunter serve` runs."""
 
+import os
+import secrets
+import socket
 from collections.abc import Collection
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from shunter.backends.node.batch import WITHDRAWN
-from shunter.backends.node.batch import claimed_by
-from shunter.backends.node.records import get
-from shunter.backends.node.records import put
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
+
+from shunter.backends.node.batch import WITHDRAWN, claimed_by
+from shunter.backends.node.records import get, put
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.config.cluster_section import ClusterSection
 from shunter.config.live import BackendSection
 from shunter.config.live.limits import shared_limits
 from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
-from shunter.errors import ConfigError
-from shunter.errors import extra_hint
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-import os
-import secrets
-import socket
-
+from shunter.errors import ConfigError, extra_hint
+from shunter.events.values import ConfigurationSet, JobId, NodeName
 
 CRYPTOGRAPHY_LEAST = 46
 """The oldest version that the extra `slurm` takes, a whole number."""

@@ -6,47 +6,32 @@ mini-batches as it does there (the SDK, or what it prints); once it has warmed u
 for some time, and then it is ended, and its records are removed.
 """
 
+import asyncio
+import os
+import secrets
 from collections import deque
-from collections.abc import AsyncIterator
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final, Protocol
+
+import anyio
+
 from shunter import clock
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.node.cgroups import held_to
 from shunter.backends.node.messages import started_in
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
 from shunter.daemon.task_groups import first_error
-from shunter.errors import BackendError
-from shunter.errors import UsageError
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
+from shunter.errors import BackendError, UsageError
+from shunter.events.facts import AttemptLost, AttemptStarted, LaunchFailed, ProfileSampled
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 from shunter.ops.profiling.job_file import JobFile
 from shunter.ops.profiling.measuring_folders import measuring_folder
 from shunter.ops.profiling.profiling import Point
 from shunter.workloads.profiling import Profile
-from typing import Final
-from typing import Protocol
-import anyio
-import asyncio
-import os
-import secrets
-
 
 # The seconds of a mini-batch, from samples of an attempt that come about once a second.
 #

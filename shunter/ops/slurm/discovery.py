@@ -4,14 +4,10 @@ Racks and domains are those of topology.conf (places.py). What a config cannot h
 said: servers without GPUs, and those with two GPU types.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from shunter.backends.slurm import NetworkSwitch
-from shunter.backends.slurm import Partition
-from shunter.backends.slurm import Reservation
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm import SlurmNode
+
+from shunter.backends.slurm import NetworkSwitch, Partition, Reservation, Slurm, SlurmNode
 from shunter.config.cluster_section import GPUS_MAX
 from shunter.core.admission import is_mig
 from shunter.daemon.gpu_maps.network_places import Place

@@ -4,47 +4,39 @@ All but nodes and people is what the daemon runs: core, policy, round loop, reco
 backend, agents, messages. Its log is a list, of which a crash loses what was not committed.
 """
 
-from anyio import lowlevel
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
+
+import anyio
+from anyio import lowlevel
+
 from shunter import clock
 from shunter.ask.verification import Verifier
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
+from shunter.backends.live.settings import Limits, Owner
 from shunter.core.cluster import Health
 from shunter.core.fold import replay
-from shunter.core.interfaces import Policy
-from shunter.core.interfaces import SubmitJob
+from shunter.core.interfaces import Policy, SubmitJob
 from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
-from shunter.daemon.recovery import holding
-from shunter.daemon.recovery import recovery_of
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFinished
+from shunter.daemon.recovery import holding, recovery_of
+from shunter.events.facts import Event, GpusReleased, JobFinished
 from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
-from tests.doubles.simulated_nodes import Run
-from tests.doubles.simulated_nodes import SimulatedNode
-from tests.doubles.simulated_nodes import SimulatedProgram
-from tests.doubles.simulated_nodes import SimulatedServer
-from tests.doubles.simulated_nodes import SimulatedTransport
-from tests.factories import World
-from tests.factories import node_added
-from tests.factories import scheduler_started
+from shunter.events.values import JobId, JobSpec, Resources
+from tests.doubles.simulated_nodes import (
+    Run,
+    SimulatedNode,
+    SimulatedProgram,
+    SimulatedServer,
+    SimulatedTransport,
+)
+from tests.factories import World, node_added, scheduler_started
 from tests.replay.eventful_run import RECORD
 from tests.replay.recording import rebuilt
-from typing import Any
-import anyio
-
 
 SECOND_US = 1_000_000
 AGAIN_S = 30.0

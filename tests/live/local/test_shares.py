@@ -5,54 +5,40 @@ measured rates, and what the log says of shares is what the kernel has. Quotas t
 of this machine, so that what else runs here takes nothing of them.
 """
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import anyio
+import pytest
+
 from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.backends.node.cgroups import change_group
-from shunter.backends.node.cgroups import folders_of
-from shunter.backends.node.cgroups import has_quota
-from shunter.backends.node.cgroups import held_to
-from shunter.backends.node.cgroups import members
+from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.backends.node.cgroups import change_group, folders_of, has_quota, held_to, members
 from shunter.backends.node.messages import started_in
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Reshape
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import ReshapeRefused
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
+from shunter.core.interfaces import Launch, Reshape
+from shunter.daemon import Site, Submission
+from shunter.events.facts import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobFailed,
+    JobFinished,
+    JobReshaped,
+    ReshapeRefused,
+)
+from shunter.events.values import Allocation, JobSpec, NodeName, Share
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import PATIENCE_S
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import verified
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import seen_until
+from tests.live.site.sites import NOBODY, PATIENCE_S, events_until, machine, of, verified
+from tests.live.ssh.bench import order, seen_until
 from tests.live.ssh.farm import parent_of
-import anyio
-import json
-import os
-import pytest
-import signal
-import sys
-
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

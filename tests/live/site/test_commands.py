@@ -1,48 +1,50 @@
 """What people may do to a running cluster, on real processes."""
 
-from anyio import to_thread
+import stat
 from collections.abc import Callable
 from pathlib import Path
-from shunter.daemon import Caller
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.errors import BackendError
-from shunter.errors import NotFoundError
-from shunter.errors import RefusedError
-from shunter.errors import UsageError
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobFailed
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import SuspendEscalated
-from shunter.events.facts import TimeLimitReached
-from shunter.events.log import read_log
-from shunter.events.values import Dependency
-from shunter.events.values import DependsWhen
-from shunter.events.values import GpuType
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import SuspendMode
-from tests.contracts.local_backends import empty
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import config
-from tests.live.site.sites import events_until
-from tests.live.site.sites import machine
-from tests.live.site.sites import of
-from tests.live.site.sites import outcome
-from tests.live.site.sites import program
-from tests.live.site.sites import verified
-from tests.live.site.sites import wait_for
+
 import anyio
 import pytest
-import stat
+from anyio import to_thread
 
+from shunter.daemon import Caller, Site, Submission
+from shunter.errors import BackendError, NotFoundError, RefusedError, UsageError
+from shunter.events.facts import (
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobContinued,
+    JobFailed,
+    JobStopped,
+    JobSubmitted,
+    JobSuspended,
+    SuspendEscalated,
+    TimeLimitReached,
+)
+from shunter.events.log import read_log
+from shunter.events.values import (
+    Dependency,
+    DependsWhen,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    SuspendMode,
+)
+from tests.contracts.local_backends import empty
+from tests.live.site.sites import (
+    NOBODY,
+    at_work,
+    config,
+    events_until,
+    machine,
+    of,
+    outcome,
+    program,
+    verified,
+    wait_for,
+)
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

@@ -7,44 +7,33 @@ it is killed, a scheduler that is gone is started again, and the jobs are driven
 What jobs leave behind tells whether one ran twice or two shared a GPU: they hold a lock for each.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from pathlib import Path
-from shunter.backends.node.records import arm_failpoint
-from shunter.config.loading import LoadedConfig
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import Outcome
-from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.events.values import SuspendMode
-from tests.contracts.local_backends import empty
-from tests.live.site.daemons import Daemon
-from tests.live.site.daemons import STRIKES
-from tests.live.site.daemons import far_apart
-from tests.live.site.daemons import together
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import config
-from tests.live.site.sites import verified
-from tests.live.site.witnesses import marks
-from tests.live.site.witnesses import witness
-from tests.live.site.witnesses import wrongs
-from tests.policy_forks import AS_THE_PRODUCT_DOES
-import anyio
 import os
-import pytest
 import re
-import shunter
-import shunter.daemon.policy.process as product
 import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+import anyio
+import pytest
+
+import shunter
+import shunter.daemon.policy.process as product
+from shunter.backends.node.records import arm_failpoint
+from shunter.config.loading import LoadedConfig
+from shunter.core.state import Job, JobPhase
+from shunter.daemon import Site, Submission
+from shunter.events.facts import Outcome
+from shunter.events.log import read_log
+from shunter.events.values import JobId, SuspendMode
+from tests.contracts.local_backends import empty
+from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
+from tests.live.site.sites import NOBODY, config, verified
+from tests.live.site.witnesses import marks, witness, wrongs
+from tests.policy_forks import AS_THE_PRODUCT_DOES
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 

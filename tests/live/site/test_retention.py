@@ -1,20 +1,16 @@
 """What jobs leave behind, kept as long as the config says, on real processes."""
 
-from anyio import to_thread
+import os
 from pathlib import Path
-from shunter.backends.node.host.pruning import by_age
-from shunter.backends.node.host.pruning import remove_attempts
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from shunter.backends.node.host.pruning import by_age, remove_attempts
 from shunter.daemon import Site
 from shunter.events.values import JobId
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import machine
-from tests.live.site.sites import outcome
-from tests.live.site.sites import program
-from tests.live.site.sites import wait_for
-import anyio
-import os
-import pytest
-
+from tests.live.site.sites import NOBODY, machine, outcome, program, wait_for
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

@@ -1,18 +1,16 @@
 """The backend of batch jobs on a bench: settings under which everything happens within seconds."""
 
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
 from shunter.backends.slurm.job_backend import JobBackend
 from shunter.backends.slurm.settings import SlurmSettings
 from tests.contracts.local_backends import empty
-from tests.live.slurm.pilots import LIVING
-from tests.live.slurm.pilots import PilotBench
-import os
-
+from tests.live.slurm.pilots import LIVING, PilotBench
 
 __all__ = ["JobBench"]
 

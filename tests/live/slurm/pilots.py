@@ -1,36 +1,26 @@
 """The pilot backend on a bench: settings under which everything happens within seconds."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import replace
-from pathlib import Path
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.slurm.pilot_allocations import GpuRequest
-from shunter.backends.slurm.pilot_fleet import PilotBackend
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import JobSuspended
-from shunter.events.values import NodeName
-from tests.contracts.local_backends import empty
-from tests.factories import job_id
-from tests.live.slurm.bench import BenchNode
-from tests.live.slurm.bench import SlurmBench
-from tests.live.ssh.bench import Ledger
-from tests.live.ssh.bench import rest
-import anyio
 import os
 import shutil
 import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import anyio
+
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.slurm.pilot_allocations import GpuRequest
+from shunter.backends.slurm.pilot_fleet import PilotBackend
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
+from shunter.core.interfaces import AttemptExited, Input
+from shunter.events.facts import AttemptLost, JobSuspended
+from shunter.events.values import NodeName
+from tests.contracts.local_backends import empty
+from tests.factories import job_id
+from tests.live.slurm.bench import BenchNode, SlurmBench
+from tests.live.ssh.bench import Ledger, rest
 
 PATIENCE_S = 60.0
 NAME = "shunter:"

@@ -1,45 +1,37 @@
 """Attempts that are Slurm jobs of their own, on a real cluster, and all that goes wrong there."""
 
+import os
+import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+
+import anyio
+import pytest
+
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
 from shunter.backends.slurm.job_backend import JobBackend
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import AttemptExited, Continue, Input, Stop, Suspend, Terminate
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts import AllocationLearned
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusTaken
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
+from shunter.events.facts import (
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    GpusTaken,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+)
 from shunter.events.values import NodeName
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.live.slurm.bench import SEARCHED
-from tests.live.slurm.bench import SlurmBench
+from tests.factories import allocation, job_id
+from tests.live.slurm.bench import SEARCHED, SlurmBench
 from tests.live.slurm.jobs import JobBench
-from tests.live.slurm.pilots import comes
-from tests.live.slurm.pilots import ends_in
-from tests.live.slurm.pilots import leaves
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-import anyio
-import os
-import pytest
-import shutil
-import stat
-
+from tests.live.slurm.pilots import comes, ends_in, leaves
+from tests.live.ssh.bench import order, rest, seen_until
 
 pytestmark = [
     pytest.mark.asyncio,

@@ -1,42 +1,35 @@
 """Jobs inside pilots on a real Slurm cluster, and all that goes wrong there."""
 
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.commands import Submitted
-from shunter.core.intake.inputs import Input
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Terminate
-from shunter.errors import SlurmUnknownError
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts.cluster import NodeReachable
-from shunter.events.facts.execution import AttemptLost
-from shunter.events.values.ids import JobId
-from shunter.events.values.ids import NodeName
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.live.slurm.bench import SEARCHED
-from tests.live.slurm.bench import SlurmBench
-from tests.live.slurm.pilots import PilotBench
-from tests.live.slurm.pilots import comes
-from tests.live.slurm.pilots import ends_in
-from tests.live.slurm.pilots import holds
-from tests.live.slurm.pilots import leaves
-from tests.live.slurm.pilots import most_at_once
-from tests.live.slurm.pilots import wanting
-from tests.live.slurm.pilots import why
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-import anyio
-import pytest
 import shutil
 import stat
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
+import anyio
+import pytest
+
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.slurm import Slurm
+from shunter.backends.slurm.commands import Submitted
+from shunter.core.interfaces import AttemptExited, Input, Terminate
+from shunter.errors import SlurmUnknownError
+from shunter.events.facts import AttemptLost, AttemptStarted, JobSuspended, NodeReachable
+from shunter.events.values import JobId, NodeName
+from tests.factories import allocation, job_id
+from tests.live.slurm.bench import SEARCHED, SlurmBench
+from tests.live.slurm.pilots import (
+    PilotBench,
+    comes,
+    ends_in,
+    holds,
+    leaves,
+    most_at_once,
+    wanting,
+    why,
+)
+from tests.live.ssh.bench import order, rest, seen_until
 
 pytestmark = [
     pytest.mark.asyncio,

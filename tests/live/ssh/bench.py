@@ -4,34 +4,22 @@ Every run of a rank holds a lock of its job and one of each GPU it was given. Wh
 notes it as a double: two runs of one job, or two jobs on one GPU, cannot pass unseen.
 """
 
-from collections import Counter
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from pathlib import Path
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.settings import SshHost
-from shunter.backends.live.settings import SshSettings
-from shunter.backends.live.ssh import SshBackend
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from tests.contracts.local_backends import empty
-from tests.live.ssh.farm import Farm
-from typing import TypeVar
 import os
 import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
 
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.live.ssh import SshBackend
+from shunter.core.interfaces import Effect, Input, Launch, Resume
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
+from tests.contracts.local_backends import empty
+from tests.live.ssh.farm import Farm
 
 Seen = TypeVar("Seen", bound=Input)
 PATIENCE_US = 90_000_000

@@ -1,27 +1,24 @@
 """`init --ssh` and `doctor` against real hosts, with drivers and a clock that we made up."""
 
+import os
+import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
-from shunter.backends.live.ssh import HostInventory
-from shunter.backends.live.ssh import host_inventories
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.backends.live.ssh import HostInventory, host_inventories
 from shunter.cli.application import app
 from shunter.config.loading import load_config
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Terminate
+from shunter.core.interfaces import AttemptExited, Terminate
 from shunter.events.facts import ProfileSampled
 from shunter.ops.hosts import checks
 from tests.factories import job_id
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import seen_until
+from tests.live.ssh.bench import Bench, order, seen_until
 from tests.live.ssh.faults.test_clocks import an_hour_late
 from tests.unit.backends.profiles.test_gpus import compiled
-from typer.testing import CliRunner
-import os
-import pytest
-import sys
-import tomllib
-
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]
 

@@ -3,30 +3,24 @@
 Each is a real sshd with the real shell of Debian, which it takes from an /etc/passwd of its own.
 """
 
+import os
+import shutil
+import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
 from shunter.backends.live.settings import SshHost
 from shunter.backends.live.ssh import host_inventories
 from shunter.core.interfaces import AttemptExited
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import NodeUnreachable
+from shunter.events.facts import AttemptStarted, NodeUnreachable
 from shunter.events.values import NodeName
 from shunter.ops.hosts.checks import halves
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import kinds
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import seen_until
-from tests.live.ssh.farm import Farm
-from tests.live.ssh.farm import FarmHost
-from tests.live.ssh.farm import LACKING
-import anyio.to_thread
-import os
-import pytest
-import shutil
-import subprocess
-
+from tests.live.ssh.bench import Bench, kinds, order, seen_until
+from tests.live.ssh.farm import LACKING, Farm, FarmHost
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -2,34 +2,29 @@
 
 from dataclasses import replace
 from pathlib import Path
-from shunter.daemon import Site
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import RoundPlanned
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnStarted
-from shunter.events.values import JobId
-from shunter.events.values import Level
-from shunter.events.values import TrialReason
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import program
-from tests.live.site.sites import verified
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.site import cluster
-from tests.live.ssh.site import worker
+
 import anyio
 import pytest
-import shunter
 
+import shunter
+from shunter.daemon import Site
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobFinished,
+    JobSuspended,
+    ProfileSampled,
+    RoundPlanned,
+    TrialKept,
+    TrialStarted,
+    TurnStarted,
+)
+from shunter.events.values import JobId, Level, TrialReason
+from tests.live.site.sites import NOBODY, at_work, events_until, of, program, verified
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.site import cluster, worker
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

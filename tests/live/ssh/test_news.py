@@ -1,21 +1,18 @@
 """News that come right behind an answer, before whoever asked has woken: the later word holds."""
 
-from anyio.lowlevel import checkpoint
-from dataclasses import replace
-from shunter.backends.live.node_agent import Reading
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Fence
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.values import NodeName
-from tests.factories import job_id
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import seen_until
-import pytest
 import sys
 import time
+from dataclasses import replace
 
+import pytest
+from anyio.lowlevel import checkpoint
+
+from shunter.backends.live.node_agent import Reading
+from shunter.core.interfaces import AttemptExited, Fence
+from shunter.events.facts import AttemptLost, AttemptStarted
+from shunter.events.values import NodeName
+from tests.factories import job_id
+from tests.live.ssh.bench import Bench, order, seen_until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -1,41 +1,32 @@
 """How hosts are reached: whom we believe, what leaks in, and shells that are noisy or slow."""
 
+import os
+import shutil
+import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.ssh import SshBackend
-from shunter.backends.live.ssh import WINDOW_BYTES
-from shunter.backends.live.ssh import host_inventories
-from shunter.backends.live.transport import UnreachedError
-from shunter.backends.node.host.file_trees import END
-from shunter.backends.node.host.file_trees import packed
-from shunter.core.interfaces import AttemptExited
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.values import NodeName
-from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import kinds
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-from tests.live.ssh.farm import make_key
-from tests.unit.backends.agents.test_zip_application import old_python
 from typing import Any
+
 import anyio
 import anyio.to_thread
 import asyncssh
 import asyncssh.channel
-import os
 import pytest
-import shutil
-import socket
-import subprocess
 
+from shunter.backends.live.settings import SshAccess
+from shunter.backends.live.ssh import WINDOW_BYTES, SshBackend, host_inventories
+from shunter.backends.live.transport import UnreachedError
+from shunter.backends.node.host.file_trees import END, packed
+from shunter.core.interfaces import AttemptExited
+from shunter.events.facts import AttemptStarted, LaunchFailed, NodeReachable, NodeUnreachable
+from shunter.events.values import NodeName
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
+from tests.live.ssh.farm import make_key
+from tests.unit.backends.agents.test_zip_application import old_python
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -4,42 +4,30 @@ Goal: nothing. What a job leaves in folders of its own is read and written as th
 what lies where users may write is not believed.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from shunter.backends.live.ssh import host_inventories
-from shunter.backends.live.transport import digest
-from shunter.backends.live.transport import zip_application
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import LaunchFailed
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import UserName
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import seen_until
-import anyio
-import anyio.to_thread
 import os
 import pwd
-import pytest
 import shutil
 import stat
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+import anyio
+import anyio.to_thread
+import pytest
+
+from shunter.backends.live.ssh import host_inventories
+from shunter.backends.live.transport import digest, zip_application
+from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
+from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
+from shunter.events.values import JobId, JobSpec, NodeName, UserName
+from tests.factories import allocation, job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import Bench, order, seen_until
 
 pytestmark = [
     pytest.mark.asyncio,

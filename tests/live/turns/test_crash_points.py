@@ -5,40 +5,26 @@ whoever comes to it is killed, a scheduler that is gone is started again, and th
 to their ends. So are the points at which two jobs are packed, measured, kept and parted.
 """
 
-from anyio import to_thread
+import os
 from collections import Counter
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
 from shunter.backends.node.records import arm_failpoint
 from shunter.daemon import Site
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import Outcome
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import JOB_ENDS, Outcome, TrialKept, TurnStarted
 from shunter.events.log import read_log
 from tests.contracts.local_backends import empty
-from tests.live.site.daemons import Daemon
-from tests.live.site.daemons import together
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import config
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import verified
-from tests.live.turns.ledger import batches_in
-from tests.live.turns.ledger import beside_in
-from tests.live.turns.ledger import doubles_in
-from tests.live.turns.ledger import goes_on
-from tests.live.turns.ledger import noting
-from tests.live.turns.packs import pairs_in
-from tests.live.turns.packs import shared_unpacked
-from typing import Any
-import anyio
-import os
-import pytest
-
+from tests.live.site.daemons import Daemon, together
+from tests.live.site.sites import NOBODY, config, events_until, of, verified
+from tests.live.turns.ledger import batches_in, beside_in, doubles_in, goes_on, noting
+from tests.live.turns.packs import pairs_in, shared_unpacked
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 

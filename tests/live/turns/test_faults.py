@@ -4,51 +4,41 @@ Where jobs are packed it works for those two at once, and for nobody else. Each 
 ledger what it does, and who is beside it. What was done is counted, and printed.
 """
 
+import os
+import signal
+import time
 from collections import Counter
-from collections.abc import Awaitable
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
 from shunter.backends.node import attempts
 from shunter.backends.node.attempts import pids_of
 from shunter.backends.node.records import processes
-from shunter.backends.node.rotator import rotating_in
-from shunter.backends.node.rotator import slices_of
+from shunter.backends.node.rotator import rotating_in, slices_of
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import Site
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import (
+    AttemptStarted,
+    Event,
+    JobFinished,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
 from shunter.events.log import read_log
 from tests.contracts.local_backends import empty
 from tests.faults.supervised import wait_for
 from tests.live.site.daemons import Daemon
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import config
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import verified
-from tests.live.turns.ledger import batches_in
-from tests.live.turns.ledger import beside_in
-from tests.live.turns.ledger import doubles_in
-from tests.live.turns.ledger import goes_on
-from tests.live.turns.ledger import ledger
-from tests.live.turns.ledger import noting
-from tests.live.turns.packs import pairs_in
-from tests.live.turns.packs import shared_unpacked
-from typing import Any
-import anyio
-import os
-import pytest
-import signal
-import time
-
+from tests.live.site.sites import NOBODY, config, events_until, of, verified
+from tests.live.turns.ledger import batches_in, beside_in, doubles_in, goes_on, ledger, noting
+from tests.live.turns.packs import pairs_in, shared_unpacked
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 

@@ -1,28 +1,18 @@
 """Turns on a local backend: what its scheduler is told of them, also of those it was away for."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.backends.live.settings import TurnSettings
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from tests.contracts.local_backends import empty
+
 import anyio
-import os
 import pytest
 
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings, TurnSettings
+from shunter.core.interfaces import Input, Launch
+from shunter.events.facts import AttemptStarted, LaunchFailed, TurnEnded, TurnStarted
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
+from tests.contracts.local_backends import empty
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]
 

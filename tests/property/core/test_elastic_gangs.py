@@ -3,13 +3,16 @@
 The policy asks for any size of any job, within its bounds or not; people ask for sizes within.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import replace
-from hypothesis import given
-from hypothesis import settings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from shunter.ask.log_reading import end_of_decision
 from shunter.ask.verification import Verifier
 from shunter.ask.waits import wait_of
@@ -17,66 +20,47 @@ from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.backends.simulated.turns import Slicing
 from shunter.backends.simulated.world import Samples
-from shunter.core.fold import apply
-from shunter.core.fold import replay
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change
-from shunter.core.plan import Plan
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.planning.placement import FirstFit
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.placement import place
+from shunter.core.fold import apply, replay
+from shunter.core.interfaces import AnyPolicy, Command, ResizeJob, Rng
+from shunter.core.plan import Change, Plan, Resize, Start
+from shunter.core.planning.placement import PLACEMENTS, FirstFit, place
 from shunter.core.planning.planner import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.core.state import state_digest
+from shunter.core.state import WAITING, State, state_digest
 from shunter.core.view import View
-from shunter.events import SchedulerStarted
-from shunter.events import decode_record
-from shunter.events import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import JobResized
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import PlanRejected
-from shunter.events.values import Allocation
-from shunter.events.values import BY_POLICY
-from shunter.events.values import Because
-from shunter.events.values import GROWS
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import Reason
-from shunter.events.values import SHRINKS
-from shunter.events.values import STARTS_SMALLER
-from shunter.events.values import Share
-from shunter.events.values import SuspendMode
+from shunter.events import SchedulerStarted, decode_record, encode_record
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    JobResized,
+    JobSubmitted,
+    PlanRejected,
+)
+from shunter.events.values import (
+    BY_POLICY,
+    GROWS,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    Because,
+    JobId,
+    JobSpec,
+    Reason,
+    Share,
+    SuspendMode,
+)
 from shunter.policies.gandiva.policy import Gandiva
 from shunter.policies.shortest import RemainingService
 from tests.commanded import Commanded
-from tests.factories import Outcome
-from tests.factories import las_policy
-from tests.factories import policy
-from tests.factories import run
-from tests.property.test_gavel import gavel
-from tests.property.test_gavel import two_level
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import reading
-from tests.replay.recording import rebuilt
+from tests.factories import Outcome, las_policy, policy, run
+from tests.property.test_gavel import gavel, two_level
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import reading, rebuilt
 from tests.slices import searched
 from tests.stateless import Stateless
-from typing import Any
-import asyncio
-import pytest
-
 
 BECAUSE = Because("whim")
 

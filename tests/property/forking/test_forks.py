@@ -1,48 +1,31 @@
 """A fork of a simulated run under the same policy does what the run did."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from hypothesis import given
-from hypothesis import reject
+
+import pytest
+from hypothesis import given, reject
 from hypothesis import strategies as st
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import Standing
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import standing_at
+
+from shunter.ask.forks.fork import ForkChange, Standing, fork_at, fork_point, standing_at
 from shunter.ask.forks.future import read_future
 from shunter.ask.forks.scenario import rerun_to
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
+from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.resuming import TotalWork
+from shunter.backends.simulated.resuming import Resumed, TotalWork
 from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import RestoreNode
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import JobSubmitted
-from shunter.events.fact_classes import FactClass
-from shunter.events.fact_classes import class_of
+from shunter.core.interfaces import Command, DrainNode, RestoreNode
+from shunter.core.state import Job, State
+from shunter.events import Event, JobId, JobSubmitted
+from shunter.events.fact_classes import FactClass, class_of
 from shunter.events.values import JobSpec
 from shunter.workloads.trace import TraceJob
-from tests.factories import Tape
-from tests.factories import World
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.replay.recording import Recorded
-from tests.replay.recording import reading
-from tests.replay.test_any_run import POLICIES
-from tests.replay.test_any_run import TURNS
-from tests.replay.test_any_run import played
+from tests.factories import Tape, World
+from tests.property.worlds import Scene, scenes
+from tests.replay.recording import Recorded, reading
+from tests.replay.test_any_run import POLICIES, TURNS, played
 from tests.slices import searched
-import asyncio
-import pytest
-
 
 MOMENTS = st.floats(0, 1)
 

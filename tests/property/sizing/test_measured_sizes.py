@@ -1,46 +1,29 @@
 """What holds of jobs that measure another speed than the table says, in every small world."""
 
-from dataclasses import dataclass
-from dataclasses import replace
-from hypothesis import given
-from hypothesis import settings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from shunter.backends.simulated.world import Samples
 from shunter.core.interfaces import Rng
-from shunter.core.plan import Plan
-from shunter.core.plan import Suspend
+from shunter.core.plan import Plan, Suspend
 from shunter.core.planning.placement import Consolidated
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.core.sizing import Mechanism, Sizing
 from shunter.core.sizing.mechanism import whole_of
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.sensitivity import TableCheck
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable, TableCheck
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.view import View
-from shunter.events.values import JobSpec
-from shunter.events.values import NOTHING
-from shunter.events.values import Resources
+from shunter.events.values import NOTHING, JobSpec, Resources
 from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import needs_highs
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import servers
-from tests.property.sizing.test_sizing import INDEXES
-from tests.property.sizing.test_sizing import TABLE
-from tests.property.sizing.test_sizing import resources_checked
-from tests.property.sizing.test_sizing import wrongly_refused
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import World, job_id, needs_highs, node_name, run, servers
+from tests.property.sizing.test_sizing import INDEXES, TABLE, resources_checked, wrongly_refused
 from tests.replay.recording import decided_again
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 SPEEDS = st.lists(st.integers(0, 12), min_size=12, max_size=12)
 

@@ -2,24 +2,22 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.simulated.failures import Failures
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobHeld
-from shunter.events.facts import JobReleased
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobHeld,
+    JobReleased,
+    TurnStarted,
+)
 from shunter.events.values import JobId
 from shunter.policies.gandiva.policy import Gandiva
-from tests.factories import World
-from tests.factories import node_name
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import World, node_name, run, servers, trace_job
 from tests.slices import searched
-
 
 MINUTE = 60_000_000
 EARLY_US = 10 * MINUTE

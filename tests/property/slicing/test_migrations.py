@@ -1,50 +1,37 @@
 """Any jobs on any servers: a move is tried, measured, and kept or undone by what it measured."""
 
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turns import Slicing
 from shunter.backends.simulated.world import Samples
-from shunter.core.fold import apply
-from shunter.core.fold import replay
+from shunter.core.fold import apply, replay
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.core.state import State
 from shunter.events.codec import encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import ProfileSampled
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.values import ChangeKey
-from shunter.events.values import JobId
-from shunter.events.values import LOSSES
-from shunter.events.values import Level
-from shunter.events.values import TrialReason
+from shunter.events.facts import (
+    AllocationChanged,
+    AttemptStarted,
+    PlanRejected,
+    ProfileSampled,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+)
+from shunter.events.values import LOSSES, ChangeKey, JobId, Level, TrialReason
 from shunter.policies.gandiva.policy import Gandiva
-from shunter.policies.migration import BACK
-from shunter.policies.migration import GOALS
-from shunter.policies.migration import WITHOUT_GAIN
+from shunter.policies.migration import BACK, GOALS, WITHOUT_GAIN
 from tests.commanded import Commanded
-from tests.factories import MINUTE_US
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
+from tests.property.worlds import Scene, scenes
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 BATCH_US = 500_000
 COST_US = 10_000_000

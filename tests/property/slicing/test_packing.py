@@ -1,51 +1,40 @@
 """Any jobs under any table of pairs: what is packed gained, what lost is not tried again."""
 
-from collections import Counter
-from collections import defaultdict
-from dataclasses import dataclass
-from dataclasses import replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from itertools import combinations_with_replacement
+
 from shunter.backends.simulated.turns import Slicing
 from shunter.backends.simulated.world import Samples
-from shunter.core.fold import apply
-from shunter.core.fold import replay
+from shunter.core.fold import apply, replay
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
 from shunter.core.state import State
 from shunter.events.codec import encode_record
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import Event
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import ChangeKey
-from shunter.events.values import JobId
-from shunter.events.values import TrialReason
+from shunter.events.facts import (
+    AttemptEnded,
+    AttemptLost,
+    Event,
+    JobCancelled,
+    JobSuspended,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import ChangeKey, JobId, TrialReason
 from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
-from tests.factories import MINUTE_US
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
-from tests.property.worlds import shown
+from tests.property.worlds import Scene, scenes, shown
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 QUANTUM_US = MINUTE_US
 BATCH_US = 500_000

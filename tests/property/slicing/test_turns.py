@@ -2,32 +2,31 @@
 
 from collections import Counter
 from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts import AttemptEnded
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
+from shunter.events.facts import (
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import JobId, NodeName, Share, Sharing
 from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
+from tests.property.worlds import Scene, scenes
 from tests.slices import searched
-
 
 _OVER = (AttemptEnded, AttemptLost, JobSuspended, JobCancelled)
 

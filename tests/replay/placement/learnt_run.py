@@ -5,27 +5,17 @@ runs at half of its speed. So it is learnt that 2+2 is too slow for j7, which wa
 """
 
 from dataclasses import replace
-from shunter.backends.simulated.world import Samples
-from shunter.core.planning.placement import Mode
-from shunter.core.planning.placement import Topology
-from shunter.core.ranking import RankedPolicy
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events import SchedulerStarted
-from shunter.events.values import JobSpec
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import policy
-from tests.factories import run
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
 from typing import Any
 
+from shunter.backends.simulated.world import Samples
+from shunter.core.planning.placement import Mode, Topology
+from shunter.core.ranking import RankedPolicy
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
+from shunter.events import SchedulerStarted
+from shunter.events.values import JobSpec
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import Outcome, World, job_id, policy, run, servers
+from tests.replay.recording import Recorded, rebuilt
 
 MINUTE = 60_000_000
 APART = 0.5

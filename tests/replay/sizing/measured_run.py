@@ -2,31 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+
 from shunter.backends.simulated.world import Samples
 from shunter.core.planning.placement import Consolidated
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing import Sizing
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.sensitivity import TableCheck
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.core.sizing import Mechanism, Sizing
+from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable, TableCheck
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events import SchedulerStarted
-from shunter.events.values import JobSpec
-from shunter.events.values import Resources
+from shunter.events.values import JobSpec, Resources
 from shunter.policies.fifo import SubmissionOrder
 from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd
-from shunter.workloads.trace import TraceJob
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import run
-from tests.factories import servers
-from tests.replay.recording import Recorded
-from tests.replay.recording import rebuilt
-
+from shunter.workloads.trace import JobEnd, TraceJob
+from tests.factories import Outcome, World, job_id, run, servers
+from tests.replay.recording import Recorded, rebuilt
 
 S = 1_000_000
 CPUS = (1000, 2000, 3000, 4000, 6000)

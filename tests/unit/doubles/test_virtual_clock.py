@@ -1,23 +1,22 @@
 """The virtual clock: waits take no real time, and end at the nanosecond they were set for."""
 
-from anyio import to_thread
+import socket
+import time
 from collections.abc import Sequence
+from typing import cast
+
+import anyio
+import pytest
+from anyio import to_thread
+
 from shunter import clock
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.inbox import Stamped
+from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.core.interfaces import Input
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.clock import watch_clock
-from shunter.events.facts import ClockStepped
-from shunter.events.facts import NodeReachable
+from shunter.events.facts import ClockStepped, NodeReachable
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
-from typing import cast
-import anyio
-import pytest
-import socket
-import time
-
 
 HOUR_S = 3600.0
 REAL_S_MOST = 20.0  # far more than any machine needs, far less than what is waited for

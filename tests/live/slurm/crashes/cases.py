@@ -1,10 +1,13 @@
 """Clusters on Slurm whose scheduler is killed at point after point, and what must come of them."""
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import anyio
+
 from shunter.backends.node.records import arm_failpoint
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
@@ -12,13 +15,7 @@ from shunter.events.facts import Outcome
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.pilots import PilotBench
-from tests.live.slurm.site import assert_all_well
-from tests.live.slurm.site import cluster
-from tests.live.slurm.site import worker
-import anyio
-import os
-import sys
-
+from tests.live.slurm.site import assert_all_well, cluster, worker
 
 ENDS = (Outcome.finished, Outcome.finished, Outcome.cancelled, Outcome.failed)
 

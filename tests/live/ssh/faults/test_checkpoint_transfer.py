@@ -3,38 +3,25 @@
 A checkpoint arrives whole or not at all, and what does not arrive leaves nothing behind.
 """
 
+import hashlib
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from shunter.backends.live import checkpoint_lists
-from shunter.backends.live import node_agent
+
+import anyio
+import pytest
+
+from shunter.backends.live import checkpoint_lists, node_agent
 from shunter.backends.live.ssh import SshBackend
 from shunter.backends.node.records import hold
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.interfaces import Suspend
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import LaunchFailed
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from tests.factories import allocation
-from tests.factories import job_id
+from shunter.core.interfaces import AttemptExited, Effect, Launch, Resume, Suspend
+from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
+from shunter.events.values import JobId, JobSpec, NodeName
+from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import is_of
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-import anyio
-import hashlib
-import os
-import pytest
-import sys
-
+from tests.live.ssh.bench import Bench, is_of, order, rest, seen_until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -5,38 +5,33 @@ namespaces set the clocks that count from the boot, each on its own; a Python th
 wall clock shifted stands for a host on which that is wrong.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from shunter.backends.live.settings import SshHost
-from shunter.backends.node import attempts
-from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Suspend
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from tests.factories import job_id
-from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import PROMPT
-from tests.live.ssh.bench import is_of
-from tests.live.ssh.bench import kinds
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-from tests.live.ssh.conftest import HOSTS
-from tests.live.ssh.namespaces import Namespaces
-from tests.live.ssh.namespaces import lacking
-import pytest
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from shunter.backends.live.settings import SshHost
+from shunter.backends.node import attempts
+from shunter.backends.node.records import folder_of
+from shunter.core.interfaces import AttemptExited, Suspend
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
+from tests.factories import job_id
+from tests.faults.supervised import wait_for
+from tests.live.ssh.bench import PROMPT, Bench, is_of, kinds, order, rest, seen_until
+from tests.live.ssh.conftest import HOSTS
+from tests.live.ssh.namespaces import Namespaces, lacking
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

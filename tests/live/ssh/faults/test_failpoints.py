@@ -6,43 +6,33 @@ writes down the points, then each is tried, some that lie far apart in one clust
 three hosts.
 """
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
+
+import anyio
+import pytest
+
 from shunter.backends.node.records import arm_failpoint
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
 from shunter.events.facts import Outcome
 from shunter.events.values import JobId
 from tests.contracts.local_backends import empty
-from tests.live.site.daemons import Daemon
-from tests.live.site.daemons import STRIKES
-from tests.live.site.daemons import far_apart
-from tests.live.site.daemons import together
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import outcome
-from tests.live.site.sites import verified
+from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
+from tests.live.site.sites import NOBODY, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.conftest import HOSTS
-from tests.live.ssh.farm import Farm
-from tests.live.ssh.farm import LACKING
-from tests.live.ssh.farm import farm_at
-from tests.live.ssh.site import cluster
-from tests.live.ssh.site import worker
-from tests.slices import THOROUGH
-from tests.slices import slice_number
-from typing import ClassVar
-import anyio
-import os
-import pytest
-import shutil
-import signal
-import sys
-import tempfile
-import time
-
+from tests.live.ssh.farm import LACKING, Farm, farm_at
+from tests.live.ssh.site import cluster, worker
+from tests.slices import THOROUGH, slice_number
 
 pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.ssh]
 

@@ -1,48 +1,37 @@
 """Gangs over several hosts that take turns: all hosts at the same instants, also without a link."""
 
-from anyio import to_thread
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+from typer.testing import CliRunner
+
+import shunter
 from shunter.backends.live.settings import TurnSettings
 from shunter.cli.application import app
 from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import Event
-from shunter.events.facts import JobCancelled
-from shunter.events.facts import MessagesDropped
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
+from shunter.core.interfaces import Input, Launch
+from shunter.daemon import Site, Submission
+from shunter.events.facts import (
+    Event,
+    JobCancelled,
+    MessagesDropped,
+    NodeReachable,
+    NodeUnreachable,
+    TurnEnded,
+    TurnStarted,
+)
 from shunter.events.log import read_log
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 from tests.factories import job_id
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import verified
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
+from tests.live.site.sites import NOBODY, at_work, events_until, of, verified
+from tests.live.ssh.bench import Bench, order, rest, seen_until
 from tests.live.ssh.namespaces import Namespaces
 from tests.live.ssh.site import cluster
-from typer.testing import CliRunner
-import anyio
-import pytest
-import shunter
-import sys
-
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -4,32 +4,27 @@ The ranks hold locks of their job and GPUs, and what forks away below them holds
 attempt beside it would find them taken.
 """
 
+import os
+import signal
 from dataclasses import replace
+
+import pytest
+
 from shunter.backends.node import attempts
 from shunter.backends.node.attempts import alive_below
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
+from shunter.core.interfaces import AttemptExited, Launch, Resume
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
 from shunter.events.values import SuspendMode
 from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import WORKER
-from tests.live.ssh.bench import kinds
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-from tests.live.ssh.farm import descendants
-from tests.live.ssh.farm import name_of
+from tests.live.ssh.bench import WORKER, Bench, kinds, order, rest, seen_until
+from tests.live.ssh.farm import descendants, name_of
 from tests.live.ssh.namespaces import Namespaces
-import os
-import pytest
-import signal
-
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

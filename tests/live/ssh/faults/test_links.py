@@ -3,37 +3,32 @@
 A cut takes the link down; a drop lets packets vanish. Both look the same to whoever waits.
 """
 
+import time
 from collections.abc import Callable
+
+import anyio
+import pytest
+
 from shunter.backends.live import node_agent
 from shunter.backends.live.ssh import SshBackend
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Suspend
-from shunter.core.interfaces import Terminate
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
+from shunter.core.interfaces import AttemptExited, Input, Suspend, Terminate
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobSuspended,
+    LaunchFailed,
+    NodeLost,
+    NodeReachable,
+    NodeUnreachable,
+)
 from shunter.events.values import NodeName
 from tests.factories import job_id
 from tests.faults.supervised import wait_for
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import is_of
-from tests.live.ssh.bench import kinds
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
+from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until
 from tests.live.ssh.namespaces import Namespaces
-import anyio
-import pytest
-import time
-
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -4,47 +4,40 @@ Three jobs share the GPU of a host, two of them in a pack. Each notes in a ledge
 who is beside it. What was done is counted, and printed.
 """
 
-from anyio import to_thread
+import os
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import anyio
+import pytest
+from anyio import to_thread
+
 from shunter.backends.node.attempts import alive_below
 from shunter.daemon import Site
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    NodeReachable,
+    NodeUnreachable,
+    TrialKept,
+    TrialStarted,
+    TurnStarted,
+)
 from shunter.events.log import read_log
 from shunter.events.values import JobId
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import verified
+from tests.live.site.sites import NOBODY, at_work, events_until, of, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces
 from tests.live.ssh.site import cluster
-from tests.live.turns.ledger import batches_in
-from tests.live.turns.ledger import beside_in
-from tests.live.turns.ledger import doubles_in
-from tests.live.turns.ledger import goes_on
-from tests.live.turns.ledger import noting
-from tests.live.turns.packs import pairs_in
-from tests.live.turns.packs import shared_unpacked
+from tests.live.turns.ledger import batches_in, beside_in, doubles_in, goes_on, noting
+from tests.live.turns.packs import pairs_in, shared_unpacked
 from tests.live.turns.pairs import POLICY
-import anyio
-import os
-import pytest
-import signal
-
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -1,37 +1,30 @@
 """Jobs and hosts that say what nobody should take, over real sshd: the scheduler goes on."""
 
-from anyio import to_thread
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+from anyio import to_thread
+
 from shunter.backends.node.messages import FILE_BYTES_MOST
 from shunter.daemon import Site
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import Event
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import MessagesDropped
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import Outcome
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    JobSuspended,
+    MessagesDropped,
+    NodeUnreachable,
+    Outcome,
+)
 from shunter.events.log import read_log
 from shunter.events.values import JobId
-from tests.live.poison import GOOD
-from tests.live.poison import WRONG
-from tests.live.poison import saying
-from tests.live.poison import saying_all
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import Seen
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import of
-from tests.live.site.sites import wait_for
+from tests.live.poison import GOOD, WRONG, saying, saying_all
+from tests.live.site.sites import NOBODY, Seen, at_work, events_until, of, wait_for
 from tests.live.ssh.bench import Bench
-from tests.live.ssh.site import cluster
-from tests.live.ssh.site import worker
-from tests.live.ssh.test_site import all_end
-from tests.live.ssh.test_site import working
-import pytest
-
+from tests.live.ssh.site import cluster, worker
+from tests.live.ssh.test_site import all_end, working
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -1,28 +1,17 @@
 """Links that are cut while jobs take turns: these go on, and each is told once, in order."""
 
 from itertools import pairwise
-from shunter.backends.live.settings import TurnSettings
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Weigh
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-from tests.factories import job_id
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import rest
-from tests.live.ssh.bench import seen_until
-from tests.live.ssh.namespaces import Namespaces
+
 import anyio
 import pytest
 
+from shunter.backends.live.settings import TurnSettings
+from shunter.core.interfaces import Input, Launch, Weigh
+from shunter.events.facts import NodeReachable, NodeUnreachable, TurnEnded, TurnStarted
+from shunter.events.values import Allocation, JobSpec, NodeName, Share, Sharing
+from tests.factories import job_id
+from tests.live.ssh.bench import Bench, order, rest, seen_until
+from tests.live.ssh.namespaces import Namespaces
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -4,37 +4,26 @@ What it prints has the form of the real one's. sysfs knows no such devices here,
 or the real lstopo, which is given a file of ours in place of the machine.
 """
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
+
 from shunter.backends.node.host.wiring import PROGRAMS
 from shunter.config.loading import LoadedConfig
-from shunter.daemon import Site
-from shunter.daemon import Submission
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import NodeAdded
-from shunter.events.facts import NodeRemoved
+from shunter.daemon import Site, Submission
+from shunter.events.facts import AllocationChanged, AttemptStarted, Event, NodeAdded, NodeRemoved
 from shunter.events.log import read_log
-from shunter.events.values import JobSpec
-from shunter.events.values import Level
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from tests.live.site.sites import NOBODY
-from tests.live.site.sites import at_work
-from tests.live.site.sites import events_until
-from tests.live.site.sites import outcome
-from tests.live.site.sites import verified
+from shunter.events.values import JobSpec, Level, LevelGroups, NodeName
+from tests.live.site.sites import NOBODY, at_work, events_until, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import FarmHost
 from tests.live.ssh.site import cluster
 from tests.unit.backends.node.wiring.topologies import BUSES as HWLOC_BUSES
 from tests.unit.backends.node.wiring.topologies import Topology
-import os
-import pytest
-import shutil
-import sys
-
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -4,23 +4,18 @@ Goal: what the helper does with a group. Method: folders stand for the kernel's 
 machines that run tests have none to divide; that the kernel holds to a limit, they do not show.
 """
 
+import sys
 from dataclasses import replace
 from pathlib import Path
-from shunter.backends.live.ssh import host_inventories
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Launch
-from shunter.events.values import Allocation
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from tests.factories import job_id
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.bench import order
-from tests.live.ssh.bench import seen_until
+
 import anyio.to_thread
 import pytest
-import sys
 
+from shunter.backends.live.ssh import host_inventories
+from shunter.core.interfaces import AttemptExited, Launch
+from shunter.events.values import Allocation, JobSpec, NodeName, Share
+from tests.factories import job_id
+from tests.live.ssh.bench import Bench, order, seen_until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

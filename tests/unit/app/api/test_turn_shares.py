@@ -1,38 +1,28 @@
 """Shares of jobs that take turns, as `queue` tells them, recomputed from the facts of a log."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shunter.api.documents.queue import Present
-from shunter.api.documents.queue import queue_document
+
+from shunter.api.documents.queue import Present, queue_document
 from shunter.api.models.job_documents import TurnPart
 from shunter.ask.log_reading import fold_events
-from shunter.backends.node.rotation import Member
-from shunter.backends.node.rotation import Rotation
+from shunter.backends.node.rotation import Member, Rotation
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turns import Slicing
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import SuspendJob
+from shunter.core.interfaces import ChangePriority, Command, SuspendJob
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
 from shunter.core.turn_shares import fair_shares
-from shunter.events.facts import Event
-from shunter.events.facts import JobSubmitted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import Event, JobSubmitted, TurnEnded, TurnStarted
 from shunter.events.values import SuspendMode
 from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
+from tests.factories import World, job_id, run, servers, trace_job
 from tests.slices import searched
-from typing import Any
-import pytest
-
 
 SECOND = 1_000_000
 SLICING = Slicing(60 * SECOND, SECOND)

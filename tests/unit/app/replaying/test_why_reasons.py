@@ -1,34 +1,22 @@
 """Every reason that the policies of this version give, asked for in the smallest world it has."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
+
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.reasons import needs
-from shunter.ask.why.reasons import suffices
+from shunter.ask.why.reasons import needs, suffices
 from shunter.ask.why.running import contract_of
 from shunter.ask.why.sentences import details
 from shunter.ask.words import clock
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import QuarantineGpu
-from shunter.core.interfaces import RestoreNode
+from shunter.core.interfaces import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
 from shunter.core.view import Guards
-from shunter.events import Dependency
-from shunter.events import JobId
-from shunter.events import Level
-from shunter.events import NodeName
-from shunter.events import Reason
-from shunter.events import SuspendMode
+from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
 from shunter.events.values import BACKING_OFF
-from tests.factories import World
-from tests.factories import quota
-from tests.factories import servers
-from tests.factories import trace_job
-from tests.replay.recording import asked
-from tests.replay.recording import record
-import asyncio
-import pytest
+from tests.factories import World, quota, servers, trace_job
+from tests.replay.recording import asked, record
 
 
 def why(world: World, job: str, at: int, *commands: Command, name: str = "fifo") -> Explanation:

@@ -1,24 +1,20 @@
 """A host in memory: its agent answers at once, on clocks of its own, until it is silent."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import msgspec
+
 from shunter import clock
 from shunter.backends.live import messages
 from shunter.backends.live.settings import Socket
-from shunter.backends.live.transport import AgentProcess
-from shunter.backends.live.transport import Link
-from shunter.backends.live.transport import Server
-from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live.transport import AgentProcess, Link, Server, UnreachedError
 from shunter.backends.node.messages import PROTOCOL
 from shunter.events.values import NodeName
-from typing import Any
-import anyio
-import json
-import msgspec
-
 
 AHEAD_NS = 5 * 10**9
 NONCE = "nonce"

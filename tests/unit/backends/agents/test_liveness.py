@@ -3,21 +3,19 @@
 All but the host is what the daemon runs: the backend, its inbox, the agent, its RPC channel.
 """
 
+import time
 from collections.abc import Callable
+
+import anyio
+
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.node_agent import RETRY_S_MAX
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
+from shunter.backends.live.settings import Limits, Owner
 from shunter.core.interfaces import Input
-from shunter.events.facts import NodeLost
-from shunter.events.facts import NodeReachable
-from shunter.events.facts import NodeUnreachable
+from shunter.events.facts import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.agents.memory_host import MemoryHost
-import anyio
-import time
-
 
 SECOND_US = 1_000_000
 HOUR_S = 3600.0

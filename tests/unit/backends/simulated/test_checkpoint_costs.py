@@ -1,24 +1,13 @@
 """What checkpoints of a size cost at a bandwidth: durations and instants computed by hand."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.work import transfer_us
-from shunter.backends.simulated.work import transfers_us
-from shunter.core.interfaces import AttemptExited
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ON_N1
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import migrate
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.work import transfer_us, transfers_us
+from shunter.core.interfaces import AttemptExited
+from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from tests.factories import job_id, node_name, trace_job
+from tests.unit.backends.simulated.driving import ON_N1, Hand, launch, migrate, resume, suspend
 
 J0 = job_id(0)
 

@@ -1,30 +1,18 @@
 """Gangs of another size than was submitted: the same work, faster or slower; computed by hand."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.work import NO_COSTS
-from shunter.backends.simulated.world import Samples
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Resume
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import GpuType
-from shunter.events.values import Level
-from tests.factories import allocation
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import job_spec
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import ends
-from tests.unit.backends.simulated.driving import suspend
 from typing import Any
+
 import pytest
 
+from shunter.backends.simulated import Costs, SimulatedBackend
+from shunter.backends.simulated.work import NO_COSTS
+from shunter.backends.simulated.world import Samples
+from shunter.core.interfaces import Launch, Resume
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.events.facts import AttemptStarted, ProfileSampled
+from shunter.events.values import GpuType, Level
+from tests.factories import allocation, configuration, job_id, job_spec, node_name, trace_job
+from tests.unit.backends.simulated.driving import Hand, ends, suspend
 
 J0 = job_id(0)
 V100 = GpuType("v100")

@@ -1,30 +1,19 @@
 """What the simulated world measures of jobs, against what is true of them."""
 
 from math import log
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.world import Samples
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Stop
-from shunter.core.speeds.speed_model import JobKind
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import GpuType
-from statistics import fmean
-from statistics import stdev
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import packed
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
+from statistics import fmean, stdev
 from typing import Any
+
 import pytest
 
+from shunter.backends.simulated import SimulatedBackend
+from shunter.backends.simulated.world import Samples
+from shunter.core.interfaces import AttemptExited, Continue, Stop
+from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.events.facts import ProfileSampled
+from shunter.events.values import GpuType
+from tests.factories import configuration, job_id, node_name, packed, trace_job
+from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend
 
 J0 = job_id(0)
 S = 1_000_000

@@ -3,43 +3,35 @@
 All but Slurm is what the daemon runs: fleet, decisions, certificates, listener.
 """
 
-from anyio.streams.tls import TLSStream
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+import pwd
+import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
+
+import anyio
+import pytest
+from anyio.streams.tls import TLSStream
+
 from shunter import clock
 from shunter.backends.node.pilot import PILOT_VERSION
 from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.commands import Slurm
-from shunter.backends.slurm.commands import Submitted
+from shunter.backends.slurm.commands import Slurm, Submitted
 from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.pilot_allocations import AllocationLimits
-from shunter.backends.slurm.pilot_allocations import GpuRequest
-from shunter.backends.slurm.pilot_allocations import SubmitRefusals
-from shunter.backends.slurm.pilot_channel import ClusterAuthority
-from shunter.backends.slurm.pilot_channel import ListenerSettings
-from shunter.backends.slurm.pilot_channel import PilotHello
-from shunter.backends.slurm.pilot_channel import PilotListener
-from shunter.backends.slurm.pilot_channel import PilotStream
-from shunter.backends.slurm.pilot_fleet import JobsOn
-from shunter.backends.slurm.pilot_fleet import PilotFleet
-from shunter.backends.slurm.pilot_fleet import PilotTransport
-from shunter.backends.slurm.pilot_fleet import SETTLED_S
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
-from shunter.backends.slurm.settings import name_in
-from shunter.errors import SlurmRefusedError
-from shunter.errors import SlurmUnknownError
+from shunter.backends.slurm.pilot_allocations import AllocationLimits, GpuRequest, SubmitRefusals
+from shunter.backends.slurm.pilot_channel import (
+    ClusterAuthority,
+    ListenerSettings,
+    PilotHello,
+    PilotListener,
+    PilotStream,
+)
+from shunter.backends.slurm.pilot_fleet import SETTLED_S, JobsOn, PilotFleet, PilotTransport
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings, name_in
+from shunter.errors import SlurmRefusedError, SlurmUnknownError
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
-from typing import cast
-import anyio
-import pwd
-import pytest
-import time
-
 
 USER = "ana"
 DAY_S, HOUR_S = 86_400.0, 3600.0

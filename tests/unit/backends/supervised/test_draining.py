@@ -1,18 +1,13 @@
 """Servers that answer but are about to end: nothing is started there, and no launch has failed."""
 
 from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import Owner
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
+from shunter.backends.live.settings import Limits, Owner
+from shunter.core.interfaces import Input, Launch
 from shunter.events.facts import AttemptLost
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
-from tests.factories import allocation
-from tests.factories import job_id
-from tests.factories import job_spec
+from tests.factories import allocation, job_id, job_spec
 from tests.unit.backends.agents.memory_host import MemoryHost
-
 
 J0 = job_id(0)
 

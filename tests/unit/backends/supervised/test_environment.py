@@ -1,19 +1,13 @@
+import json
 from pathlib import Path
-from shunter.backends.live.orders import contract_of
-from shunter.backends.live.orders import environment_path
-from shunter.backends.live.orders import given_to
-from shunter.backends.live.orders import store_all
+
+import pytest
+
+from shunter.backends.live.orders import contract_of, environment_path, given_to, store_all
 from shunter.backends.live.settings import Limits
 from shunter.core.interfaces import Launch
 from shunter.errors import BackendError
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-import json
-import pytest
-
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 
 J0 = JobId("j0")
 

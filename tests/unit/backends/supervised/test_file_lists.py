@@ -1,25 +1,23 @@
 """One tree of files from those of a gang's hosts, in lists that no memory holds."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from shunter.backends.live.checkpoint_lists import ENTRIES_OF_ALL_MAX
-from shunter.backends.live.checkpoint_lists import FileLists
-from shunter.backends.live.checkpoint_lists import ListedEntry
-from shunter.backends.live.checkpoint_lists import TooManyEntriesError
-from shunter.backends.live.checkpoint_lists import listed_entry
-from shunter.backends.live.checkpoint_lists import path_of
-from shunter.backends.node.host.file_trees import ENTRIES_MAX
-from shunter.backends.node.host.file_trees import PATH_BYTES_MAX
-from shunter.backends.node.host.file_trees import listings
-from shunter.backends.node.host.file_trees import pieces
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pytest
+
+from shunter.backends.live.checkpoint_lists import (
+    ENTRIES_OF_ALL_MAX,
+    FileLists,
+    ListedEntry,
+    TooManyEntriesError,
+    listed_entry,
+    path_of,
+)
+from shunter.backends.node.host.file_trees import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
 from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
 from shunter.events.values import NodeName
-from typing import NamedTuple
-import json
-import pytest
-
 
 N0, N1, N2 = NodeName("n0"), NodeName("n1"), NodeName("n2")
 

@@ -1,38 +1,29 @@
 """A gang told of as one attempt: when it has started, what ends it, and how it ended."""
 
 from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+import pytest
 from msgspec import structs
-from shunter.backends.live.gang import Gang
-from shunter.backends.live.gang import Part
-from shunter.backends.live.gang import PartTurns
-from shunter.backends.live.gang import deliver
-from shunter.backends.live.gang import merged
-from shunter.backends.live.gang import told_of
+
+from shunter.backends.live.gang import Gang, Part, PartTurns, deliver, merged, told_of
 from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import Known
-from shunter.backends.live.messages import Note
-from shunter.backends.live.messages import Send
-from shunter.backends.live.messages import SendAnswer
-from shunter.backends.live.messages import Shares
-from shunter.backends.live.messages import Status
+from shunter.backends.live.messages import Known, Note, Send, SendAnswer, Shares, Status
 from shunter.backends.live.node_agent import NodeAgent
 from shunter.backends.live.watch import Watch
 from shunter.core.interfaces import Terminate
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import GpusReleased
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import TrainingStarted
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
+from shunter.events.facts import (
+    AttemptStarted,
+    CheckpointSaved,
+    GpusReleased,
+    JobSuspended,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import Allocation, NodeName, Share, Sharing
 from tests.factories import job_id
-from typing import cast
-import msgspec
-import pytest
 
 
 def record(state: str = "running", **status: object) -> Known:

@@ -1,19 +1,12 @@
 from collections import Counter
-from shunter.backends.live.orders import Where
-from shunter.backends.live.orders import filled
-from shunter.backends.live.orders import orders_for
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.settings import SshHost
-from shunter.backends.live.settings import SshSettings
-from shunter.backends.live.ssh import SshTransport
-from shunter.core.interfaces import Launch
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
+
 import anyio
 
+from shunter.backends.live.orders import Where, filled, orders_for
+from shunter.backends.live.settings import SshAccess, SshHost, SshSettings
+from shunter.backends.live.ssh import SshTransport
+from shunter.core.interfaces import Launch
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 
 HOST = NodeName("gpu1")
 

@@ -2,32 +2,27 @@
 
 from collections import Counter
 from collections.abc import Mapping
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.live.local import LocalTransport
-from shunter.backends.live.messages import ReshapeAnswer
-from shunter.backends.live.messages import Shares
-from shunter.backends.live.orders import NOTICES_MOST
-from shunter.backends.live.orders import ShareNotices
-from shunter.backends.live.orders import Where
-from shunter.backends.live.orders import cpus_for
-from shunter.backends.live.orders import cpus_near
-from shunter.backends.live.orders import orders_for
-from shunter.backends.live.orders import shares_kept
-from shunter.backends.live.orders import shares_of
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.backends.live.settings import Socket
+from shunter.backends.live.messages import ReshapeAnswer, Shares
+from shunter.backends.live.orders import (
+    NOTICES_MOST,
+    ShareNotices,
+    Where,
+    cpus_for,
+    cpus_near,
+    orders_for,
+    shares_kept,
+    shares_of,
+)
+from shunter.backends.live.settings import LocalNode, LocalSettings, Socket
 from shunter.backends.live.transport import Transport
 from shunter.core.interfaces import Launch
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.events.values import Sharing
-import pytest
-
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 
 N0, N1, GONE = map(NodeName, ("n0", "n1", "gone"))
 

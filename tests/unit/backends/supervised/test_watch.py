@@ -1,28 +1,28 @@
 """What an attempt's records become, across terms and boots."""
 
+import json
+import os
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
 from shunter.backends.live.inbox import Inbox
 from shunter.backends.live.messages import Known
 from shunter.backends.live.node_agent import Reading
-from shunter.backends.live.watch import Standing
-from shunter.backends.live.watch import Told
-from shunter.backends.live.watch import Watch
+from shunter.backends.live.watch import Standing, Told, Watch
 from shunter.backends.node.records import boot_id
 from shunter.backends.node.session import Watched
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import CheckpointSaved
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import SuspendAcknowledged
+from shunter.core.interfaces import AttemptExited, Input
+from shunter.events.facts import (
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    LaunchFailed,
+    SuspendAcknowledged,
+)
 from shunter.events.values import JobId
-from typing import Any
-import json
-import msgspec
-import os
-import pytest
-
 
 AT_US = 77
 NOTES = [

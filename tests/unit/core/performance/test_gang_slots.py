@@ -1,19 +1,15 @@
 """When gangs over several servers have their turns: parts, order and periods."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.backends.node.rotation import Timetable
 from shunter.backends.timetables import timetables
 from shunter.core.cluster import gpus_of
-from shunter.core.turn_shares import LEAST_PART
-from shunter.core.turn_shares import Tenant
-from shunter.core.turn_shares import gang_slots
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from shunter.events.values import Share
+from shunter.core.turn_shares import LEAST_PART, Tenant, gang_slots
+from shunter.events.values import JobId, NodeName, Share
 from tests.factories import allocation
-import pytest
-
 
 EPSILON = 1e-9
 

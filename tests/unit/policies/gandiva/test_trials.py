@@ -1,34 +1,28 @@
 """Packs and moves on clusters made by hand: what gains stays, and what does not is undone."""
 
+from typing import Any
+
+import pytest
+
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turns import Slicing
 from shunter.backends.simulated.world import Samples
 from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AllocationChanged
-from shunter.events.facts import JobReshaped
-from shunter.events.facts import PlanRejected
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import TrialKept
-from shunter.events.facts import TrialReverted
-from shunter.events.facts import TrialStarted
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Level
-from shunter.events.values import TrialReason
+from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
+from shunter.events.facts import (
+    AllocationChanged,
+    JobReshaped,
+    PlanRejected,
+    SpeedChanged,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
+from shunter.events.values import Level, TrialReason
 from shunter.policies.gandiva.policy import Gandiva
 from shunter.workloads.trace import TraceJob
-from tests.factories import MINUTE_US
-from tests.factories import Outcome
-from tests.factories import World
-from tests.factories import configuration
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-from typing import Any
-import pytest
-
+from tests.factories import MINUTE_US, Outcome, World, configuration, run, servers, trace_job
 
 BATCHES_A_MINUTE = 120
 

@@ -1,18 +1,15 @@
 """Kinds of devices: which variable shows a process its own."""
 
+from typing import Any
+
+import pytest
 from pydantic import ValidationError
+
 from shunter.backends.live.orders import contract_of
 from shunter.backends.live.settings import Limits
 from shunter.config.cluster_section import ClusterSection
 from shunter.core.interfaces import Launch
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from typing import Any
-import pytest
-
+from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 
 FPGA = {"fpga": {"visible": "FPGA_DEVICES"}}
 

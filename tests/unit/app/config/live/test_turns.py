@@ -1,21 +1,18 @@
 """How jobs take turns on a live cluster, as a config says it."""
 
 from pathlib import Path
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import TurnSettings
-from shunter.backends.node.rotator import SWITCH_LOOK_US
-from shunter.config.loading import load_config
-from shunter.config.loading import make_config
-from shunter.config.resolved import PROBE_LIVE_LEAST_US
-from shunter.config.resolved import policy_runtime
-from shunter.daemon.backends import as_wanted
-from shunter.daemon.backends import slicing_of
-from shunter.errors import ConfigError
-from shunter.policies.gandiva.packing import SAMPLES_IN_PROBE
-from shunter.train import channel
 from typing import Any
+
 import pytest
 
+from shunter.backends.live.settings import Limits, TurnSettings
+from shunter.backends.node.rotator import SWITCH_LOOK_US
+from shunter.config.loading import load_config, make_config
+from shunter.config.resolved import PROBE_LIVE_LEAST_US, policy_runtime
+from shunter.daemon.backends import as_wanted, slicing_of
+from shunter.errors import ConfigError
+from shunter.policies.gandiva.policy import SAMPLES_IN_PROBE
+from shunter.train import channel
 
 ROOT = Path(__file__).parents[5]
 

@@ -2,31 +2,30 @@
 
 from collections import Counter
 from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
+
 from shunter.api.documents.job_history import JobHistories
 from shunter.ask.attempts import AttemptTurns
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import Event
-from shunter.events.facts import JOB_ENDS
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import JobId
-from shunter.events.values import Share
+from shunter.events.facts import (
+    JOB_ENDS,
+    AttemptStarted,
+    Event,
+    JobSuspended,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import JobId, Share
 from shunter.policies.gandiva.policy import Gandiva
 from tests.commanded import Commanded
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import run
-from tests.property.worlds import Scene
-from tests.property.worlds import scenes
+from tests.factories import job_id, node_name, run
+from tests.property.worlds import Scene, scenes
 from tests.slices import searched
-
 
 J0 = job_id(0)
 TWO = (Share(node_name(0), 0b11),)

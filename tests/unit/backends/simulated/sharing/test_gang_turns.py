@@ -1,24 +1,18 @@
 """Gangs over several servers that take turns, on the virtual clock."""
 
 from collections import Counter
+
+import pytest
+
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.events.facts import Event
-from shunter.events.facts import JobFinished
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
+from shunter.events.facts import Event, JobFinished, TurnEnded, TurnStarted
 from shunter.events.values import JobId
 from shunter.policies.gandiva.policy import Gandiva
 from shunter.workloads.trace import TraceJob
-from tests.factories import World
-from tests.factories import job_id
-from tests.factories import run
-from tests.factories import servers
-from tests.factories import trace_job
-import pytest
-
+from tests.factories import World, job_id, run, servers, trace_job
 
 QUANTUM_US = 10
 

@@ -1,39 +1,30 @@
 """Jobs that take turns on the GPUs of a server, on the virtual clock: by hand."""
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated import SimulatedBackend
+from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.turns import Slicing
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Reshape
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import Weigh
+from shunter.core.interfaces import AttemptExited, Continue, Input, Reshape, Stop, Weigh
 from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import JobContinued
-from shunter.events.facts import JobStopped
-from shunter.events.facts import JobSuspended
-from shunter.events.facts import SpeedChanged
-from shunter.events.facts import TurnEnded
-from shunter.events.facts import TurnStarted
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import Sharing
-from tests.factories import allocation
-from tests.factories import configuration
-from tests.factories import job_id
-from tests.factories import node_name
-from tests.factories import trace_job
-from tests.unit.backends.simulated.driving import Hand
-from tests.unit.backends.simulated.driving import dies
-from tests.unit.backends.simulated.driving import ends
-from tests.unit.backends.simulated.driving import launch
-from tests.unit.backends.simulated.driving import mishaps
-from tests.unit.backends.simulated.driving import resume
-from tests.unit.backends.simulated.driving import suspend
-from tests.unit.backends.simulated.driving import terminate
-
+from shunter.events.facts import (
+    AttemptStarted,
+    JobContinued,
+    JobStopped,
+    JobSuspended,
+    SpeedChanged,
+    TurnEnded,
+    TurnStarted,
+)
+from shunter.events.values import Allocation, JobId, Sharing
+from tests.factories import allocation, configuration, job_id, node_name, trace_job
+from tests.unit.backends.simulated.driving import (
+    Hand,
+    dies,
+    ends,
+    launch,
+    mishaps,
+    resume,
+    suspend,
+    terminate,
+)
 
 J0, J1, J2 = (job_id(number) for number in range(3))
 NODES = {node_name(number): configuration(4) for number in range(2)}
