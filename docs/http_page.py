@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shunter.api.openapi import openapi_document
 from shunter.api.problems import STATUSES
-from shunter.api.routes import ROUTES
+from shunter.api.routes import ROUTES, openapi_document
 from shunter.api.routing import Route
 
 PAGE = Path(__file__).with_name("reference") / "http-api.md"

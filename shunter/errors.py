@@ -188,3 +188,11 @@ def extra_hint(extra: str, distribution: str = "shunter") -> str:
         distribution: the one that the extra belongs to.
     """
     return f"install the extra in Shunter's environment: pip install '{distribution}[{extra}]'"
+
+
+def first_error(errors: BaseException) -> BaseException:
+    """Return the first error of ours in a group, else its first; any other as it is."""
+    while isinstance(errors, BaseExceptionGroup):
+        ours = errors.subgroup(ShunterError)
+        errors = (ours or errors).exceptions[0]
+    return errors

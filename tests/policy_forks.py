@@ -19,11 +19,11 @@ from typing import NoReturn
 
 import msgspec
 
-import shunter.daemon.policy.process as product
+import shunter.daemon.policy as product
 
 __all__ = ["AS_THE_PRODUCT_DOES", "PolicyForks"]
 
-AS_THE_PRODUCT_DOES = product.started
+AS_THE_PRODUCT_DOES = product.start_process
 
 MESSAGE_BYTES = 1 << 18
 BOOT = "from tests.policy_forks import serve; import sys; serve(int(sys.argv[1]))"
@@ -89,7 +89,7 @@ class PolicyForks:
 
     def install(self) -> None:
         """Let schedulers of this process, and of those forked from it, start policies so."""
-        product.started = self.start
+        product.start_process = self.start
 
     def close(self) -> None:
         """Start no more."""
@@ -100,7 +100,7 @@ class PolicyForks:
 
 def serve(number: int) -> None:
     """Fork what is asked for on a socket until nobody can ask any more."""
-    import shunter.daemon.policy_process.child  # noqa: F401  what all of them import
+    import shunter.policy_process.child  # noqa: F401  what all of them import
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     asked = socket.socket(fileno=number)
@@ -135,7 +135,7 @@ def _keep(here: Surroundings, theirs: int, said: int, status: int) -> NoReturn:
 
 def _think(here: Surroundings, theirs: int, said: int, parent: int) -> int:
     """Be a policy's process; return its exit code."""
-    from shunter.daemon.policy_process.child import main
+    from shunter.policy_process.child import main
 
     null = os.open(os.devnull, os.O_RDONLY)
     for kept, instead in ((null, 0), (said, 1), (said, 2)):

@@ -36,7 +36,7 @@ from shunter.config.loading import LoadedConfig, make_config
 from shunter.core.interfaces import CancelJob
 from shunter.core.state import State
 from shunter.daemon import Caller, Site, Submission, open_site
-from shunter.daemon.policy.asked import AskedPolicy
+from shunter.daemon.policy import PolicyProxy
 from shunter.events.facts import (
     Event,
     JobCancelled,
@@ -86,7 +86,7 @@ class Watched:
     def __init__(self) -> None:
         self.rounds_s: list[float] = []
         self.rounds_cpu_s: list[float] = []
-        step = AskedPolicy.step
+        step = PolicyProxy.step
 
         async def timed(asked, core, *rest):  # type: ignore[no-untyped-def]  # as what it is for
             begun_s, cpu_s = time.perf_counter(), time.thread_time()
@@ -97,7 +97,7 @@ class Watched:
                 self.rounds_cpu_s.append(time.thread_time() - cpu_s)
             return done
 
-        AskedPolicy.step = timed  # type: ignore[method-assign]  # see above
+        PolicyProxy.step = timed  # type: ignore[method-assign]  # see above
 
 
 async def fill(site: Site, ended: int, queued: int) -> float:

@@ -27,8 +27,8 @@ from shunter.config.resolved import policy_runtime
 from shunter.core.interfaces import Input, Launch, Resume, SubmitJob
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.cluster_identity import read_history
-from shunter.daemon.maintenance.log_maintenance import SPAN_EVENTS, LogMaintenance
-from shunter.daemon.policy.asked import AskedPolicy
+from shunter.daemon.log_maintenance import SPAN_EVENTS, LogMaintenance
+from shunter.daemon.policy import PolicyProxy
 from shunter.events.facts import AttemptStarted, NodeAdded, ProfileSampled, SchedulerStarted
 from shunter.events.log import LogWriter, open_log, read_log
 from shunter.events.values import JobId, JobSpec
@@ -106,7 +106,7 @@ async def write(path: Path, jobs: int, minutes: int) -> int:
             core.emit(NodeAdded(0, name, where))
         core.view.close()
         backend: Any = waiting  # it is posted to, and nothing else
-        asked = AskedPolicy(runtime.policy, started, b"", limit_us=60_000_000)
+        asked = PolicyProxy(runtime.policy, started, b"", limit_us=60_000_000)
         keeper = LogMaintenance(core, asked, log, backend, loaded.config.log)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keeper.run)

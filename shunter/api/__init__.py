@@ -1,3 +1,8 @@
-"""The HTTP API of a live cluster: one table of routes, over one running site."""
+"""The HTTP API of a live cluster, over one running site.
+
+Read `routes` (the table) and `routing` (what a route becomes), then the handlers: `jobs`,
+`commands`, `output`, `cluster`. Their answers are made in `job_rows`, `job_history` and
+`cluster_state`, and described by `answer_models`. `serving` is the daemon as a process.
+"""
 
 __all__: list[str] = []

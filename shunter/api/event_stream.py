@@ -7,15 +7,17 @@ on from where it was; one who is behind what the feed keeps reads the log.
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import orjson
+from anyio import to_thread
 
-from shunter.api.documents.job_history import JobHistories
-from shunter.api.log_access import LogAccess
-from shunter.api.slow_readers import SLOW_S, TimelyResponse
+from shunter.api.access import SLOW_S, TimelyResponse
+from shunter.api.job_history import JobHistories
 from shunter.daemon.site import Site
 from shunter.errors import UnreachableError
 from shunter.events.facts import Event
@@ -46,9 +48,8 @@ def event_object(seq: int, event: Event, dated: Callable[[int], str]) -> dict[st
 class Stream:
     """All followers of one site."""
 
-    def __init__(self, site: Site, dated: Callable[[int], str], *, slow_s: float = SLOW_S) -> None:
+    def __init__(self, site: Site, *, slow_s: float = SLOW_S) -> None:
         self._site = site
-        self._dated = dated
         self._slow_s = slow_s
         self._past = LogAccess(site.read_log)
         self._of: Counter[str] = Counter()
@@ -170,7 +171,7 @@ class Stream:
         chunk = self._chunks.get(seq)
         if chunk is None:
             kind = type(event).__name__.encode()
-            document = orjson.dumps(event_object(seq, event, self._dated))
+            document = orjson.dumps(event_object(seq, event, self._site.dated))
             chunk = b"id: %d\nevent: %s\ndata: %s\n\n" % (seq, kind, document)
             self._chunks[seq] = chunk
             if len(self._chunks) > KEPT:
@@ -182,3 +183,31 @@ def _told(event: anyio.Event) -> anyio.Event:
     """Wake who waits for an event; return the one to wait for next."""
     event.set()
     return anyio.Event()
+
+
+# Reading the log beside the scheduler, without keeping it waiting.
+
+T = TypeVar("T")
+
+PAST_AT_ONCE = 2
+"""Readers of the past at work at the same time; others wait for their turn."""
+
+
+class LogAccess:
+    """Reads the log beside the scheduler, in a thread with a loop of its own.
+
+    Folding a long log takes seconds. On the scheduler's loop, nothing would be decided meanwhile.
+    """
+
+    def __init__(self, opened: Callable[[], AbstractAsyncContextManager[LogReader]]) -> None:
+        self._opened = opened
+        self._turns = anyio.CapacityLimiter(PAST_AT_ONCE)
+
+    async def read(self, work: Callable[[LogReader], Awaitable[T]]) -> T:
+        """Return what some work finds in the log, as far as it is durable."""
+
+        async def with_reader() -> T:
+            async with self._opened() as reader:
+                return await work(reader)
+
+        return await to_thread.run_sync(lambda: anyio.run(with_reader), limiter=self._turns)

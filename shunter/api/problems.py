@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shunter.api.models.model import Model
+from shunter.api.request_models import Model
 from shunter.errors import (
     ConfigError,
     ConflictError,

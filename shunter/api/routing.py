@@ -19,9 +19,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
 from shunter import clock
-from shunter.api.access.host_guard import HostGuard
-from shunter.api.models.model import Model
-from shunter.api.models.submission import job_id_pattern
+from shunter.api.access import HostGuard
 from shunter.api.problems import (
     client_left,
     http_problem,
@@ -29,6 +27,7 @@ from shunter.api.problems import (
     our_problem,
     usage_error,
 )
+from shunter.api.request_models import Model, job_id_pattern
 from shunter.api.services import Services
 from shunter.daemon.requests import Caller
 from shunter.errors import ShunterError, UsageError

@@ -15,7 +15,7 @@ commands = typer.Typer(no_args_is_help=True, help="Check and show config files."
 def validate(config: ConfigFile, settings: Settings = None) -> None:
     """Check a file, its overrides and its jobs, as a run would (wrong: exit 2)."""
     from shunter.config.resolved import policy_runtime
-    from shunter.daemon.slurm.serving import served_notes
+    from shunter.daemon.slurm import served_notes
     from shunter.run.setup import load_jobs, set_up
     from shunter.run.table_range import servers_out_of_range
 

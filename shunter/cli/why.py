@@ -143,7 +143,7 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
     """Return an answer of a live log with dates, as its daemon writes them."""
     from datetime import datetime, timedelta
 
-    from shunter.api.documents.dates import dated_why
+    from shunter.api.job_rows import dated_why
 
     began = datetime.fromisoformat(origin)
 

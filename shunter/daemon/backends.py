@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from shunter.backends.live.inbox import Stamped
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.node_agent import NodeAgent
 from shunter.backends.live.settings import Limits, LocalNode, LocalSettings, TurnSettings
@@ -21,14 +22,13 @@ from shunter.config.live import BackendSection, LocalSection, SshSection
 from shunter.config.live.limits import shared_limits
 from shunter.config.live.slurm import SlurmSection
 from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import Backend, Input
+from shunter.core.interfaces import Backend
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
 from shunter.errors import BackendError, ConfigError, extra_hint
 from shunter.events.values import Allocation, JobId, NodeName
 
 LimitsT = TypeVar("LimitsT", bound=Limits)
-Stamped = Callable[[int], Input]
 
 
 class LiveBackend(Backend, Protocol):
@@ -157,7 +157,10 @@ def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
     config = loaded.config
     visible = {} if config.backend.kind == "slurm" else config.cluster.visible()
     settings = replace(
-        settings, is_sized=_sizes(loaded), slicing=slicing_of(loaded), visible=visible
+        settings,
+        is_sized=config.policy.sizing is not None,
+        slicing=slicing_of(loaded),
+        visible=visible,
     )
     needed_us: int | None = getattr(loaded.chosen_params, "needs_samples_us", None)
     if needed_us is None:
@@ -177,11 +180,6 @@ def as_wanted(settings: LimitsT, loaded: LoadedConfig) -> LimitsT:
 
 SAMPLE_LEAST_S = 0.5
 """No attempt is sampled more often for the sake of a policy."""
-
-
-def _sizes(loaded: LoadedConfig) -> bool:
-    """Say whether jobs are held to the CPUs and memory that a mechanism gives them."""
-    return loaded.config.policy.sizing is not None
 
 
 def slicing_of(loaded: LoadedConfig) -> TurnSettings | None:
@@ -225,7 +223,7 @@ def _inside_slurm(
     held: Collection[tuple[JobId, int]],
 ) -> AbstractAsyncContextManager[LiveBackend]:
     """Return the backend of a mode, whose libraries only its users need."""
-    from shunter.daemon.slurm.serving import check_served, keep_mode, slurm_settings
+    from shunter.daemon.slurm import check_served, keep_mode, slurm_settings
 
     check_served(loaded.config.backend)
     settings = slurm_settings(section, loaded.config.cluster, cluster_id, term)

@@ -1,15 +1,19 @@
-"""What a log says of the cluster it belongs to: its id, its clock, and what is true at its end."""
+"""What a log says of its cluster, when it is now in that log, and steps of the wall clock."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
+import anyio
+
 from shunter import clock
 from shunter.ask.log_reading import state_at
+from shunter.backends.live.inbox import Stamped
 from shunter.core.state import State
 from shunter.errors import LogDamagedError, UsageError
-from shunter.events.facts import SchedulerStarted
+from shunter.events.facts import ClockStepped, SchedulerStarted
 from shunter.events.log import LogReader
 
 
@@ -77,3 +81,35 @@ async def read_history(reader: LogReader) -> History:
             error
         )
     return History(Identity(first.cluster_id, origin), await state_at(reader, head.seq))
+
+
+# The wall clock is watched: its steps are recorded, and nothing follows them.
+
+CLOCK_LOOK_S = 5.0
+STEP_US = 1_000_000
+"""A step of the wall clock is one of more than a second; less is a clock being slewed."""
+
+Ahead = Callable[[], int]
+
+
+def ahead_us() -> int:
+    """Return how far the wall clock is ahead of the monotonic clock."""
+    return (clock.wall_ns() - clock.monotonic_ns()) // 1000
+
+
+async def watch_clock(
+    post: Callable[[Stamped], None], ahead: Ahead = ahead_us, look_s: float = CLOCK_LOOK_S
+) -> None:
+    """Post each step of the wall clock, for ever."""
+    before_us = ahead()
+    while True:
+        await anyio.sleep(look_s)
+        now_us = ahead()
+        by_us = now_us - before_us
+        if abs(by_us) > STEP_US:
+            _post_step(post, by_us)
+        before_us = now_us  # what it drifts in between is no step
+
+
+def _post_step(post: Callable[[Stamped], None], by_us: int) -> None:
+    post(lambda at_us: ClockStepped(at_us, by_us))

@@ -15,7 +15,7 @@ from shunter.core.interfaces import Command, Effect, Input
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed
-from shunter.daemon.maintenance.log_maintenance import LogMaintenance
+from shunter.daemon.log_maintenance import LogMaintenance
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Receipt
 from shunter.errors import ShunterError, UnreachableError

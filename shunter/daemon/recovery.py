@@ -20,7 +20,8 @@ attempts are that the log has yet to give would bar these. Those that it never g
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 from shunter.core.input_handlers import stays_in_place
 from shunter.core.interfaces import (
@@ -38,8 +39,9 @@ from shunter.core.interfaces import (
 from shunter.core.scheduler import launch_of
 from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.daemon.backends import LiveBackend
+from shunter.events.facts import GpusTaken
 from shunter.events.past_jobs import PastJobs
-from shunter.events.values import Allocation, JobId, NodeName, Sharing
+from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
 
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")
@@ -155,3 +157,39 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
     else:
         recovery.adoptions.append(Adoption(job_id, attempt, started, noted, job.held))
         recovery.orders.append(Fence(job_id, attempt))
+
+
+# What an earlier term found in the hands of others, told to the backend of this one.
+
+
+@runtime_checkable
+class TellsTakenResources(Protocol):
+    """A backend that tells what of its servers others hold."""
+
+    def recall_taken(self, told: Sequence[Share]) -> None:
+        """Say what an earlier term has found in the hands of others, server by server."""
+
+    async def tell_taken(self) -> None:
+        """Tell what others hold now, as far as that is known soon."""
+
+
+def recall_taken_resources(backend: LiveBackend, state: State) -> None:
+    """Have a backend go on from what was told; one that shares nothing gives back."""
+    told = [
+        Share(name, server.taken, server.taken_cpus_milli, server.taken_memory_mb)
+        for name, server in state.cluster.servers.items()
+        if server.is_partly_taken
+    ]
+    if isinstance(backend, TellsTakenResources):
+        backend.recall_taken(told)
+        return
+    for share in told:
+        backend.post(
+            partial(GpusTaken, node=share.node, gpu_mask=0, cause="its backend shares nothing")
+        )
+
+
+async def tell_taken_resources(backend: LiveBackend) -> None:
+    """Have a backend tell what others hold, so that the first plan knows it."""
+    if isinstance(backend, TellsTakenResources):
+        await backend.tell_taken()

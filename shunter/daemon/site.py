@@ -20,37 +20,43 @@ from shunter.core.round_loop import run_rounds
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State
 from shunter.daemon.backends import LiveBackend
-from shunter.daemon.clock import watch_clock
-from shunter.daemon.cluster_identity import Identity
+from shunter.daemon.cluster_identity import Identity, watch_clock
 from shunter.daemon.command_broker import CommandBroker, Stopped
-from shunter.daemon.commands import Commands, Stamped
-from shunter.daemon.digests import Digests
+from shunter.daemon.commands import Commands, Digests, Stamped
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.maintenance.log_maintenance import LogMaintenance, watch_files
-from shunter.daemon.maintenance.notices import (
+from shunter.daemon.log_maintenance import (
+    LogMaintenance,
+    forget_environments,
+    keep_for,
+    watch_files,
+)
+from shunter.daemon.notices import (
     HoldsToShares,
-    Tell,
+    TellOperator,
     start_notices,
     tell_delays,
     tell_faults,
     tell_shares,
     tell_slow_starts,
 )
-from shunter.daemon.maintenance.retention import forget_environments, keep_for
 from shunter.daemon.past_jobs import LivePastJobs
-from shunter.daemon.policy import AskedPolicy
-from shunter.daemon.policy_process.messages import DryRan
+from shunter.daemon.policy import PolicyProxy
 from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job
-from shunter.daemon.slurm.demand import HoldsOnDemand, tell_demand
-from shunter.daemon.slurm.nodes import SeesNodes, follow_slurm_nodes, tell_silence
-from shunter.daemon.task_groups import first_error
-from shunter.errors import NotFoundError, UnreachableError
+from shunter.daemon.slurm import (
+    HoldsOnDemand,
+    SeesNodes,
+    follow_slurm_nodes,
+    tell_demand,
+    tell_silence,
+)
+from shunter.errors import NotFoundError, UnreachableError, first_error
 from shunter.events.facts import Event, JobSubmitted, SchedulerStopped
 from shunter.events.log import LogReader, LogWriter, read_log
 from shunter.events.past_jobs import ended_before
 from shunter.events.values import JobId, NodeName
 from shunter.gc_control import collector_off
+from shunter.policy_process.messages import DryRan
 from shunter.run.snapshots import snapshot_of
 
 IMAGINED = JobId("dry-run")
@@ -81,7 +87,7 @@ class Site:
         identity: Identity,
         core: Scheduler,
         past: LivePastJobs,
-        asked: AskedPolicy,
+        asked: PolicyProxy,
         backend: LiveBackend,
         log: LogWriter,
         digests: Digests,
@@ -147,6 +153,10 @@ class Site:
     def wall(self, at_us: int) -> datetime:
         """Return an instant of the log as a date and time, in UTC."""
         return self.origin + timedelta(microseconds=at_us)
+
+    def dated(self, at_us: int) -> str:
+        """Return an instant of the log as a date."""
+        return self.wall(at_us).isoformat(timespec="milliseconds")
 
     def follow(self, after: int) -> AsyncIterator[tuple[int, Event]]:
         """Yield durable events after a sequence number with theirs, until the site stops.
@@ -314,7 +324,7 @@ class Site:
         stream, rank = name.split(".")
         return await self._backend.read_output(job_id, attempt, int(rank), stream, offset, size_max)
 
-    async def run(self, tell: Tell = lambda what: None) -> None:
+    async def run(self, tell: TellOperator = lambda what: None) -> None:
         """Run the round loop until it is asked to stop.
 
         Args:
@@ -330,7 +340,7 @@ class Site:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._maintenance.run)
                 tasks.start_soon(watch_files, self._log)
-                tasks.start_soon(watch_clock, self._backend)
+                tasks.start_soon(watch_clock, self._backend.post)
                 tasks.start_soon(forget_environments, self.feed, self._backend)
                 tasks.start_soon(tell_faults, self.feed, self._core, self._asked, tell)
                 tasks.start_soon(tell_delays, self._asked, tell)

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, closing, suppress
 
 from shunter import __version__, clock
 from shunter.backends.node.records import failpoint
+from shunter.clock import wall_now
 from shunter.config.loading import LoadedConfig
 from shunter.config.resolved import PolicyRuntime, policy_runtime, record_of
 from shunter.core.cluster import Health
@@ -20,21 +21,21 @@ from shunter.core.interfaces import EventLog
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import ENDING, State
 from shunter.daemon.backends import LiveBackend, live_backend, refuse_other_attempts, root_of
-from shunter.daemon.clock import STEP_US, wall_now
-from shunter.daemon.cluster_identity import History, Identity, TermClock, read_history
+from shunter.daemon.cluster_identity import STEP_US, History, Identity, TermClock, read_history
 from shunter.daemon.command_broker import mark
-from shunter.daemon.digests import Digests
-from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.gpu_maps.discovery import ToldBySlurm, discover_maps
+from shunter.daemon.commands import Digests
+from shunter.daemon.gpu_maps import ServerMap, ToldBySlurm, discover_maps
 from shunter.daemon.past_jobs import LivePastJobs, past_jobs
-from shunter.daemon.policy import AskedPolicy
-from shunter.daemon.recovery import holding, recovery_of
+from shunter.daemon.policy import PolicyProxy
+from shunter.daemon.recovery import (
+    holding,
+    recall_taken_resources,
+    recovery_of,
+    tell_taken_resources,
+)
 from shunter.daemon.site import Site
-from shunter.daemon.slurm.noted_wirings import noted_wirings
-from shunter.daemon.slurm.places import ask_places
-from shunter.daemon.slurm.taken_resources import recall_taken_resources, tell_taken_resources
-from shunter.daemon.task_groups import first_error
-from shunter.errors import ConfigError, UsageError
+from shunter.daemon.slurm import ask_places, read_noted_wirings
+from shunter.errors import ConfigError, UsageError, first_error
 from shunter.events.codec import encode_record
 from shunter.events.facts import (
     AttemptSetAside,
@@ -152,7 +153,7 @@ async def _maps(
     section, cluster = loaded.config.backend, loaded.config.cluster
     if section.kind != "slurm" or section.slurm is None:
         return await discover_maps(cluster, backend.agents, state)
-    noted = noted_wirings(section.slurm, cluster.servers())
+    noted = read_noted_wirings(section.slurm, cluster.servers())
     told = ToldBySlurm(await ask_places(section.slurm), noted)
     return await discover_maps(cluster, {}, state, told)
 
@@ -167,11 +168,11 @@ def _emit(core: Scheduler, facts: Iterable[Event]) -> None:
 
 def _asked(
     loaded: LoadedConfig, runtime: PolicyRuntime, started: Event, state: State
-) -> AskedPolicy:
+) -> PolicyProxy:
     """Return the policy of a term, in a process of its own."""
     assert isinstance(started, SchedulerStarted), "a term opens with its start"
     limit_us = loaded.config.policy.time_limit or TIME_LIMIT_US
-    return AskedPolicy(runtime.policy, started, encode_record(state), limit_us)
+    return PolicyProxy(runtime.policy, started, encode_record(state), limit_us)
 
 
 def _recall(backend: LiveBackend, state: State) -> None:

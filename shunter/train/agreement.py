@@ -22,15 +22,80 @@ order that ends it.
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shunter.train import votes
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    Document = Mapping[str, object]
+
+# What ranks without torch.distributed tell each other: small files in a folder they share. REQUEST
+# counts the requests of an attempt from 1, RANK the ranks from 0::
+#
+#     vote.REQUEST.RANK.json      the boundary this rank was at
+#     stop.REQUEST.json           the boundary agreed on, created exactly once
+#     saved.REQUEST.RANK.json     this rank's part of the checkpoint is written
+#     failed.REQUEST.RANK.json    it could not be
+#     ended.RANK.json             this rank comes to no further boundary
+#
+# A file is written whole under another name and renamed, so that a reader sees the old one, the new
+# one, or none. Nothing is synced: the folder of a machine that died tells nothing.
+
+
+def votes_folder(checkpoints: Path, attempt: int) -> Path:
+    """Return where the ranks of an attempt meet."""
+    return checkpoints / f"attempt-{attempt:06}" / "votes"
+
+
+def vote_path(folder: Path, kind: str, request: int, rank: int) -> Path:
+    """Return where a rank puts its answer of a kind to a request."""
+    return folder / f"{kind}.{request}.{rank}.json"
+
+
+def put_document(path: Path, document: Document) -> None:
+    """Write a small file whole: a reader sees the old one or this one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        temporary.write_text(json.dumps(document))
+        os.replace(temporary, path)  # noqa: PTH105  Path.replace is the same call, and slower
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def create_document(path: Path, document: Document) -> bool:
+    """Write a small file whole unless it is there; say whether we were first."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    temporary.write_text(json.dumps(document))
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    return True
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """Return what a file says; None where it is absent or no JSON object."""
+    try:
+        document = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def ranks_that(folder: Path, kind: str, request: int) -> set[int]:
+    """Return the ranks that have put an answer of a kind to a request."""
+    names = [path.name.split(".") for path in sorted(folder.glob(f"{kind}.{request}.*.json"))]
+    return {int(name[2]) for name in names if name[2].isdigit()}
+
 
 WAIT_S = 120.0
 _LOOK_EVERY_S = 0.02
@@ -72,7 +137,7 @@ class Alone:
 
 
 class FileAgreement:
-    """Agreement by files in a folder that all ranks share (see `votes`)."""
+    """Agreement by files in a folder that all ranks share (see `vote_path`)."""
 
     def __init__(self, folder: Path, rank: int, world: int, wait_s: float = WAIT_S) -> None:
         self._folder = folder
@@ -84,7 +149,7 @@ class FileAgreement:
     def ends_turn(self, tick: int, number: int) -> int:
         agreed = self.stops(tick, number) if number != self._turn_ended else 0
         if agreed:  # there are many turns: what nobody reads any more is removed
-            votes.path_of(self._folder, "vote", agreed, self._rank).unlink(missing_ok=True)
+            vote_path(self._folder, "vote", agreed, self._rank).unlink(missing_ok=True)
             if not self._rank and self._turn_ended:
                 self._stop_path(self._turn_ended).unlink(missing_ok=True)
             self._turn_ended = agreed
@@ -95,25 +160,25 @@ class FileAgreement:
             return 0
         stop_path = self._stop_path(request)
         if not stop_path.exists():
-            own = votes.path_of(self._folder, "vote", request, self._rank)
-            votes.put(own, {"tick": tick})
+            own = vote_path(self._folder, "vote", request, self._rank)
+            put_document(own, {"tick": tick})
             highest = self._highest(request)
             if highest is None:
                 return 0
-            votes.create(stop_path, {"tick": highest + 1})
-        stop = votes.get(stop_path)
+            create_document(stop_path, {"tick": highest + 1})
+        stop = read_document(stop_path)
         return request if stop is not None and tick >= int(stop["tick"]) else 0
 
     def all_saved(self, request: int, *, saved: bool) -> bool:
         """Say how it went; wait until all have saved, one failed, or time is over."""
         try:
             kind = "saved" if saved else "failed"
-            votes.put(votes.path_of(self._folder, kind, request, self._rank), {})
+            put_document(vote_path(self._folder, kind, request, self._rank), {})
         except OSError:
             return False  # nobody can know of it: the others give up as well
         until = time.monotonic() + self._wait_s
-        while saved and not votes.ranks_that(self._folder, "failed", request):
-            if len(votes.ranks_that(self._folder, "saved", request)) >= self._world:
+        while saved and not ranks_that(self._folder, "failed", request):
+            if len(ranks_that(self._folder, "saved", request)) >= self._world:
                 return True
             if self._is_one_ended() or time.monotonic() > until:
                 break
@@ -130,7 +195,7 @@ class FileAgreement:
         while True:
             ticks = []
             for rank in range(self._world):
-                vote = votes.get(votes.path_of(self._folder, "vote", request, rank))
+                vote = read_document(vote_path(self._folder, "vote", request, rank))
                 if vote is None:
                     return None
                 ticks.append(int(vote["tick"]))
@@ -142,7 +207,7 @@ class FileAgreement:
         return self._folder / f"stop.{request}.json"
 
     def ends(self) -> None:
-        votes.put(self._folder / f"ended.{self._rank}.json", {})
+        put_document(self._folder / f"ended.{self._rank}.json", {})
 
     def _is_one_ended(self) -> bool:
         return bool(sorted(self._folder.glob("ended.*.json")))

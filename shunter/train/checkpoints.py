@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.train import serialization
+from shunter.train.agreement import read_document
 from shunter.train.leaving import alive, wait_for_writers
-from shunter.train.votes import get
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,13 +99,13 @@ def tree_bytes(folder: Path) -> int:
 
 
 def _is_complete(folder: Path) -> bool:
-    first = get(folder / "rank-0.json")
+    first = read_document(folder / "rank-0.json")
     world = first.get("world", 0) if first else 0
     return bool(world) and all(_is_whole(folder, rank) for rank in range(world))
 
 
 def _is_whole(folder: Path, rank: int) -> bool:
-    manifest = get(folder / f"rank-{rank}.json")
+    manifest = read_document(folder / f"rank-{rank}.json")
     try:
         size = (folder / f"rank-{rank}.state").stat().st_size
     except FileNotFoundError:

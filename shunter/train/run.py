@@ -20,17 +20,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from shunter.train import channel, loaders, serialization, state, votes
-from shunter.train.agreement import Agreement, Alone, agreement
-from shunter.train.batches import AllBatches
+from shunter.train import channel, loaders, serialization, state
+from shunter.train.agreement import Agreement, Alone, agreement, votes_folder
+from shunter.train.batches import AllBatches, Shards, check_other_ranks
 from shunter.train.channel import Requests
 from shunter.train.checkpoints import Checkpoints, tree_bytes
-from shunter.train.device import device
 from shunter.train.leaving import alive, leave_at_once, wait_for_writers
-from shunter.train.shards import Shards, check_loader
 from shunter.train.state import Parts
-from shunter.train.step_rate import StepRate
-from shunter.train.turns import turns_of
+from shunter.train.turns import device, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -175,7 +172,7 @@ class Run:
         loaders.check_loader(source)
         name = name or self._batches.name_of(source)
         if name in self._batches.pending and self._saved_world != self._world:
-            check_loader(source, name, self._saved_world, self._world)
+            check_other_ranks(source, name, self._saved_world, self._world)
         return self._batches.of(source, name)
 
     def shards(self, size: int, batch_size: int, *, seed: int = 0, shuffle: bool = True) -> Shards:
@@ -323,7 +320,7 @@ class Run:
         """Return where ranks vote by files; without it they never stop, nor half."""
         if self._checkpoints is None or self._world == 1:
             return Path(os.devnull)
-        folder = votes.folder_of(self._checkpoints.folder, self._checkpoints.attempt)
+        folder = votes_folder(self._checkpoints.folder, self._checkpoints.attempt)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -384,3 +381,38 @@ def _complain(error: str) -> None:
     line = f"shunter: checkpoint failed: {error}\n".encode("utf-8", "backslashreplace")
     with suppress(OSError):
         os.write(2, line)
+
+
+class StepRate:
+    """How long mini-batches take: their mean since it was last told."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._last: float | None = None
+        self._spent_s = 0.0
+        self._count = 0
+        self._due = 0.0
+
+    def passes(self, now: float) -> bool:
+        """Count a mini-batch, and say whether it is time to tell."""
+        if self._last is not None:
+            self._spent_s += now - self._last
+            self._count += 1
+        self._last = now
+        return now >= self._due
+
+    def rest(self, now: float) -> None:
+        """Leave out what was no mini-batch: an evaluation, a checkpoint."""
+        self._last = now
+
+    def skip(self) -> None:
+        """Leave out the mini-batch that has just ended: others had their turns meanwhile."""
+        self._last = None
+
+    def taken(self) -> dict[str, float | None]:
+        """Return the mean and the number of batches since the last time."""
+        mean = round(self._spent_s / self._count, 9) if self._count else None
+        said: dict[str, float | None] = {"batch_s": mean, "batches": self._count}
+        self._spent_s, self._count = 0.0, 0
+        self._due = time.monotonic() + channel.PROGRESS_EVERY_S
+        return said

@@ -22,7 +22,7 @@ PRELOADED = (
     "aiosqlite",
     "asyncssh",
     "numpy",
-    "shunter.api.serving.daemon",
+    "shunter.api.serving",
     "shunter.cli",
     "shunter.daemon",
     "shunter.ask.verification",

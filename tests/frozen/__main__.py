@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shunter.api.documents.queue import queue_document
+from shunter.api.job_rows import queue_document
 from shunter.ask.log_reading import fold_events
 from shunter.ask.words import clock
 from shunter.core.state import State

@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner
 
-from shunter.api.documents.job_history import history_of
-from shunter.api.documents.queue import queue_document
+from shunter.api.job_history import history_of
+from shunter.api.job_rows import queue_document
 from shunter.ask.verification import Verifier
 from shunter.ask.why.document import document
 from shunter.ask.words import clock

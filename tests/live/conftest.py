@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import shunter.daemon.policy.process as product
+import shunter.daemon.policy as product
 from tests.policy_forks import AS_THE_PRODUCT_DOES, PolicyForks
 
 
@@ -14,5 +14,5 @@ def _forked_policies() -> Iterator[None]:
     forks = PolicyForks()
     forks.install()
     yield
-    product.started = AS_THE_PRODUCT_DOES
+    product.start_process = AS_THE_PRODUCT_DOES
     forks.close()

@@ -58,7 +58,7 @@ class _Asked:
         Raises:
             UnavailableError: no daemon has answered in time.
         """
-        from shunter.client.watching import PATIENCE_S
+        from shunter.client.futures import PATIENCE_S
 
         if not self.follow:
             yield from client.logs(self.job, rank=rank, **self.said)

@@ -17,7 +17,7 @@ from shunter.counting import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shunter.api.serving.sockets import Listening
+    from shunter.api.sockets import Listening
     from shunter.config import LoadedConfig
     from shunter.daemon import Site
 
@@ -51,8 +51,8 @@ def serve(
     Says on stderr when it takes commands, and where. A second daemon on the same socket or log is
     refused.
     """
-    from shunter.daemon.policy_process.ahead import fork_ahead
     from shunter.gc_control import collect_as_usual, collector_off
+    from shunter.policy_process.child import fork_ahead
 
     _date_messages()
     with collector_off():
@@ -63,7 +63,7 @@ def serve(
         fork_ahead()
         import anyio
 
-        from shunter.api.serving.daemon import run_daemon
+        from shunter.api.serving import run_daemon
         from shunter.events.log import WithoutLost
         from shunter.events.values import JobId
     collect_as_usual()
@@ -118,7 +118,7 @@ def _check(loaded: "LoadedConfig") -> None:
     """
     warnings: list[str] = []
     if loaded.config.backend.kind == "slurm":
-        from shunter.daemon.slurm.serving import check_served, served_notes
+        from shunter.daemon.slurm import check_served, served_notes
 
         check_served(loaded.config.backend)
         warnings += served_notes(loaded)
@@ -152,8 +152,7 @@ def _say_ready(site: "Site", sockets: "Sequence[Listening]") -> None:
 
 
 def _make_token(loaded: "LoadedConfig") -> None:
-    from shunter.api.access.callers import user_name
-    from shunter.api.access.tokens import make_tokens
+    from shunter.api.access import make_tokens, user_name
     from shunter.errors import UsageError
 
     path = loaded.config.server.token_file

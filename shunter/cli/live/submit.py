@@ -32,7 +32,7 @@ from shunter.cli.live.submitting.script import (
 from shunter.cli.live.submitting.waiting import wait_for
 from shunter.cli.live.tables import one_line
 from shunter.cli.option_tables import takes_options
-from shunter.client.variables import is_passed_on
+from shunter.client.requests import is_passed_on
 from shunter.counting import counted
 from shunter.errors import ShunterError, UnavailableError, UnreachableError, UsageError
 

@@ -18,8 +18,7 @@ from shunter.addresses import (
     socket_of_up,
     usual_sockets,
 )
-from shunter.api.access.callers import user_name
-from shunter.api.access.tokens import read_tokens
+from shunter.api.access import read_tokens, user_name
 from shunter.errors import (
     ConfigError,
     NotFoundError,
@@ -182,7 +181,7 @@ def _port(address: UnixAddress | TcpAddress) -> Finding | None:
     """Return what keeps a daemon from a port, if something does."""
     if isinstance(address, UnixAddress):
         return None
-    from shunter.api.serving.sockets import listening_on
+    from shunter.api.sockets import listening_on
     from shunter.client import Client
 
     try:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from shunter.api.access.callers import user_name
+from shunter.api.access import user_name
 from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told, why_unseen
 from shunter.backends.live.local import memory_control
 from shunter.backends.node.host.gpus import read_gpus

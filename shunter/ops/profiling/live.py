@@ -24,8 +24,7 @@ from shunter.backends.node.messages import started_in
 from shunter.backends.node.records import folder_of
 from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
-from shunter.daemon.task_groups import first_error
-from shunter.errors import BackendError, UsageError
+from shunter.errors import BackendError, UsageError, first_error
 from shunter.events.facts import AttemptLost, AttemptStarted, LaunchFailed, ProfileSampled
 from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
 from shunter.ops.profiling.job_file import JobFile

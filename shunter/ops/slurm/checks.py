@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shunter import clock
 from shunter.core.admission import is_mig
 from shunter.counting import counted
-from shunter.daemon.slurm.serving import check_served
+from shunter.daemon.slurm import check_served
 from shunter.errors import ConfigError, SlurmRefusedError, SlurmUnknownError
 from shunter.ops.doctor.findings import Check, Finding, Looked
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shunter.config.cluster_section import ClusterSection
     from shunter.config.live import SlurmSection
     from shunter.ops.slurm.discovery import SlurmInventory
+
 
 COMMANDS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue")
 SLOW_S = 2.0
@@ -229,8 +230,8 @@ def reserved(
 
 def _racks(found: "SlurmInventory", cluster: "ClusterSection") -> Iterator[Finding]:
     """Tell which racks of the config hold other nodes than those of topology.conf."""
-    from shunter.daemon.gpu_maps.network_places import rack_notes
-    from shunter.daemon.slurm.places import places_in
+    from shunter.daemon.gpu_maps import rack_notes
+    from shunter.daemon.slurm import places_in
 
     notes = rack_notes(cluster, places_in(found.switches), "Slurm")
     for note in dict.fromkeys(notes.values()):

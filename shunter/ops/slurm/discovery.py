@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from shunter.backends.slurm import NetworkSwitch, Partition, Reservation, Slurm, SlurmNode
 from shunter.config.cluster_section import GPUS_MAX
 from shunter.core.admission import is_mig
-from shunter.daemon.gpu_maps.network_places import Place
-from shunter.daemon.slurm.places import places_in
+from shunter.daemon.gpu_maps import Place
+from shunter.daemon.slurm import places_in
 from shunter.errors import UsageError
 from shunter.events.values import NodeName
 

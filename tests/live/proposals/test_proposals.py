@@ -16,7 +16,7 @@ import httpx
 import orjson
 import pytest
 
-from shunter.api.models.proposal_documents import ProposalDocument, ViewDocument
+from shunter.api.answer_models import ProposalDocument, ViewDocument
 from shunter.api.problems import ProblemDocument
 from shunter.api.routes import V1
 from shunter.ask.forks.fork import NOBODY_CALLS

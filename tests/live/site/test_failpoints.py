@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 import shunter
-import shunter.daemon.policy.process as product
+import shunter.daemon.policy as product
 from shunter.backends.node.records import arm_failpoint
 from shunter.config.loading import LoadedConfig
 from shunter.core.state import Job, JobPhase
@@ -262,7 +262,7 @@ def test_every_crash_point_is_survived(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if part == 0:  # these meet policies that are slow to start, as all do outside of tests
-        monkeypatch.setattr(product, "started", AS_THE_PRODUCT_DOES)
+        monkeypatch.setattr(product, "start_process", AS_THE_PRODUCT_DOES)
     points = all_points(tmp_path)
     assert marked_points()
     assert set(marked_points()) <= set(points)

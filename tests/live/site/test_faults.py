@@ -20,7 +20,7 @@ from anyio import lowlevel, to_thread
 from shunter.backends.node import attempts
 from shunter.backends.node.records import get, put
 from shunter.daemon import Site, Submission
-from shunter.daemon.clock import watch_clock
+from shunter.daemon.cluster_identity import watch_clock
 from shunter.errors import LogError, UnreachableError
 from shunter.events.facts import (
     AttemptLost,
@@ -249,7 +249,7 @@ async def test_step_of_the_wall_clock_is_recorded_and_not_followed(tmp_path: Pat
     ahead_us = 5_000_000
 
     async with endured(tmp_path) as site, anyio.create_task_group() as tasks:
-        tasks.start_soon(watch_clock, site._backend, lambda: ahead_us, 0.01)
+        tasks.start_soon(watch_clock, site._backend.post, lambda: ahead_us, 0.01)
         job_id = await site.submit(witness(tmp_path, WORKS, "0.3"), NOBODY)
         await marked(tmp_path, "j1.1 began")
         before_us = site.now_us()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.api.documents.job_history import history_of
+from shunter.api.job_history import history_of
 from shunter.daemon import Caller, Site
 from shunter.errors import NotFoundError, RefusedError
 from shunter.events.facts import (

@@ -9,13 +9,13 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.api.documents.job_history import history_of
+from shunter.api.job_history import history_of
+from shunter.clock import wall_now
 from shunter.config.resolved import policy_runtime
 from shunter.core.state import State
 from shunter.daemon import Site, Submission, open_site, startup
-from shunter.daemon.clock import wall_now
 from shunter.daemon.cluster_identity import History, Identity
-from shunter.daemon.maintenance.log_maintenance import superseded
+from shunter.daemon.log_maintenance import superseded
 from shunter.daemon.startup import term_begin
 from shunter.errors import ConfigError, LogError
 from shunter.events.facts import (

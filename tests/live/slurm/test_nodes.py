@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.api.metrics import Metrics
+from shunter.api.cluster_state import Metrics
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import JobPhase

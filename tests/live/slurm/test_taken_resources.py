@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.api.documents.cluster_state import nodes_of
-from shunter.api.documents.queue import queue_document
+from shunter.api.cluster_state import nodes_of
+from shunter.api.job_rows import queue_document
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
 from shunter.events.facts import AllocationChanged, AttemptStarted, GpusTaken, Outcome

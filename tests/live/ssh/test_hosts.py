@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shunter.api.merged_output import in_order, unsure_line
+from shunter.api.output import in_time_order, unsure_line
 from shunter.backends.node import attempts
 from shunter.core.interfaces import AttemptExited, Fence, Launch, Suspend, Terminate
 from shunter.errors import BackendError
@@ -237,7 +237,7 @@ async def test_streams_of_a_host_can_be_put_in_order_by_what_its_supervisor_saw(
         await seen_until(backend, AttemptExited)
         names = ("stdout-times", "stderr-times")
         out, err = [(await backend.read_output(J0, 1, 0, name, 0, 9999))[0] for name in names]
-    pieces = in_order((out, err), (0, 0), (12, 12))
+    pieces = in_time_order((out, err), (0, 0), (12, 12))
     assert [(piece.stream, piece.begin) for piece in pieces] == [
         (stream, 4 * turn) for turn in range(3) for stream in (0, 1)
     ]

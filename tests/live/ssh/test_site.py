@@ -12,8 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.api.documents.cluster_state import STATES
-from shunter.api.metrics import Metrics
+from shunter.api.cluster_state import NODE_STATES, Metrics
 from shunter.config.loading import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
 from shunter.events.facts import (
@@ -167,7 +166,7 @@ async def test_metrics_tell_a_host_that_does_not_answer_from_one_that_is_lost(
         wanted = {
             *(
                 f'shunter_node_state{{node="n0",state="{one}"}} {one == state:d}.0'
-                for one in STATES
+                for one in NODE_STATES
             ),
             f'shunter_node_up{{node="n0"}} {state == "up":d}.0',
         }

@@ -14,8 +14,8 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shunter.api.documents.queue import queue_document
-from shunter.api.metrics import Metrics
+from shunter.api.cluster_state import Metrics
+from shunter.api.job_rows import queue_document
 from shunter.ask.log_reading import fold_events
 from shunter.ask.why.document import document
 from shunter.ask.why.explanation import explain

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.api.documents.turn_shares import TurnShares
+from shunter.api.job_rows import TurnShares
 from shunter.core.fold import apply
 from shunter.core.plan import Plan, Rehome
 from shunter.core.planning.approver import approve

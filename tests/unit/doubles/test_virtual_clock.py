@@ -3,7 +3,6 @@
 import socket
 import time
 from collections.abc import Sequence
-from typing import cast
 
 import anyio
 import pytest
@@ -12,8 +11,7 @@ from anyio import to_thread
 from shunter import clock
 from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.core.interfaces import Input
-from shunter.daemon.backends import LiveBackend
-from shunter.daemon.clock import watch_clock
+from shunter.daemon.cluster_identity import watch_clock
 from shunter.events.facts import ClockStepped, NodeReachable
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock
@@ -208,7 +206,7 @@ def test_steps_of_the_wall_clock_and_a_machine_that_slept_are_seen() -> None:
     async def main() -> None:
         with anyio.move_on_after(HOUR_S):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(watch_clock, cast(LiveBackend, posted))
+                tasks.start_soon(watch_clock, posted.post)
                 await anyio.sleep(61.0)
                 virtual.step_wall(-7_200 * 10**9)
                 await anyio.sleep(61.0)

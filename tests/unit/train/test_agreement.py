@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.train import votes
-from shunter.train.agreement import FileAgreement
+from shunter.train.agreement import FileAgreement, put_document, read_document, vote_path
 from shunter.train.checkpoints import Checkpoints
 from shunter.train.run import Run
 from shunter.train.state import Parts
@@ -50,17 +49,17 @@ def test_rank_that_votes_again_while_others_are_read_stops_where_they_do(
     """The first rank goes on since the third has not voted yet, and the second reads meanwhile."""
     first, second, third = (FileAgreement(tmp_path, rank, 3) for rank in range(3))
     assert not first.stops(2, 1)
-    read = votes.get
+    read = read_document
 
     def reads(path: Path) -> dict[str, Any] | None:
         found = read(path)
-        if path == votes.path_of(tmp_path, "vote", 1, 0):
-            monkeypatch.setattr(votes, "get", read)
+        if path == vote_path(tmp_path, "vote", 1, 0):
+            monkeypatch.setattr("shunter.train.agreement.read_document", read)
             assert not first.stops(3, 1)
-            votes.put(votes.path_of(tmp_path, "vote", 1, 2), {"tick": 2})
+            put_document(vote_path(tmp_path, "vote", 1, 2), {"tick": 2})
         return found
 
-    monkeypatch.setattr(votes, "get", reads)
+    monkeypatch.setattr("shunter.train.agreement.read_document", reads)
     assert not second.stops(2, 1)
     assert [each.stops(3, 1) for each in (second, third)] == [0, 0]
     assert [each.stops(4, 1) for each in (first, second, third)] == [1, 1, 1]
@@ -83,7 +82,7 @@ def test_ranks_go_on_at_once_where_one_has_ended(tmp_path: Path) -> None:
 
 
 def test_ranks_go_on_where_one_cannot_save(tmp_path: Path) -> None:
-    votes.put(votes.path_of(tmp_path, "failed", 1, 1), {})
+    put_document(vote_path(tmp_path, "failed", 1, 1), {})
     assert not FileAgreement(tmp_path, 0, 2).all_saved(1, saved=True)
 
 
@@ -123,6 +122,6 @@ def test_processes_of_a_job_stop_together(tmp_path: Path) -> None:
         supervisor.ask()
         assert [rank.wait(60) for rank in ranks] == [75, 75, 75]
         (saved,) = supervisor.told("saved")
-    found = [votes.get(path) for path in sorted(store.glob("*/step-*/rank-*.json"))]
+    found = [read_document(path) for path in sorted(store.glob("*/step-*/rank-*.json"))]
     assert [each and each["step"] for each in found] == [saved["step"]] * 3
     assert Checkpoints(store, attempt=2, rank=0, world=3).latest() is not None

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shunter.train.batches import Shards
 from shunter.train.checkpoints import Checkpoints
 from shunter.train.run import Run
-from shunter.train.shards import Shards
 from shunter.train.state import Parts
 from tests.unit.train.toy import Loader, Model
 

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.exceptions import HTTPException
 
-from shunter.api.access.callers import Callers, user_name
-from shunter.api.access.peers import PEER, Peer
-from shunter.api.access.tokens import Tokens, make_tokens, read_tokens
+from shunter.api.access import PEER, Callers, Peer, Tokens, make_tokens, read_tokens, user_name
 from shunter.daemon.requests import Caller
 from shunter.errors import ConfigError, NotFoundError, RefusedError
 

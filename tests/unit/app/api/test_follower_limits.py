@@ -21,8 +21,8 @@ pytestmark = pytest.mark.asyncio
 def stream(slow_s: float = 60) -> Stream:
     """Return a stream with no event in it; it needs no more of a site than this."""
     feed = SimpleNamespace(recent=lambda after, most: [])
-    site = SimpleNamespace(committed=0, read_log=None, feed=feed)
-    return Stream(cast("Site", site), str, slow_s=slow_s)
+    site = SimpleNamespace(committed=0, read_log=None, feed=feed, dated=str)
+    return Stream(cast("Site", site), slow_s=slow_s)
 
 
 async def followed(all_of_them: Stream, user: str) -> AsyncGenerator[bytes, None]:

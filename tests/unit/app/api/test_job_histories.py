@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from shunter.api.documents.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
+from shunter.api.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
 from shunter.events.facts import (
     AllocationChanged,
     AllocationLearned,

@@ -2,16 +2,16 @@
 
 from math import inf
 
-from shunter.api.merged_output import Lines, Piece, in_order, unsure_line
+from shunter.api.output import Lines, Piece, in_time_order, unsure_line
 
 
 def order(times: tuple[bytes, bytes], ends: tuple[int, int]) -> list[tuple[int, int, int]]:
-    found = in_order(times, (0, 0), ends)
+    found = in_time_order(times, (0, 0), ends)
     return [(piece.stream, piece.begin, piece.end) for piece in found]
 
 
 def unsure(times: tuple[bytes, bytes], ends: tuple[int, int]) -> list[float]:
-    return [piece.unsure_ms for piece in in_order(times, (0, 0), ends)]
+    return [piece.unsure_ms for piece in in_time_order(times, (0, 0), ends)]
 
 
 def test_parts_come_in_the_order_of_their_times() -> None:
@@ -32,9 +32,9 @@ def test_what_is_newer_than_all_looks_comes_last_and_is_unsure() -> None:
 
 
 def test_order_within_a_long_look_is_told_and_within_a_short_one_not() -> None:
-    found = in_order((b"1.000 9 1.000\n", b"1.000 5 1.000\n"), (0, 0), (9, 5))
+    found = in_time_order((b"1.000 9 1.000\n", b"1.000 5 1.000\n"), (0, 0), (9, 5))
     assert b"not known within 1.0 s" in unsure_line(found[0])
-    found = in_order((b"1.000 9 0.050\n", b"1.000 5 0.050\n"), (0, 0), (9, 5))
+    found = in_time_order((b"1.000 9 0.050\n", b"1.000 5 0.050\n"), (0, 0), (9, 5))
     assert [unsure_line(piece) for piece in found] == [b"", b""]
 
 
@@ -46,7 +46,7 @@ def test_lines_left_out_matter_only_where_the_other_stream_printed() -> None:
 
 
 def test_output_without_times_is_told_as_such() -> None:
-    found = in_order((b"", b""), (0, 0), (9, 5))
+    found = in_time_order((b"", b""), (0, 0), (9, 5))
     assert [piece.unsure_ms for piece in found] == [inf, inf]
     assert unsure_line(found[0]) == (b"shunter: which stream was first is not known from here on\n")
     assert unsure_line(Piece(0, 0, 1)) == b""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.api.metrics import gpus_by_queue
+from shunter.api.cluster_state import gpus_by_queue
 from shunter.core.fold import replay
 from shunter.core.state import State
 from shunter.events.facts import AllocationChanged, Event

@@ -5,8 +5,8 @@ from typing import Annotated
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from shunter.api.models.proposal_documents import ProposalBody
 from shunter.api.problems import usage_error
+from shunter.api.request_models import ProposalBody
 
 
 def _refused_control(text: str) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from shunter.api.access.rate_limit import RateLimit
+from shunter.api.services import RateLimit
 from shunter.errors import RateLimitedError
 
 

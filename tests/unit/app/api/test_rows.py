@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from shunter.api.documents.queue import Present, queue_document
+from shunter.api.job_rows import Present, queue_document
 from shunter.ask.log_reading import fold_events
 from shunter.ask.waits import state_document, told_apart, wait_to_count
 from shunter.ask.why.document import document

@@ -4,9 +4,8 @@ from collections import Counter
 from pydantic import BaseModel
 
 from docs.http_page import PAGE, http_page
-from shunter.api.models.job_documents import JobRow
-from shunter.api.openapi import openapi_document
-from shunter.api.routes import ROUTES
+from shunter.api.answer_models import JobRow
+from shunter.api.routes import ROUTES, openapi_document
 from shunter.api.routing import NoBody
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.api.documents.queue import Present, queue_document
-from shunter.api.models.job_documents import TurnPart
+from shunter.api.answer_models import TurnPart
+from shunter.api.job_rows import Present, queue_document
 from shunter.ask.log_reading import fold_events
 from shunter.backends.node.rotation import Member, Rotation
 from shunter.backends.simulated import Costs

@@ -7,10 +7,18 @@ import pytest
 from shunter.config.cluster_section import ClusterSection, NodeGroup
 from shunter.core.cluster import Health, Server
 from shunter.core.state import State
-from shunter.daemon.gpu_maps import FoundMap, ServerMap, server_map
-from shunter.daemon.gpu_maps.discovery import ToldBySlurm, discover_maps, kept
-from shunter.daemon.gpu_maps.network_places import Place, rack_notes
-from shunter.daemon.gpu_maps.server_map import mapped, placed
+from shunter.daemon.gpu_maps import (
+    FoundMap,
+    Place,
+    ServerMap,
+    ToldBySlurm,
+    discover_maps,
+    kept,
+    mapped,
+    placed,
+    rack_notes,
+    server_map,
+)
 from shunter.events.values import Level, LevelGroups, NodeName
 from tests.factories import configuration
 

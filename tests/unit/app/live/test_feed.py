@@ -7,8 +7,7 @@ import pytest
 
 from shunter.daemon import feed as feeds
 from shunter.daemon.feed import Feed
-from shunter.daemon.task_groups import first_error
-from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError
+from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError, first_error
 from shunter.events.facts import Event
 from shunter.events.log import LogWriter, open_log
 from tests.factories import job_finished

@@ -5,11 +5,10 @@ import socket
 import anyio
 import pytest
 
-from shunter.daemon.policy.asked import START, START_S, AskedPolicy
-from shunter.daemon.policy.process import REPLY_BYTES_MOST, Replies
-from shunter.daemon.policy_process.messages import HEADER
+from shunter.daemon.policy import REPLY_BYTES_MOST, START, START_S, PolicyProxy, Replies
 from shunter.errors import PlanError
 from shunter.events.facts import SchedulerStarted
+from shunter.policy_process.messages import HEADER
 from tests.factories import policy
 
 
@@ -17,7 +16,7 @@ def test_what_a_start_may_take_more_is_told_apart_from_the_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started = SchedulerStarted(0, 1, "0", "fifo", "1", 0, "{}")
-    asked = AskedPolicy(policy("fifo"), started, b"", 90_000_000)
+    asked = PolicyProxy(policy("fifo"), started, b"", 90_000_000)
     try:
         monkeypatch.setattr(asked, "_hook", "plan")
         assert (asked.limit_s, asked.limit_in_words) == (90, "policy.time_limit, 90 s")

@@ -17,7 +17,9 @@ from shunter.core.plan import (
     Suspend,
     Try,
 )
-from shunter.daemon.policy_process.messages import (
+from shunter.events.facts import Size, SizesSet
+from shunter.events.values import Batch, Because, ChangeKey, GpuType, JobId, TrialKind, TrialReason
+from shunter.policy_process.messages import (
     HEADER,
     plan_of,
     receive,
@@ -25,8 +27,6 @@ from shunter.daemon.policy_process.messages import (
     targets_of,
     wire_plan,
 )
-from shunter.events.facts import Size, SizesSet
-from shunter.events.values import Batch, Because, ChangeKey, GpuType, JobId, TrialKind, TrialReason
 from tests.factories import allocation
 
 

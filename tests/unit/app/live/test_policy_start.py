@@ -18,7 +18,7 @@ NOT_NEEDED = (
 def test_policys_process_imports_nothing_of_the_daemon() -> None:
     code = (
         "import sys\n"
-        "import shunter.daemon.policy_process.child\n"
+        "import shunter.policy_process.child\n"
         f"print([name for name in {NOT_NEEDED!r} if name in sys.modules])"
     )
     done = subprocess.run(
@@ -33,9 +33,9 @@ def test_process_that_was_forked_ahead_is_the_first_policys_only() -> None:
     Method: a program forks ahead, makes two of them, kills both, and ends both once more.
     """
     code = (
-        "import shunter.daemon.policy_process.ahead as ahead\n"
+        "import shunter.policy_process.child as ahead\n"
         "ahead.fork_ahead()\n"
-        "from shunter.daemon.policy.process import PolicyProcess\n"
+        "from shunter.daemon.policy import PolicyProcess\n"
         "both = [PolicyProcess(), PolicyProcess()]\n"
         "print([type(each._process).__name__ for each in both])\n"
         "for each in both:\n"
@@ -53,7 +53,7 @@ def test_process_that_was_forked_ahead_is_the_first_policys_only() -> None:
 def test_process_that_was_forked_ahead_ends_with_a_daemon_that_did_not_take_it() -> None:
     code = (
         "import os\n"
-        "import shunter.daemon.policy_process.ahead as ahead\n"
+        "import shunter.policy_process.child as ahead\n"
         "ahead.fork_ahead()\n"
         "print(ahead.taken()[1]._pid, flush=True)\n"
         "os._exit(3)\n"

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from shunter.core.state import State
-from shunter.daemon.maintenance.retention import keep_for
+from shunter.daemon.log_maintenance import keep_for
 from shunter.errors import BackendError
 from shunter.events.facts import Outcome
 from shunter.events.past_jobs import MemoryPastJobs

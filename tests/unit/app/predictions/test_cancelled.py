@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from shunter.api import forecasts
+from shunter.api import services as forecasts
 from shunter.ask.forks.forecast_process import Question
 
 STEPS = 12

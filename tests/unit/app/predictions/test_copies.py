@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from shunter.daemon.policy_process.dry_run import Copies
-from shunter.daemon.policy_process.messages import HEADER, REPLY, DryRan, Failed, Reply
 from shunter.errors import PlanError
+from shunter.policy_process.child import Copies
+from shunter.policy_process.messages import HEADER, REPLY, DryRan, Failed, Reply
 
 RAN = DryRan(5, "n0[0]", starts=True)
 

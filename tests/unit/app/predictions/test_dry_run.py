@@ -9,12 +9,12 @@ from shunter.ask.forks.fork import ForkPoint, end_of_instant, fork_point
 from shunter.ask.waits import wait_of
 from shunter.core.interfaces import SubmitJob
 from shunter.core.scheduler import Scheduler
-from shunter.daemon.policy_process.child import Thinking
-from shunter.daemon.policy_process.messages import DryRun
 from shunter.events.codec import encode_payload
 from shunter.events.facts import JobSubmitted
 from shunter.events.log import read_log
 from shunter.events.values import JobId
+from shunter.policy_process.child import PolicyWorker
+from shunter.policy_process.messages import DryRun
 from shunter.run.setup import rebuild
 from tests.factories import job_spec
 from tests.unit.app.forking.worlds import COSTS, simulated, tree
@@ -36,7 +36,7 @@ def test_dry_run_says_what_a_submission_comes_to(policy: str, tmp_path: Path) ->
         point = asyncio.run(point_at(url, seq))
         for gpus in (1, 2, 6):
             spec = job_spec(gpus, user="ana")
-            thinking = Thinking(point.started, point.encoded_state)
+            thinking = PolicyWorker(point.started, point.encoded_state)
             at_us = point.at_us + 1
             submitted = encode_payload([JobSubmitted(at_us, JOB, spec)])
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from shunter.api.models.forecast_documents import ForecastDocument
+from shunter.api.answer_models import ForecastDocument
 from shunter.ask.forks.forecast_process import Held, Kept, Question
 from shunter.ask.forks.forecasts import (
     Forecasting,

@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from shunter.api.documents.cluster_state import nodes_of
-from shunter.api.documents.job_history import history_of
-from shunter.api.documents.queue import queue_document
+from shunter.api.cluster_state import nodes_of
+from shunter.api.job_history import history_of
+from shunter.api.job_rows import queue_document
 from shunter.ask.log_reading import is_part
 from shunter.ask.waits import told_apart
 from shunter.ask.why.document import document

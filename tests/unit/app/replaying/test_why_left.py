@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.api.documents.job_history import history_of
+from shunter.api.job_history import history_of
 from shunter.ask.why.document import document
 from shunter.ask.why.sentences import details, headline, how_ended
 from shunter.core.interfaces import Input, SubmitJob

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from shunter.api.documents.decisions import Found, decision_document, find_decision
+from shunter.api.cluster import Found, decision_document, find_decision
 from shunter.ask.log_reading import end_of_decision
 from shunter.ask.why.document import document
 from shunter.ask.words import fact_in_words

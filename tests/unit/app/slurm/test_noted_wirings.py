@@ -10,7 +10,7 @@ from shunter.backends.node.host import wiring
 from shunter.backends.node.host.wiring import note_wiring
 from shunter.backends.node.wire import GpuReadings
 from shunter.config.live.slurm import SlurmSection
-from shunter.daemon.slurm.noted_wirings import noted_wirings
+from shunter.daemon.slurm import read_noted_wirings
 from shunter.events.values import NodeName
 from tests.factories import configuration
 from tests.unit.backends.node.wiring.test_sources import TOPO, readings, says
@@ -26,7 +26,7 @@ def section(root: Path, mode: str = "pilot") -> SlurmSection:
 def noted(root: Path, gpus: int = 4, mode: str = "pilot") -> Wiring | None:
     """Return what is known of n1."""
     servers = ((N1, configuration(gpus)), (N2, configuration(4)), (N3, configuration(1)))
-    found = noted_wirings(section(root, mode), servers)
+    found = read_noted_wirings(section(root, mode), servers)
     assert not {N2, N3} & found.keys()
     return found.get(N1)
 

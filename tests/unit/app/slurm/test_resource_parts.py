@@ -6,7 +6,7 @@ import pytest
 
 from shunter.config.loading import make_config
 from shunter.config.model import Config
-from shunter.daemon.slurm.resource_parts import as_first_asked, asked_of_slurm
+from shunter.daemon.slurm import as_first_asked, asked_of_slurm
 from shunter.events.values import GpuType, JobSpec
 
 NODES = (

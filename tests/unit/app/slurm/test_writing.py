@@ -16,10 +16,9 @@ from shunter.backends.slurm.answers import read_nodes, read_partitions, read_swi
 from shunter.cli.application import app
 from shunter.config import load_config, make_config
 from shunter.config.loading import LoadedConfig
-from shunter.daemon.gpu_maps.network_places import Place
-from shunter.daemon.slurm import serving
-from shunter.daemon.slurm.places import places_in
-from shunter.daemon.slurm.serving import CRYPTOGRAPHY_LEAST, check_served, keep_mode
+from shunter.daemon import slurm as serving
+from shunter.daemon.gpu_maps import Place
+from shunter.daemon.slurm import CRYPTOGRAPHY_LEAST, check_served, keep_mode, places_in
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
 from shunter.events.values import JobId
 from shunter.ops.doctor.findings import Looked

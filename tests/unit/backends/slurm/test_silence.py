@@ -12,7 +12,7 @@ import pytest
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import CommandRunner
 from shunter.clock import clock_set
-from shunter.daemon.slurm.nodes import tell_silence
+from shunter.daemon.slurm import tell_silence
 from shunter.errors import SlurmUnknownError
 from shunter.events.values import NodeName
 from tests.doubles.virtual_clock import VirtualClock

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.api.documents.job_history import JobHistories
+from shunter.api.job_history import JobHistories
 from shunter.ask.attempts import AttemptTurns
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.fold import apply

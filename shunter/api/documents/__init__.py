@@ -1,3 +1,0 @@
-"""From state and facts to JSON-able documents; the models say what they look like."""
-
-__all__: list[str] = []

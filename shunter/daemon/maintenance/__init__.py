@@ -1,3 +1,0 @@
-"""What goes on beside the loop of a running cluster: snapshots, sealing, tidying, complaints."""
-
-__all__: list[str] = []

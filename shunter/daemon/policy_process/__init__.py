@@ -1,7 +1,0 @@
-"""The policy's own process in a live cluster; it imports no more than a policy needs to decide.
-
-It is started with every daemon, and the daemon waits for it: what it would import of
-`shunter.daemon` and `shunter.run` is a third of its start. `ahead.py` forks it.
-"""
-
-__all__: list[str] = []
