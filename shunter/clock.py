@@ -82,7 +82,7 @@ def uptime_ns() -> int:
     return _CLOCK.get().uptime_ns()
 
 
-# Linux alone counts sleep; `shunter.backends.node.heartbeat`, a program of its own, reads the same.
+# Linux alone counts sleep; `shunter.backends.node.ownership`, a program of its own, reads the same.
 _UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SYSTEM: Clock = SystemClock()

@@ -28,7 +28,7 @@ from anyio import to_thread
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
 from shunter.backends.live.node_agent import Reading
-from shunter.backends.node.batch.claims import BEGUN, take_claim
+from shunter.backends.node.batch import BEGUN, take_claim
 from shunter.backends.node.records import folder_of, own_folder, put
 from shunter.backends.slurm.job_attempts import attempt_job_name
 from shunter.backends.slurm.job_backend import JobBackend

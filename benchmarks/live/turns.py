@@ -24,9 +24,9 @@ from typing import Any
 import shunter
 from benchmarks.loop import loop_s
 from shunter.backends.node import attempts
-from shunter.backends.node.messages.journal import read_journal
+from shunter.backends.node.messages import read_journal
 from shunter.backends.node.records import folder_of
-from shunter.backends.node.supervisor import start
+from shunter.backends.node.supervision import start
 
 BUDGET_SWITCH_MS = 20.0
 GPUS, JOBS = 4, 6

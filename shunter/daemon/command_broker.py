@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from shunter.backends.node.failpoints import failpoint, is_armed
+from shunter.backends.node.records import failpoint, is_armed
 from shunter.core.interfaces import Command, Effect, Input
 from shunter.core.scheduler import Scheduler
 from shunter.daemon.backends import LiveBackend

@@ -6,7 +6,7 @@ from contextlib import suppress
 import anyio
 import anyio.lowlevel
 
-from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.records import failpoint
 from shunter.config.model import LogSection
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import State

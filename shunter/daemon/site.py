@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from shunter import clock
-from shunter.backends.node.failpoints import failpoint
+from shunter.backends.node.records import failpoint
 from shunter.config.loading import LoadedConfig
 from shunter.core.admission import AcceptedTypes
 from shunter.core.interfaces import Command, Effect, Input

@@ -1,9 +1,11 @@
 """Who reads time: the clock's port alone, so that the live stack runs on any clock."""
 
-import ast
 from collections.abc import Iterator
+from tests.tidy.source import Finding
+from tests.tidy.source import Source
+from tests.tidy.source import qualified_name
+import ast
 
-from tests.tidy.source import Finding, Source, qualified_name
 
 __all__ = ["direct_time"]
 
@@ -30,7 +32,7 @@ READS = frozenset(
 FORMATS = {"asctime": 0, "gmtime": 0, "localtime": 0, "strftime": 1}
 """What takes an instant, and reads the clock if it gets none: how many arguments come before it."""
 
-MODULES = frozenset({"time", "shunter.backends.node.heartbeat"})
+MODULES = frozenset({"time", "shunter.backends.node.ownership"})
 DATES = frozenset({"date", "datetime"})
 NOW = frozenset({"now", "today", "utcnow"})
 

@@ -60,7 +60,7 @@ BAD = [
     (clocks.direct_time, LIVE, "import time\ntime.strftime('%Y', time.localtime())"),
     (clocks.direct_time, LIVE, "def f():\n    from time import perf_counter"),
     (clocks.direct_time, LIVE, "from time import *"),
-    (clocks.direct_time, LIVE, "from shunter.backends.node.heartbeat import uptime_ns"),
+    (clocks.direct_time, LIVE, "from shunter.backends.node.ownership import uptime_ns"),
     (clocks.direct_time, LIVE, "import datetime\ndatetime.datetime.now(UTC)"),
     (clocks.direct_time, LIVE, "from datetime import date\ndate.today()"),
     (clocks.direct_time, LIVE, "import anyio\nanyio.current_time()"),

@@ -38,8 +38,8 @@ from shunter.backends.live.samples import SampleCollector
 from shunter.backends.live.settings import Limits, Owner, Socket
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport, UnreachedError, run_verb
 from shunter.backends.live.watch import Watch
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.wire import Found
+from shunter.backends.node.records import failpoint
+from shunter.backends.node.wire import Found
 from shunter.backends.timetables import timetables
 from shunter.core.interfaces import (
     Effect,

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shunter.backends.live.messages import ERROR_CHARACTERS
-from shunter.backends.node.messages.shapes import cleaned
-from shunter.backends.node.messages.wire import Kind
-from shunter.backends.node.remote.entry_lists import (
+from shunter.backends.node.host.file_trees import (
     ENTRIES_MAX,
+    MODE_BITS,
     PATH_BYTES_MAX,
     ListBound,
     TooMuchError,
     rows_of,
 )
-from shunter.backends.node.remote.file_trees import MODE_BITS
+from shunter.backends.node.messages import cleaned
+from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
 from shunter.events.values import NodeName
 

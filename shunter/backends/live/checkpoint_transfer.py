@@ -3,7 +3,7 @@
 What the last attempt left on the hosts of its ranks is put together, each file from where it was
 written last, and made to lie on every host of the next attempt. The files that a host lacks are
 streamed from host to host through this machine without resting on it. On both ends a process of the
-job's user reads or writes them (shunter.backends.node.remote.checkpoint_transfer), and what arrives
+job's user reads or writes them (shunter.backends.node.host.checkpoint_transfer), and what arrives
 takes the place of what was there only when all of it is right.
 """
 
@@ -31,9 +31,8 @@ from shunter.backends.live.node_agent import NOISE_BYTES_MAX, PROGRAMS, NodeAgen
 from shunter.backends.live.orders import checkpoints_of
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import AgentProcess, Link, UnreachedError, hinted
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.remote.checkpoint_transfer import COMMIT
-from shunter.backends.node.remote.entry_lists import (
+from shunter.backends.node.host.checkpoint_transfer import COMMIT
+from shunter.backends.node.host.file_trees import (
     END,
     RECORD_BYTES_MAX,
     TOO_MUCH,
@@ -41,6 +40,7 @@ from shunter.backends.node.remote.entry_lists import (
     packed,
     pieces,
 )
+from shunter.backends.node.records import failpoint
 from shunter.errors import BackendError
 from shunter.events.values import JobId, NodeName, UserName
 

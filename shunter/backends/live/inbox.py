@@ -13,7 +13,7 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.backends.node.messages.channel import CAUSE_CHARACTERS
+from shunter.backends.node.messages import CAUSE_CHARACTERS
 from shunter.core.interfaces import Input
 from shunter.events.codec import fault_of
 from shunter.events.facts import KINDS, MessagesDropped

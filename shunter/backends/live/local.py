@@ -15,7 +15,7 @@ from pathlib import Path
 from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import LocalSettings
 from shunter.backends.live.transport import AgentProcess, Link, Server, begin_here
-from shunter.backends.node.shares.division import divisible
+from shunter.backends.node.cgroups import divisible
 from shunter.events.values import NodeName
 
 NAME = NodeName("local")
@@ -70,7 +70,7 @@ class LocalBackend(SupervisedBackend):
         super().__init__(settings, settings.owner, [LocalTransport(settings)], start_us)
 
 
-# Where this machine lets us limit the memory of jobs: see `node.shares.division`.
+# Where this machine lets us limit the memory of jobs: see `node.cgroups`.
 
 PROC = Path("/proc/self")
 MEND = "under systemd, run the daemon in a unit with Delegate=yes"

@@ -1,12 +1,12 @@
 """The messages between a scheduler and the agent of a node, as the scheduler has them.
 
 A question is a line of JSON {"id", "do", ...}; its answer has the same id and two clocks; news are
-lines without an id. The agent's end is `shunter.backends.node.remote.session`. Questions are ours;
+lines without an id. The agent's end is `shunter.backends.node.session`. Questions are ours;
 answers are somebody else's data, and what is not as declared here raises WrongMessageError. A field
 that is not declared is ignored. In this order: the records of attempts and GPUs; answers, made of
 them; orders and commands; questions, and how lines are written and read; the wiring of a host.
 
-`PROTOCOL` (`shunter.backends.node.messages.shapes`) is the version of all this. The greeting of an
+`PROTOCOL` (`shunter.backends.node.messages`) is the version of all this. The greeting of an
 agent names its own ("protocol"; 1 where it names none), and a claim ours. A new field that whoever
 does not know it may ignore leaves the version as it is. All else raises it by one: a new question,
 a new value of a choice, a field that is needed, renamed or gone, another unit or meaning. A
@@ -22,14 +22,17 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
-from shunter.backends.node.messages.attempt_records import PIDS_MOST, SIGNAL_MOST
-from shunter.backends.node.messages.channel import BATCH_S_MOST
-from shunter.backends.node.messages.journal import KINDS_NOTED, OTHER, READ_MOST
-from shunter.backends.node.messages.shapes import (
+from shunter.backends.node.messages import (
+    BATCH_S_MOST,
     CLOCK_MOST,
     COUNT_MOST,
+    KINDS_NOTED,
+    OTHER,
+    PIDS_MOST,
     PROTOCOL,
     READ_BYTES_MAX,
+    READ_MOST,
+    SIGNAL_MOST,
     WrongMessageError,
     cleaned,
     parsed,
@@ -362,7 +365,7 @@ class PortAnswer(Answer, frozen=True, kw_only=True):
 
 # What a scheduler has an agent start: the order of an attempt, as its supervisor is given it.
 #
-# It is ours, so nothing bounds it here; `shunter.backends.node.supervisor` says what comes of it.
+# It is ours, so nothing bounds it here; `shunter.backends.node.supervision` says what comes of it.
 
 Do = Literal["go", "suspend", "terminate", "fence", "stop", "continue", "slice"]
 
@@ -412,7 +415,7 @@ class AttemptTurns(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     One that `is_fixed` works on its own GPUs only, until its program says that it takes its GPU
     anew with each turn. Its supervisor and those of the others do it by themselves:
-    `shunter.backends.node.slicing`. `homes` are its own GPUs by server, of those of the node. A
+    `shunter.backends.node.turns`. `homes` are its own GPUs by server, of those of the node. A
     gang over several servers has its turns by a `timetable`: period, first instant and length, in
     microseconds since the epoch.
     """
@@ -765,7 +768,7 @@ class GpuWiring(Struct, frozen=True, kw_only=True):
 
 
 class Wiring(Struct, frozen=True, kw_only=True):
-    """The wiring of a host: see `shunter.backends.node.remote.wiring.Wiring`."""
+    """The wiring of a host: see `shunter.backends.node.host.wiring.Wiring`."""
 
     gpus: Annotated[tuple[GpuWiring, ...], Meta(max_length=GPUS_MOST)] = ()
     pci: Rows = ()

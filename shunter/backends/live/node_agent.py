@@ -39,10 +39,8 @@ from shunter.backends.live.messages import (
 )
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import AgentProcess, Link, Transport, UnreachedError, hinted
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.messages.journal import FACTS
-from shunter.backends.node.messages.shapes import WrongMessageError
-from shunter.backends.node.records import boot_id
+from shunter.backends.node.messages import FACTS, WrongMessageError
+from shunter.backends.node.records import boot_id, failpoint
 from shunter.errors import BackendError
 from shunter.events.values import NodeName
 
@@ -89,7 +87,7 @@ class Reading:
         self.durable = max(self.durable, upto)
 
 
-# Remote procedure calls to an agent over one channel: see `shunter.backends.node.remote.session`.
+# Remote procedure calls to an agent over one channel: see `shunter.backends.node.session`.
 #
 # Each question has a deadline. One that is not answered in time, or whose connection ends, is
 # unknown, never failed: a lost connection does not raise by itself, it ends the output.

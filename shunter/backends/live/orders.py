@@ -4,7 +4,7 @@ A job has one rank for each server, which sees all GPUs it was given there; none
 units of CPU. Its CPUs are those of the sockets that its GPUs are on, as far as these are known: of
 them those with the fewest tenants, the lowest number first, and further ones only where they do not
 suffice. A rank that asks for none may run on all of them. What a node alone knows, the home and the
-groups of a user, say, is filled in there (shunter.backends.node.remote.session).
+groups of a user, say, is filled in there (shunter.backends.node.session).
 """
 
 import json
@@ -30,8 +30,7 @@ from shunter.backends.live.messages import (
 )
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport
-from shunter.backends.node.messages.attempt_records import a_job
-from shunter.backends.node.messages.shapes import checked
+from shunter.backends.node.messages import a_job, checked
 from shunter.backends.node.records import own_folder
 from shunter.core.interfaces import Launch, Resume
 from shunter.errors import BackendError

@@ -38,7 +38,7 @@ from shunter.backends.live.transport import (
     run_verb,
     zip_application,
 )
-from shunter.backends.node.messages.shapes import an_object
+from shunter.backends.node.messages import an_object
 from shunter.errors import BackendError
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def worded(host: SshHost, access: SshAccess, error: BaseException) -> str:
 # The one file that a host needs, put there once for each version of it.
 #
 # Before anything is written or run, a program that comes over the connection looks at the folder
-# and all it lies in: see `shunter.backends.node.remote.base_folder`. The file's name holds its
+# and all it lies in: see `shunter.backends.node.host.base_folder`. The file's name holds its
 # digest, but what lies there under that name counts only if it is ours and byte for byte the
 # same.
 
@@ -522,7 +522,7 @@ INVENTORY_S = 60.0
 class HostInventory:
     """What a host has, or why nobody knows.
 
-    `found` is the answer of `shunter.backends.node.remote.host_inventory`, and `gpu_fault` why
+    `found` is the answer of `shunter.backends.node.host.host_inventory`, and `gpu_fault` why
     neither NVML nor nvidia-smi names a GPU. `ahead_s` is how far its wall clock is ahead of ours,
     and `slow_s` how long connecting and answering took.
     """

@@ -26,10 +26,10 @@ from anyio.abc import Process
 
 from shunter.backends import node
 from shunter.backends.live.settings import Socket
-from shunter.backends.node.messages.shapes import WrongMessageError, parsed
-from shunter.backends.node.messages.wire import Shape
+from shunter.backends.node.messages import WrongMessageError, parsed
 from shunter.backends.node.records import create_private, own_folder
 from shunter.backends.node.verbs import command
+from shunter.backends.node.wire import Shape
 from shunter.errors import BackendError
 from shunter.events.values import NodeName
 
@@ -297,7 +297,7 @@ class _ChildProcess:
 # needs no other. See docs/decisions/0034-the-agent-is-a-zip-application.md.
 
 NODE = Path(node.__file__).parent
-NOT_PACKED = ("messages/wire.py", "remote/base_folder.py")
+NOT_PACKED = ("wire.py", "host/base_folder.py")
 """What the type checker alone reads, and what comes over stdin instead."""
 PACKAGES = ("shunter", "shunter/backends")
 IN_ZIP = "shunter/backends/node"
@@ -349,8 +349,8 @@ def _compiled(source: bytes, name: str) -> bytes:
 
 
 def installer() -> bytes:
-    """Return the program that puts the file on a host: see remote/base_folder.py."""
-    source = (NODE / "remote/base_folder.py").read_bytes()
+    """Return the program that puts the file on a host: see host/base_folder.py."""
+    source = (NODE / "host/base_folder.py").read_bytes()
     return source + b"\n\ninstall(*sys.argv[3:])\n"
 
 

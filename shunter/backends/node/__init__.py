@@ -1,3 +1,36 @@
-"""What runs on a node: the supervisor of an attempt, and the view of all attempts there."""
+"""What runs on a node: the agent, and the supervisor of each attempt, which outlives the daemon.
+
+This folder needs the standard library only, of Python 3.8 or later, so that it can be pushed to any
+host (agents/zip_application.py makes one file of it). A verb loads what it needs and no more.
+
+    verbs               what a process can be asked to do; session, pilot: many questions in turn
+    supervision         an attempt from its start to its end; ranks: its processes
+    attempts            what can be told of attempts from outside, and how they are ended
+    messages, records   what is said and written, and held to a shape; wire: the types of that
+    sampling, output    what an attempt uses and prints
+    cgroups, shares     what holds it to its CPUs and memory
+    turns, rotator, rotation    several attempts on the same GPUs, one after the other
+    ownership           whose the node is, and whether that scheduler is alive
+    batch               an attempt that is a batch job of its own
+    host                what an agent is asked about its host, beside attempts
+
+A root folder holds `jobs/JOB/ATTEMPT/` with all that is known of an attempt:
+
+    lock        flock held by the supervisor: free means that it is gone
+    ranks.lock  the ranks and their children inherit it open: nobody has it open, so they are gone
+    started     written before the first exec; with `lock` free and without it: never started
+    status      written after the last process was reaped: how the attempt ended
+    reserve     a file that only takes room while the attempt runs: removed where there is none left
+                for its status, so that a job that has filled the disk can be seen to end
+    journal     one line each time a suspension was asked for, acknowledged, saved, escalated, and
+                each time the processes were stopped or went on
+    sample      how far and how fast it is, and what it uses; replaced every few seconds
+    suspend     there once the job is asked to save and leave with exit code 75
+    orders, channel     FIFOs: from the daemon, and from the job, to the supervisor
+    stdout.N, stderr.N  what rank N printed, up to a bound
+    stdout-times.N, …   how long that was when
+
+Records are written, synced and renamed. Times are nanoseconds of the monotonic clock of this boot.
+"""
 
 __all__ = ()

@@ -1,11 +1,4 @@
-"""The attempts of one machine, seen from outside: what runs, what is fenced, what is left behind.
-
-The records are those of supervisor.py, and their times nanoseconds of the monotonic clock. Only
-the standard library is used here too: what looks after a remote host runs there.
-"""
-
-# Paths are strings, as in supervisor.py, beside which this runs on a remote host.
-# ruff: noqa: PTH110, PTH112, PTH116, PTH208
+"""The attempts of one machine, seen from outside: what runs, what is fenced, what is left."""
 
 from __future__ import annotations
 
@@ -13,39 +6,48 @@ import fcntl
 import json
 import os
 import signal
-from typing import TYPE_CHECKING
+import sys
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
 
-from shunter.backends.node.messages.attempt_records import (
+from shunter.backends.node.cgroups import close_group, members
+from shunter.backends.node.messages import (
     PATH,
     a_job,
+    checked,
     number_of,
+    read_journal,
     started_in,
     status_in,
 )
-from shunter.backends.node.messages.shapes import checked
-from shunter.backends.node.processes.marks import Alive, alive_below
-from shunter.backends.node.processes.open_files import mount_of, open_files, real_user_of
 from shunter.backends.node.records import (
     LINE_BYTES_MAX,
+    below,
+    boot_id,
     count_in,
     fifo,
     folder_of,
     get,
     hold,
     kill,
+    open_regular,
     own_folder,
     processes,
     put,
     tell,
 )
-from shunter.backends.node.shares.cgroups import close_group, members
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from shunter.backends.node.messages.wire import Found, Probe, State
+    from shunter.backends.node.wire import Answer, Found, Key, Probe, State
 
 NO_END = ("absent", "lost")
+MARK, SEAL = "SHUNTER_FOLDER", "SHUNTER_MARK"
+KEY_BYTES = 32
+TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
+DELETED = " (deleted)"
 
 
 def raise_term(root: str, term: int) -> int:
@@ -58,6 +60,18 @@ def raise_fence(root: str, job: str, attempt: int) -> int:
     """Let no attempt up to this one start any more; return the fence in force."""
     own_folder(f"{root}/jobs/{job}")
     return _raise(f"{root}/jobs/{job}/fence", "attempt", attempt)
+
+
+def _raise(path: str, name: str, value: int) -> int:
+    held = hold(f"{path}.lock", fcntl.LOCK_EX)
+    assert held is not None, "a lock that waits was refused"
+    try:
+        now = count_in(path, name)
+        if value > now:
+            put(path, {name: value})
+        return max(value, now)
+    finally:
+        os.close(held)
 
 
 def is_held(path: str) -> bool:
@@ -106,7 +120,7 @@ def known_of(root: str, job: str) -> list[int]:
     return sorted({*numbers_in(f"{root}/jobs/{job}"), *alive})
 
 
-def running(root: str, wanted: list[tuple[str, int]]) -> list[Found]:
+def running(root: str, wanted: list[Key]) -> list[Found]:
     """Return the state of some attempts, and of all others that still run.
 
     However many there have been below a root, it costs no more than those and a look at the
@@ -122,7 +136,7 @@ def running(root: str, wanted: list[tuple[str, int]]) -> list[Found]:
     return found
 
 
-def pids_of(root: str, key: tuple[str, int], parents: Mapping[int, int]) -> list[int]:
+def pids_of(root: str, key: Key, parents: Mapping[int, int]) -> list[int]:
     """Return the processes of an attempt that runs, whatever their sessions.
 
     Args:
@@ -132,14 +146,7 @@ def pids_of(root: str, key: tuple[str, int], parents: Mapping[int, int]) -> list
     """
     folder = folder_of(root, *key)
     started = started_in(folder) if is_held(f"{folder}/lock") else None
-    children: dict[int, list[int]] = {}
-    for pid, parent in parents.items() if started is not None else ():
-        children.setdefault(parent, []).append(pid)
-    found, todo = [], children.get(started["pid"], []) if started is not None else []
-    while todo:
-        found += todo
-        todo = [child for pid in todo for child in children.get(pid, [])]
-    return found
+    return [] if started is None else below(started["pid"], parents)
 
 
 def send(folder: str, order: Mapping[str, object]) -> bool:
@@ -213,13 +220,316 @@ def remains(folder: str) -> State:
     return "running" if is_held(f"{folder}/lock") or sweep(folder) else "lost"
 
 
-def _raise(path: str, name: str, value: int) -> int:
-    held = hold(f"{path}.lock", fcntl.LOCK_EX)
-    assert held is not None, "a lock that waits was refused"
+# The verbs that ask of attempts: see verbs.py.
+
+
+def answer_send(root: str, job: str, attempt: str) -> Answer:
+    """Hand the order in stdin to the supervisor of an attempt."""
+    return {"taken": send(folder_of(root, job, int(attempt)), json.load(sys.stdin))}
+
+
+def answer_term(root: str, term: str) -> Answer:
+    """Raise the term of a root; return the one in force."""
+    return {"term": raise_term(root, int(term))}
+
+
+def answer_fence(root: str, job: str, attempt: str) -> Answer:
+    """Raise the fence of a job; return the one in force."""
+    return {"attempt": raise_fence(root, job, int(attempt))}
+
+
+def answer_probe(root: str, job: str, attempt: str) -> Answer:
+    """Return the state of an attempt, and its journal."""
+    return _with_notes(probe(folder_of(root, job, int(attempt))))
+
+
+def answer_inventory(root: str) -> Answer:
+    """Return all attempts of a root, its term, and when they were looked for."""
+    now_ns = time.monotonic_ns()  # before the look: what is absent was absent after this
+    term = count_in(f"{root}/term", "term")
+    found = [_with_notes(known) for known in inventory(root)]
+    return {"attempts": found, "term": term, "boot": boot_id(), "now_ns": now_ns}
+
+
+def answer_sweep(root: str, job: str, attempt: str) -> Answer:
+    """Kill what an attempt without a supervisor has left; return how much there was."""
+    return {"left": sweep(folder_of(root, job, int(attempt)))}
+
+
+def _with_notes(known: Probe) -> Answer:
+    return {**known, "notes": read_journal(known["folder"])["notes"]}
+
+
+# The mark by which the processes of an attempt are known, and when it counts.
+#
+# Ranks hand on two variables to all that they start: the folder of the attempt
+# (`SHUNTER_FOLDER`), and a seal (`SHUNTER_MARK`) that says whose the job is and when it was
+# launched. A mark counts on a process of the job's user that started after the launch, and
+# nowhere else: a forged or copied one neither gets anything killed nor holds anything. The seal
+# is made with a key that only the scheduler's user can read, so that it needs no folder to be
+# believed. Supervisors are known by the lock that they hold, also where its file was removed, if
+# it is a file of ours; where the folder was renamed, it is the lock of any folder, held by the
+# parent of what carries the mark.
+
+
+class Alive(NamedTuple):
+    """The processes of an attempt: its supervisors, and what carries its mark."""
+
+    supervisors: list[int]
+    marked: list[int]
+
+
+def alive_below(root: str) -> dict[Key, Alive]:
+    """Return what runs of the attempts below a root, with or without folders."""
+    found: dict[Key, Alive] = {}
+    key, boot, me = seal_key(root), boot_id(), os.getpid()
+    real, mount = os.path.realpath(root), mount_of(root)
+    parents, holders = processes(), set()
+    for pid in parents:
+        carried = _mark_of(pid)
+        attempt = None if carried is None else _attempt_in(root, carried[0])
+        if attempt and carried and _counts(pid, carried, key, boot):
+            found.setdefault(attempt, Alive([], [])).marked.append(pid)
+        for folder in () if pid == me else _locked_below(real, pid, mount):
+            holders.add(pid)
+            attempt = _attempt_in(real, folder)
+            if attempt is not None:
+                found.setdefault(attempt, Alive([], [])).supervisors.append(pid)
+    for each in found.values():
+        if not each.supervisors:  # the folder of theirs may have another name now
+            each.supervisors.extend(sorted({parents[pid] for pid in each.marked} & holders))
+    return found
+
+
+def _mark_of(pid: int) -> tuple[str, str] | None:
+    """Return the folder and the seal that a process carries."""
     try:
-        now = count_in(path, name)
-        if value > now:
-            put(path, {name: value})
-        return max(value, now)
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+    except OSError:
+        return None
+    named = {}
+    for entry in entries:
+        name, _, value = entry.partition(b"=")
+        if name in (MARK.encode(), SEAL.encode()):
+            named[name.decode()] = value.decode("utf-8", "replace")
+    return (named[MARK], named.get(SEAL, "")) if MARK in named else None
+
+
+def _attempt_in(root: str, folder: str) -> Key | None:
+    """Return the attempt whose folder this is; None if it is none below a root."""
+    if not folder.startswith(f"{root}/jobs/"):
+        return None
+    job, _, attempt = folder[len(root) + 6 :].partition("/")
+    number = number_of(attempt)
+    return (job, number) if number is not None and checked(job, a_job) is not None else None
+
+
+def _counts(pid: int, carried: tuple[str, str], key: bytes, boot: str) -> bool:
+    """Say whether a mark counts on the process that carries it."""
+    folder, sealed = carried
+    claim = _claim(folder, sealed, key, boot)
+    uid, ticks = real_user_of(pid), started_ticks(pid)
+    if claim is None or uid is None or ticks is None:
+        return False
+    return uid == claim[0] and ticks >= claim[1]
+
+
+def _claim(folder: str, sealed: str, key: bytes, boot: str) -> tuple[int, int] | None:
+    """Return whose an attempt is and since when, by its seal or its records."""
+    uid, _, rest = sealed.partition(".")
+    since, _, digest = rest.partition(".")
+    if key and uid.isdigit() and since.isdigit() and len(uid + since) < 40:
+        if digest == _digest(key, folder, int(uid), int(since), boot):
+            return int(uid), int(since)
+        return None
+    # A supervisor of an earlier version sealed nothing.
+    started = started_in(folder)
+    if started is None or started["boot"] != boot:
+        return None
+    try:
+        owner = os.stat(f"{folder}/channel").st_uid
+    except OSError:
+        return None
+    return owner, (started["started_ns"] + _asleep_ns()) // TICK_NS - 1
+
+
+def started_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the boot."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _asleep_ns() -> int:
+    """Return how long this machine has slept since its boot."""
+    import time
+
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime_ns(clock) - time.monotonic_ns()
+
+
+def seal(root: str, folder: str, uid: int) -> str:
+    """Return the seal of the attempt that this process supervises, if any."""
+    key, since = seal_key(root), started_ticks(os.getpid()) or 0
+    return f"{uid}.{since}.{_digest(key, folder, uid, since, boot_id())}" if key else ""
+
+
+def _digest(key: bytes, folder: str, uid: int, since: int, boot: str) -> str:
+    said = f"{folder}\0{uid}\0{since}\0{boot}".encode("utf-8", "replace")
+    return blake2b(said, key=key, digest_size=16).hexdigest()
+
+
+def seal_key(root: str) -> bytes:
+    """Return the key of a root; it is made when it is first asked for."""
+    path = f"{root}/mark.key"
+    key = _read_key(path)
+    if not key:
+        _make_key(path)
+        key = _read_key(path)
+    return key
+
+
+def _read_key(path: str) -> bytes:
+    try:
+        with open(open_regular(path), "rb") as file:
+            key = file.read(KEY_BYTES)
+    except OSError:
+        return b""
+    return key if len(key) == KEY_BYTES else b""
+
+
+def _make_key(path: str) -> None:
+    """Make a key that is whole, once, whoever else makes one."""
+    fresh = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    try:
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(file, os.urandom(KEY_BYTES))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.link(fresh, path)
+    except OSError:
+        return  # another one was quicker, or the disk is full
     finally:
-        os.close(held)
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+
+
+def _locked_below(root: str, pid: int, mount: str) -> list[str]:
+    """Return the folders below a root whose lock a process of ours holds."""
+    if not is_ours(pid):
+        return []
+    return [
+        file.path[: -len("/lock")]
+        for file in open_files(pid)
+        if file.path.startswith(f"{root}/jobs/")
+        and file.path.endswith("/lock")
+        and file.is_locked()
+        and file.is_believed(mount)
+    ]
+
+
+# Which files a process has open, as far as its user cannot shape what the kernel tells of it.
+#
+# In namespaces of their own users have files of any name, and a program with the setuid bit is a
+# process of root's that they started, with what they opened before. So a path counts only if the
+# file was opened through the mount that has this path here, in whose folders nobody but us makes
+# names; or if it is the very file that lies there, for one who mounts anew (a service with a
+# private /tmp that was restarted). A process counts as ours by all of its user ids.
+
+
+class OpenFile(NamedTuple):
+    """An open file of a process, by the path that the kernel tells, deleted or not."""
+
+    pid: int
+    number: str
+    path: str
+    is_deleted: bool
+
+    def is_locked(self) -> bool:
+        """Say whether it is locked for writing: not of one who only looks."""
+        return any(line.startswith("lock:") and " WRITE " in line for line in self._about())
+
+    def is_believed(self, mount: str) -> bool:
+        """Say whether we would find it at its path, given the mount we look by."""
+        if mount and mount == _mount_in(self._about()):
+            return True
+        try:
+            found = os.stat(f"/proc/{self.pid}/fd/{self.number}")
+            there = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return False
+        is_same = (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
+        return is_same and not self.is_deleted
+
+    def owner(self) -> int:
+        """Return whose file it is; -1 of one that was closed meanwhile."""
+        try:
+            return os.stat(f"/proc/{self.pid}/fd/{self.number}").st_uid
+        except OSError:
+            return -1
+
+    def _about(self) -> list[str]:
+        return _lines_in(f"/proc/{self.pid}/fdinfo/{self.number}")
+
+
+def open_files(pid: int) -> Iterator[OpenFile]:
+    """Yield what a process has open; of one that we may not look into, nothing."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        numbers = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for number in numbers:
+        try:
+            told = os.readlink(f"{folder}/{number}")
+        except OSError:
+            continue  # closed meanwhile
+        path = told.rpartition(DELETED)[0] if told.endswith(DELETED) else told
+        yield OpenFile(pid, number, path, path != told)
+
+
+def mount_of(folder: str) -> str:
+    """Return the mount by which a folder is found here; nothing if it is not told."""
+    try:
+        opened = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return _mount_in(_lines_in(f"/proc/self/fdinfo/{opened}"))
+    finally:
+        os.close(opened)
+
+
+def _mount_in(about: list[str]) -> str:
+    told = [line for line in about if line.startswith("mnt_id:")]
+    return told[0].split()[1] if told else ""
+
+
+def real_user_of(pid: int) -> int | None:
+    """Return who started a process, whatever rights it has; None of one that is gone."""
+    ids = _ids(str(pid))
+    return ids[0] if ids else None
+
+
+def is_ours(pid: int) -> bool:
+    """Say whether a process has our own four user ids, and not just one."""
+    ids = _ids(str(pid))
+    return bool(ids) and ids == _ids("self")
+
+
+def _ids(pid: str) -> list[int]:
+    told = [line for line in _lines_in(f"/proc/{pid}/status") if line.startswith("Uid:")]
+    return [int(each) for each in told[0].split()[1:5]] if told else []
+
+
+def _lines_in(path: str) -> list[str]:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []

@@ -1,10 +1,4 @@
-"""The ranks of an attempt: the processes a supervisor starts, and the codes they end with.
-
-Only the standard library of Python 3.8 or later, as in supervisor.py.
-"""
-
-# Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH109, PTH110, PTH113, PTH208
+"""The processes of an attempt: its ranks, the codes they end with, and the reaper of the rest."""
 
 from __future__ import annotations
 
@@ -12,19 +6,25 @@ import errno
 import fcntl
 import os
 import signal
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.processes.marks import MARK, SEAL
-from shunter.backends.node.shares.cgroups import enter
+from shunter.backends.node.attempts import MARK, SEAL
+from shunter.backends.node.cgroups import close_group, enter, members
+from shunter.backends.node.records import below, failpoint, kill, listed_below, processes
 
 if TYPE_CHECKING:
-    from shunter.backends.node.messages.wire import Order, User
+    from collections.abc import Callable, Iterable
+
+    from shunter.backends.node.wire import Order, User
 
 EXIT_SUSPENDED = 75
 EXIT_NOT_RUN = 127
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
+REAP_POLL_S, REAP_POLL_S_MAX = 0.002, 1.0
+PARENT_ENDED = signal.SIGRTMIN + 1
 
 
 class Gate:
@@ -47,27 +47,6 @@ class Gate:
         """Wait in a rank until it may run; raise ValueError if it never may."""
         if self.reader >= 0 and not os.read(self.reader, 1):
             raise ValueError("its supervisor is gone")
-
-
-def adopt_orphans() -> None:
-    """Become the parent of what forks away below this process."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def tell_of_parents_end(number: int) -> None:
-    """Have this process get a signal when its parent ends."""
-    _prctl(PR_SET_PDEATHSIG, number)
-
-
-def close_all_but(*kept: int) -> None:
-    """Close all files but the first three and some more.
-
-    Who stops this process would hold with it what others wait for: locks, the fences among them.
-    """
-    for name in sorted(os.listdir("/proc/self/fd")):
-        if int(name) > 2 and int(name) not in kept:
-            with suppress(OSError):  # the one by which they are listed
-                os.close(int(name))
 
 
 def make_outputs(folder: str, order: Order) -> None:
@@ -121,42 +100,6 @@ def spawn(folder: str, order: Order, number: int, lock: int, gate: Gate) -> int:
         os.write(2, said.encode("utf-8", "backslashreplace"))
     finally:
         os._exit(EXIT_NOT_RUN)
-
-
-def _execute(argv: list[str]) -> None:
-    """Become a program; raise ValueError if it cannot be run."""
-    try:
-        os.execvpe(argv[0], argv, os.environ)
-    except OSError as error:
-        raise ValueError(_why_not(argv[0], error)) from error
-
-
-def _why_not(program: str, error: OSError) -> str:
-    """Return why a program could not be run, and what to do where that is known."""
-    if isinstance(error, FileNotFoundError):
-        if "/" not in program:
-            return f"there is no program {program!r} in PATH"
-        if os.path.exists(program):
-            return f"{program} is there, but not the interpreter that its first line names"
-        return f"there is no file {program} in {os.getcwd()}"
-    if isinstance(error, PermissionError) and os.path.isfile(program):
-        return f"{program} may not be executed: chmod +x {program}, or shunter submit {program}"
-    if error.errno == errno.ENOEXEC:
-        return f"{program} is no program: it has no first line such as #!/bin/sh"
-    return f"{program}: {error.strerror}"
-
-
-def exit_code(wait_status: int) -> int:
-    """Return an exit code as shells do: 128 and the number for a signal."""
-    if os.WIFSIGNALED(wait_status):
-        return 128 + os.WTERMSIG(wait_status)
-    return os.WEXITSTATUS(wait_status)
-
-
-def gang_code(codes: list[int]) -> int:
-    """Return the code of all ranks: a failure, or else a suspension, or else 0."""
-    failed = [code for code in codes if code not in (0, EXIT_SUSPENDED)]
-    return failed[0] if failed else max(codes)
 
 
 def _become_rank(
@@ -217,7 +160,188 @@ def _opened_output(path: str, user: User | None) -> int:
     return file
 
 
+def _execute(argv: list[str]) -> None:
+    """Become a program; raise ValueError if it cannot be run."""
+    try:
+        os.execvpe(argv[0], argv, os.environ)
+    except OSError as error:
+        raise ValueError(_why_not(argv[0], error)) from error
+
+
+def _why_not(program: str, error: OSError) -> str:
+    """Return why a program could not be run, and what to do where that is known."""
+    if isinstance(error, FileNotFoundError):
+        if "/" not in program:
+            return f"there is no program {program!r} in PATH"
+        if os.path.exists(program):
+            return f"{program} is there, but not the interpreter that its first line names"
+        return f"there is no file {program} in {os.getcwd()}"
+    if isinstance(error, PermissionError) and os.path.isfile(program):
+        return f"{program} may not be executed: chmod +x {program}, or shunter submit {program}"
+    if error.errno == errno.ENOEXEC:
+        return f"{program} is no program: it has no first line such as #!/bin/sh"
+    return f"{program}: {error.strerror}"
+
+
+def exit_code(wait_status: int) -> int:
+    """Return an exit code as shells do: 128 and the number for a signal."""
+    if os.WIFSIGNALED(wait_status):
+        return 128 + os.WTERMSIG(wait_status)
+    return os.WEXITSTATUS(wait_status)
+
+
+def gang_code(codes: list[int]) -> int:
+    """Return the code of all ranks: a failure, or else a suspension, or else 0."""
+    failed = [code for code in codes if code not in (0, EXIT_SUSPENDED)]
+    return failed[0] if failed else max(codes)
+
+
+# The reaper: kills what is left of an attempt whose supervisor was killed.
+#
+# A supervisor is the child of a process that does nothing but wait for its end. To it the kernel
+# hands all that a supervisor leaves behind, whatever session, group or environment that gave
+# itself; so it is killed at once, also on a host that no scheduler reaches. A supervisor that
+# ends by itself leaves nothing. A reaper that is killed takes nothing with it, and has no
+# successor: only if both were killed does anything live on, until `sweep` finds it.
+
+
+def go_on_below_reaper(group: str | None, *, is_bound: bool = False) -> None:
+    """Go on as a child of this process, which stays as the reaper and never returns.
+
+    Args:
+        group: the control group of the attempt, if it has one.
+        is_bound: the supervisor is killed once the process that started this one has ended.
+
+    Raises:
+        OSError: there is no room for another process.
+    """
+    adopt_orphans()
+    parent = os.getppid()
+    supervisor = os.fork()
+    if not supervisor:
+        os.setsid()  # a signal to the session of one is none to the other
+        return
+    try:
+        if is_bound:
+            _kill_once_ended(supervisor, parent)
+        _reap_after(supervisor, group)
+    finally:
+        os._exit(0)
+
+
+def _kill_once_ended(supervisor: int, parent: int) -> None:
+    """Have a child killed once our parent has ended, by whatever."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(PARENT_ENDED, lambda *_: kill(supervisor, signal.SIGKILL))
+    tell_of_parents_end(PARENT_ENDED)
+    if os.getppid() != parent:
+        kill(supervisor, signal.SIGKILL)
+
+
+def _reap_after(supervisor: int, group: str | None) -> None:
+    """Wait for the end of a child, and kill what it has left."""
+    for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    close_all_but()  # who holds the lock of an attempt is taken for its supervisor
+    failpoint("attempt reaper ready")
+    os.waitpid(supervisor, 0)
+    kill_remaining(group)
+    if group:
+        close_group(group)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what forks away below this process."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def tell_of_parents_end(number: int) -> None:
+    """Have this process get a signal when its parent ends."""
+    _prctl(PR_SET_PDEATHSIG, number)
+
+
 def _prctl(option: int, value: int) -> None:
     import ctypes
 
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def close_all_but(*kept: int) -> None:
+    """Close all files but the first three and some more.
+
+    Who stops this process would hold with it what others wait for: locks, the fences among them.
+    """
+    for name in sorted(os.listdir("/proc/self/fd")):
+        if int(name) > 2 and int(name) not in kept:
+            with suppress(OSError):  # the one by which they are listed
+                os.close(int(name))
+
+
+# What is left of an attempt, as its supervisor or its reaper finds it below itself.
+
+
+def kill_remaining(group: str | None, reap: Callable[[], None] | None = None) -> int:
+    """Kill all processes below this one or in a group, until none is left.
+
+    Args:
+        group: a control group, if there is one.
+        reap: called again and again meanwhile.
+
+    Returns:
+        how many there were.
+    """
+    left = remaining(group)
+    count, before, pause_s = len(left), left, REAP_POLL_S
+    while left:
+        for pid in left:
+            kill(pid, signal.SIGKILL)
+        time.sleep(pause_s)
+        if reap is not None:
+            reap()
+        before, left = left, remaining(group)
+        # Some take long to die, in a driver, and some cannot be killed by us.
+        pause_s = min(2 * pause_s, REAP_POLL_S_MAX) if left == before else REAP_POLL_S
+    return count
+
+
+def remaining(group: str | None) -> list[int]:
+    """Return all processes below this one or in a group, wherever they forked to."""
+    return sorted({*descendants(), *(members(group) if group else ())})
+
+
+def descendants() -> list[int]:
+    """Return all living processes below this one, adopted orphans included."""
+    if not _has_children():  # the usual end of a job, which needs no look at all of the machine
+        return []
+    return below(os.getpid(), processes())
+
+
+def _has_children() -> bool:
+    """Say whether this process has any; who adopts orphans has descendants only then."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def family(group: str | None) -> list[int]:
+    """Return all processes below this one or in a group, maybe ended ones too.
+
+    It looks at these only, not at all of the machine, and so may miss one that comes or goes just
+    now: who needs them all stops what it has found, and looks again until it finds no other.
+    """
+    try:
+        found = listed_below(os.getpid())
+    except FileNotFoundError:  # a kernel without these files
+        return remaining(group)
+    return sorted({*found, *(members(group) if group else ())})
+
+
+def stop_all(processes: Callable[[], Iterable[int]]) -> None:
+    """Stop processes, until a look finds no other: one may have forked."""
+    before: list[int] = []
+    while (found := sorted(processes())) != before:
+        before = found
+        for pid in found:
+            kill(pid, signal.SIGSTOP)

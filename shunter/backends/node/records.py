@@ -1,10 +1,4 @@
-"""Records, locks, channels and processes: what supervisor and daemon know each other by.
-
-Only the standard library of Python 3.8 or later, as in supervisor.py, which says what lies where.
-"""
-
-# Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH101, PTH102, PTH105, PTH108, PTH110, PTH112, PTH120, PTH123, PTH208
+"""What all processes of a node share: records, locks, FIFOs, and a look at other processes."""
 
 from __future__ import annotations
 
@@ -12,11 +6,10 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import stat
 import time
 from typing import TYPE_CHECKING, TextIO
-
-from shunter.backends.node.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,6 +174,60 @@ def processes(proc: str = "/proc") -> dict[int, int]:
     return parents
 
 
+def below(pid: int, parents: Mapping[int, int]) -> list[int]:
+    """Return all processes below one, given the parents of those of this machine."""
+    children: dict[int, list[int]] = {}
+    for child, parent in parents.items():
+        children.setdefault(parent, []).append(child)
+    found, todo = [], children.get(pid, [])
+    while todo:
+        found += todo
+        todo = [child for each in todo for child in children.get(each, [])]
+    return found
+
+
+def listed_below(pid: int, proc: str = "/proc") -> list[int]:
+    """Return the processes below one as the kernel lists them, maybe ended ones too.
+
+    Raises:
+        FileNotFoundError: this kernel does not list them.
+    """
+    found, todo = [], [pid]
+    while todo:
+        todo = [child for each in todo for child in _children(each, proc)]
+        found += todo
+    return found
+
+
+def _children(pid: int, proc: str) -> list[int]:
+    """Return the children of all threads of a process; none if it is gone."""
+    found: list[int] = []
+    try:
+        threads = sorted(os.listdir(f"{proc}/{pid}/task"))
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"{proc}/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(child) for child in file.read().split()]
+        except FileNotFoundError:
+            if os.path.exists(f"{proc}/{pid}/task/{thread}/stat"):
+                raise
+        except OSError:
+            continue
+    return found
+
+
+def reap_children() -> bool:
+    """Bury the children that have ended; say whether none is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return True
+    return False
+
+
 def catches(pid: int, number: int) -> bool:
     """Say whether a process has a handler for a signal, or blocks it.
 
@@ -198,3 +245,49 @@ def boot_id() -> str:
     """Return what tells this boot of the machine from all others."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
+
+
+# Failpoints: where a process can be made to die, so that tests can try every one of them.
+#
+#     SHUNTER_CRASH=NAME:FILE   whoever comes to the point NAME first makes FILE and kills itself
+#     SHUNTER_CRASH=:FILE       all write into FILE which points they come to
+#
+# Otherwise a mark is a call that does nothing. A point lies before and after each thing that
+# lasts: an append to the log, an order to a backend, a record of a supervisor.
+
+_armed: list[str] = []
+
+
+def arm_failpoint(setting: str) -> None:
+    """Take a setting of SHUNTER_CRASH; an empty one disarms this process."""
+    _armed[:] = setting.rpartition(":")[::2] if setting else ()
+
+
+def is_armed() -> bool:
+    """Say whether points mean anything, where naming them would cost something."""
+    return bool(_armed)
+
+
+def failpoint(name: str) -> None:
+    """Mark a point; see above."""
+    if _armed:
+        _reached(name)
+
+
+def _reached(name: str) -> None:
+    wanted, path = _armed
+    flags = os.O_WRONLY | os.O_CREAT
+    if not wanted:
+        file = os.open(path, flags | os.O_APPEND, 0o666)
+        os.write(file, name.encode() + b"\n")
+        os.close(file)
+    elif name == wanted:
+        try:
+            file = os.open(path, flags | os.O_EXCL, 0o666)
+        except FileExistsError:
+            return
+        os.write(file, str(os.getpid()).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+arm_failpoint(os.environ.get("SHUNTER_CRASH", ""))

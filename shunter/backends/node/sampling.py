@@ -1,28 +1,38 @@
 """Samples of an attempt: how far and how fast it is, and what CPU and memory it uses.
 
 The newest one lies in the file `sample`, replaced each time and never synced; whoever wants them
-all reads it often enough. The first come soon, so that a short job has one too.
+all reads it often enough. The first come soon, so that a short job has one too. What a job that
+says nothing prints, such as a progress bar, stands in for what it would have said.
 """
-
-# Paths are strings, as in supervisor.py.
-# ruff: noqa: PTH105
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from shunter.backends.node.output.files import printed_speed
-from shunter.backends.node.records import create_private
-from shunter.backends.node.usage import Usage
+from shunter.backends.node.cgroups import MB
+from shunter.backends.node.messages import BATCH_S_MOST, PIDS_MOST
+from shunter.backends.node.records import (
+    below,
+    create_private,
+    listed_below,
+    open_regular,
+    processes,
+)
 
 if TYPE_CHECKING:
-    from shunter.backends.node.messages.wire import Message
+    from shunter.backends.node.wire import Message, Use
 
 FIRST_S = 2.0
 RANKS_MOST = 1024
+TICKS_S = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+LOOK_BYTES = 4096
+STEP_DIGITS_MOST = 15
+_BAR = re.compile(rb"(?:(\d+)/\d+ \[[^\]\r\n]*?)?\b(\d+(?:\.\d+)?)(it/s|s/it)\b")
 
 
 class Sampling:
@@ -81,3 +91,89 @@ class Sampling:
         steps = [step for step, _ in self._told.values()]
         batches = [batch_s for _, batch_s in self._told.values() if batch_s is not None]
         return min(steps), max(batches, default=None), False
+
+
+class Process(NamedTuple):
+    """What /proc says of a process."""
+
+    started: int
+    ticks: int
+    pages: int
+
+
+class Usage:
+    """Reads what the descendants of one process use, again and again.
+
+    Those in sessions of their own count too, since the supervisor adopts orphans. A process id
+    alone names nobody: it counts together with its start time.
+    """
+
+    def __init__(self, root: int, proc: str = "/proc") -> None:
+        self._root = root
+        self._proc = proc
+        self._before: dict[tuple[int, int], int] = {}
+        self._read_s: float | None = None
+
+    def read(self, now_s: float) -> Use:
+        """Return pids, memory_mb, and cpus: the mean of busy ones since the last time.
+
+        Whoever ended in between counts for nothing; at the first reading `cpus` is None.
+        """
+        found = {pid: process for pid in self._below() if (process := self._process(pid))}
+        ticks = {(pid, each.started): each.ticks for pid, each in found.items()}
+        before, read_s = self._before, self._read_s
+        self._before, self._read_s = ticks, now_s
+        cpus = None
+        if read_s is not None and now_s > read_s:
+            spent = sum(count - before.get(who, 0) for who, count in ticks.items())
+            cpus = round(max(spent, 0) / TICKS_S / (now_s - read_s), 3)
+        pages = sum(each.pages for each in found.values())
+        return {"pids": sorted(found)[:PIDS_MOST], "memory_mb": pages * PAGE // MB, "cpus": cpus}
+
+    def _below(self) -> list[int]:
+        """Return the descendants of the root, looking at nobody else if we can."""
+        if os.path.exists(f"{self._proc}/{self._root}/task/{self._root}/children"):
+            return listed_below(self._root, self._proc)
+        return below(self._root, processes(self._proc))
+
+    def _process(self, pid: int) -> Process | None:
+        """Return a process; None if it is gone, or dead and not yet reaped."""
+        try:
+            with open(f"{self._proc}/{pid}/stat", "rb") as file:
+                # The name in parentheses may itself hold blanks and parentheses.
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            return None
+        if len(fields) < 22 or fields[0] in (b"Z", b"X"):
+            return None
+        return Process(int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[21]))
+
+
+def printed_speed(path: str) -> tuple[int | None, float | None]:
+    """Return the last step and mini-batch seconds that a progress bar shows.
+
+    None stands for what is absent. Read is what tqdm and its like print, such as
+    `450/1000 [00:10<00:12, 43.2it/s]`, or `2.31s/it` where a step takes longer than a second. Bars
+    are drawn over themselves, so the last one counts. It is a guess: a bar over files or an
+    evaluation looks the same.
+    """
+    found = list(_BAR.finditer(_end(path)))
+    if not found:
+        return None, None
+    step, number, unit = found[-1].groups()
+    rate = float(number)
+    batch_s = rate if unit == b"s/it" or not rate else 1 / rate
+    if not 0 < batch_s <= BATCH_S_MOST:
+        return None, None
+    is_step = step is not None and len(step) <= STEP_DIGITS_MOST
+    return int(step) if is_step else None, round(batch_s, 9)
+
+
+def _end(path: str) -> bytes:
+    """Return the end of a file, whatever its length; empty where it cannot be read."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOOK_BYTES))
+            return file.read()
+    except OSError:
+        return b""

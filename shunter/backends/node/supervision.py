@@ -1,48 +1,273 @@
-"""One attempt while it runs: what its supervisor hears, and what it does about it.
+"""The supervisor: one attempt of a job on one machine, run by a process that outlives the daemon.
 
-Only the standard library of Python 3.8 or later, as in supervisor.py, which says what lies where.
+`begin` starts it, and `Supervision` is what it does then, until no process of the attempt is left.
+
+Starting and fencing an attempt exclude each other by a lock, so that a fenced attempt has either
+been seen or will never start. Every rank has a session of its own. A process that forks away is
+still found: the supervisor adopts orphans (a subreaper), and after its own death the kernel kills
+the ranks, and its reaper the rest (ranks.py). If that was killed too, `sweep` does so later with
+what carries the attempt's mark in its environment (attempts.py) or is in its control group. Only
+what clears its environment, where there are no groups, outlives both; `ranks.lock` tells of it as
+long as it keeps its files open.
 """
-
-# Importing pathlib would cost more than all the rest of the start, so paths are strings here.
-# ruff: noqa: PTH108, PTH110, PTH123
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import select
 import signal
+import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from shunter.backends.node.failpoints import failpoint
-from shunter.backends.node.heartbeat import Heartbeat
-from shunter.backends.node.messages.channel import Channel
-from shunter.backends.node.messages.commands import commands_in
-from shunter.backends.node.messages.journal import Journal
-from shunter.backends.node.output.files import bound
-from shunter.backends.node.output.times import STREAMS, Times, Writes
-from shunter.backends.node.processes.attempt_files import AttemptFiles
-from shunter.backends.node.processes.reaper import (
+from shunter.backends.node.attempts import alive_below, seal
+from shunter.backends.node.cgroups import close_group, held_to, kills, open_group
+from shunter.backends.node.messages import Channel, Journal, commands_in
+from shunter.backends.node.output import STREAMS, Times, Writes, bound
+from shunter.backends.node.ownership import Heartbeat
+from shunter.backends.node.ranks import (
+    EXIT_SUSPENDED,
+    Gate,
+    adopt_orphans,
     descendants,
+    exit_code,
     family,
+    gang_code,
+    go_on_below_reaper,
     kill_remaining,
+    make_outputs,
     remaining,
+    spawn,
+    stop_all,
 )
-from shunter.backends.node.ranks import EXIT_SUSPENDED, Gate, exit_code, gang_code
-from shunter.backends.node.records import catches, count_in, create_private, fifo, kill, put, tell
+from shunter.backends.node.records import (
+    LINE_BYTES_MAX,
+    boot_id,
+    catches,
+    count_in,
+    create_private,
+    failpoint,
+    fifo,
+    folder_of,
+    get,
+    hold,
+    kill,
+    make_folder,
+    own_folder,
+    put,
+    tell,
+)
 from shunter.backends.node.sampling import Sampling
-from shunter.backends.node.shares.cgroups import close_group, held_to, kills
-from shunter.backends.node.slicing.turns import Turns
-from shunter.backends.node.stopping import Stopping
+from shunter.backends.node.turns import Turns
 
 if TYPE_CHECKING:
-    from shunter.backends.node.messages.wire import Command, Message, Order
+    from collections.abc import Callable, Iterable, Mapping
+
+    from shunter.backends.node.wire import Answer, Command, Message, Order, User
 
 POLL_S, KILL_POLL_S, OWN_END_S = 1.0, 0.02, 5.0
 TERMINATED, SAME_SIGNAL_S = 128 + signal.SIGTERM, 0.3
-NOTED = ("acknowledged", "saved", "failed")
+NOTED_MESSAGES = ("acknowledged", "saved", "failed")
 STRONGER = ("cooperative", "signal", "restart")
+STOP_S = 0.2
+CHANNELS = ("orders", "channel")
+LOCK_TRIES = 20
+RESERVE_BYTES = 4096  # and as many as an exit code needs for each rank
+EXIT_CODE_BYTES = 8
+
+
+def answer_start(root: str) -> Answer:
+    """Start the attempt whose order stdin holds."""
+    own_folder(f"{root}/jobs")
+    return start(root, json.load(sys.stdin))
+
+
+def start(root: str, order: Order) -> Answer:
+    """Start the supervisor of an attempt, once; return what came of it."""
+    answer, reader = begin(root, order)
+    return answer if reader < 0 else answer_of(reader)
+
+
+def begin(root: str, order: Order, *, is_new: bool = False) -> tuple[Answer, int]:
+    """Begin to start the supervisor of an attempt, once.
+
+    Args:
+        root: the folder of the cluster.
+        order: what to run.
+        is_new: it is known that the attempt has never run, so that no process needs to be looked
+            for whose folder was removed: that takes a look at every process of the machine.
+
+    Returns:
+        what came of it; and a file to read that once the supervisor tells (`answer_of`), or -1.
+    """
+    try:
+        return _begin(root, order, is_new=is_new)
+    except OSError as error:  # a full disk, say: nothing was begun
+        return {"answer": "failed", "cause": f"its supervisor cannot work: {error}"}, -1
+
+
+def answer_of(reader: int) -> Answer:
+    """Return what a supervisor tells of its start, and close the file."""
+    try:
+        said = os.read(reader, LINE_BYTES_MAX)
+    finally:
+        os.close(reader)
+    return json.loads(said) if said else {"answer": "unknown"}
+
+
+def _begin(root: str, order: Order, *, is_new: bool) -> tuple[Answer, int]:
+    folder = folder_of(root, order["job"], order["attempt"])
+    for each in (root, f"{root}/jobs", f"{root}/jobs/{order['job']}", folder):
+        own_folder(each)
+    lock = None
+    for _ in range(LOCK_TRIES):  # who only probes holds it for microseconds
+        lock = hold(f"{folder}/lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock is not None:
+            break
+        time.sleep(0.002)
+    if lock is None:
+        return {"answer": "known"}, -1
+    if get(f"{folder}/started") is not None or (not is_new and is_alive(root, order)):
+        os.close(lock)  # or its supervisor, which is gone, would seem to live as long as we do
+        return {"answer": "known"}, -1
+    failpoint("attempt locked")
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.close(reader)
+        try:
+            _become_supervisor(root, folder, order, (writer, lock))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.close(lock)  # only this copy: the supervisor holds the lock on
+    return {}, reader
+
+
+def is_alive(root: str, order: Order) -> bool:
+    """Say whether an attempt runs whose folder was removed."""
+    alive = alive_below(root).get((order["job"], order["attempt"]))
+    return alive is not None and bool(alive.marked or len(alive.supervisors))
+
+
+def _become_supervisor(root: str, folder: str, order: Order, given: tuple[int, int]) -> None:
+    """Leave the daemon's world, pass the fences, start the ranks, and stay with them."""
+    answer, held_lock = given
+    os.setsid()
+    os.chdir("/")
+    null = os.open("/dev/null", os.O_RDWR)
+    for number in (0, 1, 2):  # or the caller's pipe would stay open as long as the job runs
+        os.dup2(null, number)
+    for ignored in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(ignored, signal.SIG_IGN)
+    try:
+        go_on_below_reaper(order.get("cgroup"), is_bound=order.get("is_bound", False))
+        adopt_orphans()
+        fences = [hold(f"{root}/term.lock", fcntl.LOCK_SH)]
+        fences.append(hold(f"{root}/jobs/{order['job']}/fence.lock", fcntl.LOCK_EX))
+        cause = _refusal(root, order)
+        if cause:
+            _reply(answer, {"answer": "refused", "cause": cause})
+            return
+        failpoint("attempt let in")
+        user = order.get("user")
+        order["seal"] = seal(root, folder, user["uid"] if user else os.geteuid())
+        supervision, lock = _prepare(root, folder, order, held_lock)
+    except OSError as error:  # a full disk, say: nothing was begun
+        _reply(answer, {"answer": "failed", "cause": f"its supervisor cannot work: {error}"})
+        return
+    for number in range(len(order["ranks"])):
+        supervision.living[spawn(folder, order, number, lock, supervision.gate)] = number
+    failpoint("attempt spawned")
+    os.close(lock)
+    _let_none_follow(root, order)
+    for held in fences:
+        if held is not None:
+            os.close(held)
+    _reply(answer, {"answer": "started"})
+    os.close(answer)
+    failpoint("attempt replied")
+    supervision.announce()
+    supervision.run()
+
+
+def _refusal(root: str, order: Order) -> str:
+    """Return which fence stands before an order; both fences are held meanwhile."""
+    term = count_in(f"{root}/term", "term")
+    fence = count_in(f"{root}/jobs/{order['job']}/fence", "attempt")
+    if order["term"] < term:
+        return f"term {order['term']} has been replaced by {term}"
+    if order["attempt"] <= fence:
+        return f"attempt {order['attempt']} has begun or is fenced, as is all up to {fence}"
+    return ""
+
+
+def _prepare(root: str, folder: str, order: Order, held_lock: int) -> tuple[Supervision, int]:
+    """Make all that the ranks need, and last the record that says they started."""
+    _open_checkpoints(f"{root}/jobs/{order['job']}/checkpoints", order.get("user"))
+    group = order.get("cgroup")
+    if group:
+        shares = order.get("shares")
+        open_group(group, shares["cpus_milli"] if shares else 0, order["memory_mb"])
+    make_outputs(folder, order)
+    _reserve(folder, RESERVE_BYTES + EXIT_CODE_BYTES * len(order["ranks"]))
+    supervision = Supervision(root, folder, order)
+    os.close(os.open(f"{folder}/ranks.lock", os.O_RDWR | os.O_CREAT, 0o600))
+    user = order.get("user")
+    if user:  # whose ranks they are, also once the folder has been removed
+        os.chown(f"{folder}/ranks.lock", user["uid"], -1)
+    lock = os.open(f"{folder}/ranks.lock", os.O_PATH)  # to be held open, and for nothing else
+    started = {
+        "job": order["job"],
+        "attempt": order["attempt"],
+        "term": order["term"],
+        "placement": order["placement"],
+        # Values are secrets, also those that stand in the command by now.
+        "ranks": [{**rank, "env": {}, "argv": []} for rank in order["ranks"]],
+        "port": order.get("port"),
+        "gpus": order.get("gpus", []),
+        "cgroup": group,
+        "pid": os.getpid(),
+        "boot": boot_id(),
+        "started_ns": time.monotonic_ns(),
+    }
+    put(f"{folder}/started", started)
+    supervision.traces = AttemptFiles(folder, held_lock, started)
+    failpoint("attempt started")
+    return supervision, lock
+
+
+def _open_checkpoints(path: str, user: User | None) -> None:
+    """Make the folder that all attempts of a job share, and give it to its user."""
+    os.makedirs(path, 0o700, exist_ok=True)
+    if user is not None:
+        os.chown(path, user["uid"], user["gid"])
+
+
+def _reserve(folder: str, count: int) -> None:
+    """Keep room for the status of an attempt, in bytes, whatever its job writes."""
+    with create_private(f"{folder}/reserve") as file:
+        file.write(" " * count)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _let_none_follow(root: str, order: Order) -> None:
+    """Fence what has begun: without its folder nothing else would tell.
+
+    Both fences are held. A disk that is full now leaves the folder as the only witness.
+    """
+    with suppress(OSError):
+        put(f"{root}/jobs/{order['job']}/fence", {"attempt": order["attempt"]})
+
+
+def _reply(answer: int, record: Answer) -> None:
+    try:
+        os.write(answer, json.dumps(record).encode())
+    except OSError:
+        return  # who asked has died meanwhile: the attempt runs on without it
 
 
 class Supervision:
@@ -271,7 +496,7 @@ class Supervision:
 
     def _obey(self, order: Command) -> None:
         if order["do"] == "turns":  # of another supervisor: somebody comes or goes
-            self.turns.told()
+            self.turns.note_change()
             return
         if (order["term"] or 0) < count_in(f"{self.root}/term", "term"):
             return  # from a scheduler that has been replaced
@@ -305,7 +530,7 @@ class Supervision:
                 if not self.trains and said["state"] == "training":
                     self.trains = True
                     self.note("training")
-            elif said["what"] in NOTED:
+            elif said["what"] in NOTED_MESSAGES:
                 self._note_said(said)
         if self.channel.is_to_be_told(last=last):
             self.note("refused", count=self.channel.dropped, cause=self.channel.cause)
@@ -402,3 +627,96 @@ def _waited() -> tuple[int, int]:
         return os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return (0, 0)
+
+
+class Stopping:
+    """Whether an attempt is to stand still, and does: suspend mode `stop`.
+
+    Its processes hear SIGTSTP, which one may handle to put itself in order, and then SIGSTOP, which
+    none can; SIGCONT lets them go on. All that they hold, they keep: GPUs, memory, open files.
+    """
+
+    def __init__(self, processes: Callable[[], Iterable[int]], note: Callable[[str], None]) -> None:
+        self._processes, self._note = processes, note
+        self._is_stopped = False
+        self._due_s: float | None = None
+
+    def stop(self, now_s: float) -> None:
+        """Ask them to stand still; a while later they are made to."""
+        if not self._is_stopped and self._due_s is None:
+            self._signal(signal.SIGTSTP)
+            self._due_s = now_s + STOP_S
+
+    def go_on(self) -> None:
+        """Let them go on, and say so if they had been stopped."""
+        was_stopped, was_asked = self._is_stopped, self._due_s is not None
+        self._is_stopped, self._due_s = False, None
+        if was_stopped or was_asked:
+            self._signal(signal.SIGCONT)
+        if was_stopped:
+            self._note("continued")
+
+    def look(self, now_s: float) -> None:
+        """Make them stand still if it is time."""
+        if self._due_s is None or now_s < self._due_s:
+            return
+        self._due_s = None
+        stop_all(self._processes)
+        self._is_stopped = True
+        self._note("stopped")
+
+    def patience_s(self, now_s: float, otherwise_s: float) -> float:
+        """Return how long nothing has to be done, at most so long."""
+        return (
+            otherwise_s if self._due_s is None else max(0.0, min(otherwise_s, self._due_s - now_s))
+        )
+
+    def _signal(self, number: int) -> None:
+        for pid in self._processes():
+            kill(pid, number)
+
+
+class AttemptFiles:
+    """The lock and the record by which an attempt is known to run.
+
+    They are made anew where they are gone. A scratch folder may be purged under a running job,
+    whole or file by file. Its supervisor looks now and then whether the lock that it holds is still
+    the one in its folder.
+    """
+
+    def __init__(self, folder: str, lock: int, started: Mapping[str, object]) -> None:
+        self._folder, self._lock, self._started = folder, lock, started
+        self._replaced: list[int] = []
+
+    def are_there(self) -> bool:
+        """Say whether others can tell by the folder that this attempt runs."""
+        names = ("started", *CHANNELS)
+        return self._is_locked() and all(os.path.exists(f"{self._folder}/{name}") for name in names)
+
+    def restore(self) -> bool:
+        """Make what lacks; False on a full disk, say: it is to be tried again."""
+        try:
+            make_folder(self._folder)
+            if not self._is_locked() and not self._lock_anew():
+                return False
+            if get(f"{self._folder}/started") is None:
+                put(f"{self._folder}/started", self._started)
+        except OSError:
+            return False
+        return True
+
+    def _is_locked(self) -> bool:
+        held = os.fstat(self._lock)
+        try:
+            found = os.stat(f"{self._folder}/lock")
+        except OSError:
+            return False
+        return (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
+
+    def _lock_anew(self) -> bool:
+        lock = hold(f"{self._folder}/lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock is None:  # somebody looks just now
+            return False
+        self._replaced.append(self._lock)  # kept open: by it we were known until now
+        self._lock = lock
+        return True

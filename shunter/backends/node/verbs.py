@@ -8,20 +8,19 @@
     python3 -I -S FILE inventory ROOT           {"attempts": [...], "term", "boot", "now_ns"}
     python3 -I -S FILE sweep ROOT JOB ATTEMPT   {"left": how much was still there}
     python3 -I -S FILE beat ROOT                {"beaten": true}: the daemon is alive
-    python3 -I -S FILE serve BASE NONCE         many questions in turn: remote/session.py
-    python3 -I -S FILE pilot PILOT_FILE BASE    the same for a daemon that it dials: pilots/pilot.py
-    python3 -I -S FILE batch ROOT JOB ATTEMPT   an attempt that is a batch job: batch/batch.py
-    python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: remote/pruning.py
-    python3 -I -S FILE survey BASE CGROUP NONCE what the host has: remote/host_inventory.py
-    python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: remote/gpus.py
-    python3 -I -S FILE wiring BASE NONCE        how they are wired: remote/wiring/sources.py
+    python3 -I -S FILE serve BASE NONCE         many questions in turn: session.py
+    python3 -I -S FILE pilot PILOT_FILE BASE    the same for a daemon that it dials: pilot.py
+    python3 -I -S FILE batch ROOT JOB ATTEMPT   an attempt that is a batch job: batch.py
+    python3 -I -S FILE ages|prune ROOT NONCE    what jobs that ended have left: host/pruning.py
+    python3 -I -S FILE survey BASE CGROUP NONCE what the host has: host/host_inventory.py
+    python3 -I -S FILE gpus BASE NONCE          what its GPUs tell: host/gpus.py
+    python3 -I -S FILE wiring BASE NONCE        how they are wired: host/wiring.py
     python3 -I -S FILE note_wiring BASE         the same, written into BASE/wiring
     python3 -I -S FILE manifest|digest|stream|receive FOLDER USER NONCE
-                                                checkpoints: remote/checkpoint_transfer.py
+                                                checkpoints: host/checkpoint_transfer.py
 
-A verb loads what it needs and no more, since on a host each process compiles that anew. Only the
-standard library of Python 3.8 or later, as in supervisor.py. What fails exits with 1 and says so on
-stderr; without an answer on stdout, nothing is known of what was done.
+A verb loads what it needs and no more, since on a host each process compiles that anew. What fails
+exits with 1 and says so on stderr; without an answer on stdout, nothing is known of what was done.
 """
 
 from __future__ import annotations
@@ -34,31 +33,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shunter.backends.node.messages.wire import Answer
+    from shunter.backends.node.wire import Answer
 
 FOLDER = "shunter.backends.node"
 VERBS = {
-    "start": "attempt_verbs:start_told",
-    "send": "attempt_verbs:send_told",
-    "term": "attempt_verbs:term_told",
-    "fence": "attempt_verbs:fence_told",
-    "probe": "attempt_verbs:probe_told",
-    "inventory": "attempt_verbs:inventory_told",
-    "sweep": "attempt_verbs:sweep_told",
-    "beat": "attempt_verbs:beat_told",
-    "ages": "remote.pruning:ages",
-    "prune": "remote.pruning:prune",
-    "serve": "remote.session:serve",
-    "pilot": "pilots.pilot:pilot",
-    "batch": "batch.batch:batch",
-    "gpus": "remote.gpus:gpus",
-    "wiring": "remote.wiring:host_wiring",
-    "note_wiring": "remote.wiring:note_wiring",
-    "survey": "remote.host_inventory:host_inventory",
-    "manifest": "remote.checkpoint_transfer:manifest",
-    "digest": "remote.checkpoint_transfer:digest",
-    "stream": "remote.checkpoint_transfer:stream",
-    "receive": "remote.checkpoint_transfer:receive",
+    "start": "supervision:answer_start",
+    "send": "attempts:answer_send",
+    "term": "attempts:answer_term",
+    "fence": "attempts:answer_fence",
+    "probe": "attempts:answer_probe",
+    "inventory": "attempts:answer_inventory",
+    "sweep": "attempts:answer_sweep",
+    "beat": "ownership:answer_beat",
+    "ages": "host.pruning:ages",
+    "prune": "host.pruning:prune",
+    "serve": "session:serve",
+    "pilot": "pilot:pilot",
+    "batch": "batch:batch",
+    "gpus": "host.gpus:gpus",
+    "wiring": "host.wiring:host_wiring",
+    "note_wiring": "host.wiring:note_wiring",
+    "survey": "host.host_inventory:host_inventory",
+    "manifest": "host.checkpoint_transfer:manifest",
+    "digest": "host.checkpoint_transfer:digest",
+    "stream": "host.checkpoint_transfer:stream",
+    "receive": "host.checkpoint_transfer:receive",
 }
 """Of each verb the module, below this folder, and the function in it."""
 

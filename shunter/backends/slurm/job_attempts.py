@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from shunter import clock
 from shunter.backends.live.messages import Order
-from shunter.backends.node.batch.claims import (
+from shunter.backends.node.batch import (
     BEGUN,
     WITHDRAWN,
     add_command,
@@ -23,10 +23,10 @@ from shunter.backends.node.batch.claims import (
     claimed_by,
     told_to_leave_by,
 )
-from shunter.backends.node.messages.attempt_records import number_of, started_in, status_in
-from shunter.backends.node.messages.wire import Notes, Probe, Started, State, Status
-from shunter.backends.node.processes.attempt_watch import Watched
+from shunter.backends.node.messages import number_of, started_in, status_in
 from shunter.backends.node.records import boot_id, get
+from shunter.backends.node.session import Watched
+from shunter.backends.node.wire import Notes, Probe, Started, State, Status
 from shunter.backends.slurm.answers import (
     SAYS_WHY,
     PastJob,

@@ -25,13 +25,17 @@ from anyio.abc import TaskGroup, TaskStatus
 from shunter import clock
 from shunter.backends.live.messages import Order
 from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
-from shunter.backends.node.batch.claims import claimed_by, withdraw
-from shunter.backends.node.heartbeat import write_beat
-from shunter.backends.node.messages.attempt_records import a_job, number_of, status_in
-from shunter.backends.node.messages.shapes import PROTOCOL, READ_BYTES_MAX, checked
-from shunter.backends.node.messages.wire import Answer, Found, Known
-from shunter.backends.node.output.files import piece_of
-from shunter.backends.node.processes.attempt_watch import UNREAD
+from shunter.backends.node.batch import claimed_by, withdraw
+from shunter.backends.node.messages import (
+    PROTOCOL,
+    READ_BYTES_MAX,
+    a_job,
+    checked,
+    number_of,
+    status_in,
+)
+from shunter.backends.node.output import piece_of
+from shunter.backends.node.ownership import write_beat
 from shunter.backends.node.records import (
     boot_id,
     count_in,
@@ -41,8 +45,8 @@ from shunter.backends.node.records import (
     own_folder,
     put,
 )
-from shunter.backends.node.remote.reports import Reports
-from shunter.backends.node.remote.session import OUTPUT, TOLD_OF_JOB
+from shunter.backends.node.session import OUTPUT, TOLD_OF_JOB, UNREAD, Reports
+from shunter.backends.node.wire import Answer, Found, Known
 from shunter.backends.slurm.answers import QueuedJob, end_in_words
 from shunter.backends.slurm.commands import Slurm, reason_in_words, submit_limit_in
 from shunter.backends.slurm.job_attempts import (

@@ -3,7 +3,7 @@
     pilot ──TCP──▶ TLS, both certificates ──▶ name and serial wanted? ──▶ hello ──▶ nonce, session
 
 Who the pilot is, its certificate says; what it says itself decides nothing but which process of it
-is there. The bytes that follow are those of the RPC session (`node.remote.session`), handed over as
+is there. The bytes that follow are those of the RPC session (`node.session`), handed over as
 a stream that ends as an SSH channel does: a connection that is lost raises nothing by itself.
 
 One pilot has one connection. A second one of the same process proves that the first is dead, since
@@ -48,7 +48,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from shunter import clock
-from shunter.backends.node.pilots.pilot_connection import (
+from shunter.backends.node.pilot import (
     PILOT_LINE_BYTES_MOST,
     PILOT_VERSION,
     SERVER_NAME,

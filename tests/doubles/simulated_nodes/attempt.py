@@ -19,10 +19,9 @@ from shunter.backends.live.messages import (
     State,
     Status,
 )
-from shunter.backends.node.messages.journal import FACTS, READ_MOST
+from shunter.backends.node.messages import FACTS, READ_MOST
 from shunter.backends.node.ranks import EXIT_SUSPENDED
-from shunter.backends.node.stopping import STOP_S
-from shunter.backends.node.supervision import STRONGER, TERMINATED
+from shunter.backends.node.supervision import STOP_S, STRONGER, TERMINATED
 from tests.doubles.simulated_nodes.machine import Machine, Timer
 from tests.doubles.simulated_nodes.program import SimulatedProgram
 

@@ -1,6 +1,6 @@
 """Folders of checkpoints on a simulated node, and the verbs that carry them to another.
 
-What is said is what `shunter.backends.node.remote.checkpoint_transfer` says: manifests, streams in
+What is said is what `shunter.backends.node.host.checkpoint_transfer` says: manifests, streams in
 pieces with their digests, a transfer that counts once it is committed.
 """
 
@@ -11,16 +11,16 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.backends.node.messages.wire import Entry
-from shunter.backends.node.remote.checkpoint_transfer import COMMIT, TRANSFERRED, fields_of
-from shunter.backends.node.remote.entry_lists import (
+from shunter.backends.node.host.checkpoint_transfer import COMMIT, TRANSFERRED, fields_of
+from shunter.backends.node.host.file_trees import (
     LENGTH_BYTES,
+    PIECE,
     listings,
     pieces,
     rows_of,
     unpacked,
 )
-from shunter.backends.node.remote.file_trees import PIECE
+from shunter.backends.node.wire import Entry
 
 __all__ = ["VERBS", "Folder", "Folders", "Say", "Work"]
 

@@ -1,6 +1,6 @@
 """The agent's end of a session: typed questions in, answers and news out, as lines of bytes.
 
-It answers as `shunter.backends.node.remote.session` does. Questions are decoded into the structs
+It answers as `shunter.backends.node.session` does. Questions are decoded into the structs
 that the daemon encodes, and answers are encoded from those that it decodes.
 """
 
@@ -13,8 +13,8 @@ import msgspec
 from shunter.backends.live import messages
 from shunter.backends.live.gang import NEVER
 from shunter.backends.live.messages import Answer, Known, Sample, Stand
-from shunter.backends.node.messages.shapes import PROTOCOL
-from shunter.backends.node.remote.ownership import OWNED_S
+from shunter.backends.node.messages import PROTOCOL
+from shunter.backends.node.ownership import OWNED_S
 from tests.doubles.simulated_nodes.attempt import Key
 from tests.doubles.simulated_nodes.node import SimulatedNode
 

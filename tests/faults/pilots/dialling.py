@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.node.messages.wire import PilotAnswer
-from shunter.backends.node.pilots.pilot_connection import dial, read_pilot_file
+from shunter.backends.node.pilot import dial, read_pilot_file
+from shunter.backends.node.wire import PilotAnswer
 from shunter.backends.slurm.pilot_channel import (
     ClusterAuthority,
     DialBack,

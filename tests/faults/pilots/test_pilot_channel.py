@@ -10,12 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.node.pilots.pilot_connection import (
-    SERVER_NAME,
-    UnsafePilotFileError,
-    dial,
-    read_pilot_file,
-)
+from shunter.backends.node.pilot import SERVER_NAME, UnsafePilotFileError, dial, read_pilot_file
 from shunter.backends.slurm.pilot_channel import (
     ClusterAuthority,
     DialBack,
@@ -23,14 +18,7 @@ from shunter.backends.slurm.pilot_channel import (
     PilotStream,
     read_certificate,
 )
-from tests.faults.pilots.dialling import (
-    HOUR_S,
-    PATIENCE_S,
-    daemon,
-    ended,
-    exchanged,
-    until,
-)
+from tests.faults.pilots.dialling import HOUR_S, PATIENCE_S, daemon, ended, exchanged, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -19,14 +19,8 @@ import pytest
 
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.settings import LocalNode, LocalSettings
-from shunter.backends.node.messages.attempt_records import started_in
-from shunter.backends.node.shares.cgroups import (
-    change_group,
-    folders_of,
-    has_quota,
-    held_to,
-    members,
-)
+from shunter.backends.node.cgroups import change_group, folders_of, has_quota, held_to, members
+from shunter.backends.node.messages import started_in
 from shunter.core.interfaces import Launch, Reshape
 from shunter.daemon import Site, Submission
 from shunter.events.facts import (

@@ -19,7 +19,7 @@ import pytest
 from shunter.backends.live.settings import SshAccess
 from shunter.backends.live.ssh import WINDOW_BYTES, SshBackend, host_inventories
 from shunter.backends.live.transport import UnreachedError
-from shunter.backends.node.remote.entry_lists import END, packed
+from shunter.backends.node.host.file_trees import END, packed
 from shunter.core.interfaces import AttemptExited
 from shunter.events.facts import AttemptStarted, LaunchFailed, NodeReachable, NodeUnreachable
 from shunter.events.values import NodeName

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from shunter.backends.node import attempts
-from shunter.backends.node.processes import unanswered
-from shunter.backends.node.processes.unanswered import LOOK_S, LOOKS, READ_MOST_S, Unanswered
+from shunter.backends.node import attempts, session
 from shunter.backends.node.records import folder_of, processes
+from shunter.backends.node.session import LOOK_S, LOOKS, READ_MOST_S, Unanswered
 from tests.faults.supervised import machine_at, wait_for
 from tests.live.turns.turning import Turning, turning_at
 
@@ -32,7 +31,7 @@ def turning(tmp_path: Path) -> Iterator[Turning]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(unanswered, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
     return clock
 
 

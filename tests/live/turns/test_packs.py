@@ -15,7 +15,7 @@ import pytest
 import shunter
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.backends.node.slicing.members import turn_in
+from shunter.backends.node.rotator import turn_in
 from tests.faults.supervised import machine_at, wait_for
 from tests.live.turns.turning import ALL, QUANTUM_US, Turning, turning_at
 

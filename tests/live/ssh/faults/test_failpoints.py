@@ -20,7 +20,7 @@ from typing import ClassVar
 import anyio
 import pytest
 
-from shunter.backends.node.failpoints import arm_failpoint
+from shunter.backends.node.records import arm_failpoint
 from shunter.core.state import JobPhase
 from shunter.daemon import Site
 from shunter.events.facts import Outcome

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from shunter.backends.node import attempts
-from shunter.backends.node.processes.marks import alive_below
+from shunter.backends.node.attempts import alive_below
 from shunter.core.interfaces import AttemptExited, Launch, Resume
 from shunter.events.facts import (
     AttemptLost,

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from shunter.api.answer_models import TurnPart
 from shunter.api.job_rows import Present, queue_document
 from shunter.ask.log_reading import fold_events
-from shunter.backends.node.rotation.member import Member
-from shunter.backends.node.rotation.rule import Rotation
+from shunter.backends.node.rotation import Member, Rotation
 from shunter.backends.simulated import Costs
 from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import ChangePriority, Command, SuspendJob

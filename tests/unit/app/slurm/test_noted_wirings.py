@@ -1,18 +1,20 @@
 """What pilots have noted of the wiring of their nodes, as the next daemon reads it."""
 
-import json
 from pathlib import Path
-
-import pytest
-
 from shunter.backends.live.messages import Wiring
-from shunter.backends.node.messages.wire import GpuReadings
-from shunter.backends.node.remote.wiring import note_wiring, sources
+from shunter.backends.node.host import wiring
+from shunter.backends.node.host.wiring import note_wiring
+from shunter.backends.node.wire import GpuReadings
 from shunter.config.live import SlurmSection
 from shunter.daemon.slurm import read_noted_wirings
 from shunter.events.values import NodeName
 from tests.factories import configuration
-from tests.unit.backends.node.wiring.test_sources import TOPO, readings, says
+from tests.unit.backends.node.wiring.test_sources import TOPO
+from tests.unit.backends.node.wiring.test_sources import readings
+from tests.unit.backends.node.wiring.test_sources import says
+import json
+import pytest
+
 
 N1, N2, N3 = map(NodeName, ("n1", "n2", "n3"))
 
@@ -34,7 +36,7 @@ def noted(root: Path, gpus: int = 4, mode: str = "pilot") -> Wiring | None:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A root where a pilot on n1 has noted what an nvidia-smi of ours tells."""
     seen: GpuReadings = {"gpus": readings(None, None, None, None), "by": "", "code": 0}
-    monkeypatch.setattr(sources, "read_gpus", lambda: seen)
+    monkeypatch.setattr(wiring, "read_gpus", lambda: seen)
     monkeypatch.setattr("signal.alarm", lambda _: 0)
     monkeypatch.setenv("PATH", "/nowhere")
     says(monkeypatch, TOPO)
@@ -85,7 +87,7 @@ def test_attempts_that_are_jobs_of_their_own_note_nothing(root: Path) -> None:
 
 def test_host_without_gpus_notes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: GpuReadings = {"gpus": [], "by": "", "code": 12}
-    monkeypatch.setattr(sources, "read_gpus", lambda: seen)
+    monkeypatch.setattr(wiring, "read_gpus", lambda: seen)
     monkeypatch.setattr("signal.alarm", lambda _: 0)
     assert note_wiring(str(tmp_path / "n1")) == {}
     assert not sorted(tmp_path.iterdir())

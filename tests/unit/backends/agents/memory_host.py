@@ -13,7 +13,7 @@ from shunter import clock
 from shunter.backends.live import messages
 from shunter.backends.live.settings import Socket
 from shunter.backends.live.transport import AgentProcess, Link, Server, UnreachedError
-from shunter.backends.node.messages.shapes import PROTOCOL
+from shunter.backends.node.messages import PROTOCOL
 from shunter.events.values import NodeName
 
 AHEAD_NS = 5 * 10**9

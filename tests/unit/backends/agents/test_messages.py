@@ -21,8 +21,7 @@ from shunter.backends.live.messages import (
     decode_number,
     encode_question,
 )
-from shunter.backends.node.messages.journal import KINDS_NOTED
-from shunter.backends.node.messages.shapes import PROTOCOL, WrongMessageError
+from shunter.backends.node.messages import KINDS_NOTED, PROTOCOL, WrongMessageError
 from tests.unit.backends.agents.samples import (
     ABSENT,
     ANSWERS,

@@ -24,7 +24,7 @@ from shunter.backends.live.messages import (
 from shunter.backends.live.node_agent import RpcChannel
 from shunter.backends.live.ssh import ran_on
 from shunter.backends.live.transport import UnreachedError
-from shunter.backends.node.messages.shapes import PROTOCOL
+from shunter.backends.node.messages import PROTOCOL
 from shunter.errors import BackendError
 
 pytestmark = pytest.mark.asyncio

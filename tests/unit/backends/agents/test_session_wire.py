@@ -21,10 +21,10 @@ from shunter.backends.live.messages import (
 )
 from shunter.backends.live.transport import zip_application
 from shunter.backends.node.attempts import pids_of
-from shunter.backends.node.heartbeat import uptime_ns
-from shunter.backends.node.messages.shapes import PROTOCOL
+from shunter.backends.node.messages import PROTOCOL
+from shunter.backends.node.ownership import uptime_ns
 from shunter.backends.node.records import processes
-from shunter.backends.node.remote.session import TOLD_OF_JOB
+from shunter.backends.node.session import TOLD_OF_JOB
 from tests.faults.supervised import wait_for
 from tests.unit.backends.agents.test_zip_application import PYTHONS
 

@@ -21,16 +21,17 @@ from typing import Any
 import pytest
 
 from shunter.backends.live.transport import zip_application
-from shunter.backends.node.records import hold
-from shunter.backends.node.remote import file_trees, tree_building
-from shunter.backends.node.remote.entry_lists import (
+from shunter.backends.node.host import file_trees
+from shunter.backends.node.host.file_trees import (
+    DEPTH_MAX,
     END,
     ENTRIES_MAX,
+    PIECE,
     packed,
     path_in_record,
     rows_of,
 )
-from shunter.backends.node.remote.file_trees import DEPTH_MAX, PIECE
+from shunter.backends.node.records import hold
 from tests.unit.backends.agents.test_zip_application import old_python
 
 OLDEST = old_python() or sys.executable
@@ -378,9 +379,9 @@ def test_files_are_synced_when_all_have_come_and_before_the_folder_counts(
         steps.append(0)
         sync(file)
 
-    monkeypatch.setattr(tree_building, "read_exactly", read)
+    monkeypatch.setattr(file_trees, "read_exactly", read)
     monkeypatch.setattr(os, "fsync", note_sync)
-    tree_building.build(file_trees.opened(str(checkpoints)), None, told, ["a", "b"])
+    file_trees.build(file_trees.opened(str(checkpoints)), None, told, ["a", "b"])
     assert stream.read() == b""
     assert steps == [PIECE.size, 32, PIECE.size, 32, 0, 0]
     assert [(checkpoints / path).stat().st_mode & 0o777 for path in "ab"] == [0o200] * 2
@@ -408,13 +409,13 @@ def test_file_of_many_that_is_not_synced_fails_the_transfer_and_without_threads_
     def starts_none(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(tree_building, "read_exactly", io.BytesIO(received).read)
+    monkeypatch.setattr(file_trees, "read_exactly", io.BytesIO(received).read)
     monkeypatch.setattr(os, "fsync", note_sync)
     opened = file_trees.opened(str(checkpoints))
     if can_start_threads:
         with pytest.raises(OSError, match="the disk is gone"):
-            tree_building.build(opened, None, told, paths)
+            file_trees.build(opened, None, told, paths)
         return
     monkeypatch.setattr(threading.Thread, "start", starts_none)
-    tree_building.build(opened, None, told, paths)
+    file_trees.build(opened, None, told, paths)
     assert len(synced) == len(paths)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import heartbeat
-from shunter.backends.node.heartbeat import Heartbeat, silence_s, write_beat
+from shunter.backends.node import ownership
+from shunter.backends.node.ownership import Heartbeat, silence_s, write_beat
 
 S = 10**9
 
@@ -24,7 +24,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1000.0)
-    monkeypatch.setattr(heartbeat, "uptime_ns", clock)
+    monkeypatch.setattr(ownership, "uptime_ns", clock)
     return clock
 
 
@@ -100,5 +100,5 @@ def test_scheduler_of_this_machine_sleeps_with_it(
 
 
 def test_uptime_counts_sleep_too() -> None:
-    near_ns = abs(heartbeat.uptime_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    near_ns = abs(ownership.uptime_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME))
     assert near_ns < S

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.live.gpus import GpuFault, use_told
-from shunter.backends.node.messages.wire import GpuReading
-from shunter.backends.node.remote.nvml import nvml_gpus
+from shunter.backends.node.host.gpus import nvml_gpus
+from shunter.backends.node.wire import GpuReading
 from tests.doubles.gpu_reader import GpuReader, NoGpus
 from tests.unit.backends.profiles.test_gpus import compiled
 

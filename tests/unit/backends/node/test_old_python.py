@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node import supervisor
+from shunter.backends.node import supervision
 
-FILES = sorted(Path(supervisor.__file__).parent.rglob("*.py"))
+FILES = sorted(Path(supervision.__file__).parent.rglob("*.py"))
 OURS = "shunter.backends.node"
 
 

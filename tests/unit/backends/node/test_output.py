@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.output.files import LOOK_BYTES, bound, printed_speed
+from shunter.backends.node.output import bound
+from shunter.backends.node.sampling import LOOK_BYTES, printed_speed
 
 
 @pytest.mark.parametrize(

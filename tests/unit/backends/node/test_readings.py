@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shunter.backends.live.gpus import GpuFault, use_told
-from shunter.backends.node.remote import gpus
-from shunter.backends.node.remote.gpus import Readings
+from shunter.backends.node.host import gpus
+from shunter.backends.node.host.gpus import Readings
 from tests.faults.supervised import wait_for
 
 READING = {"index": 0, "faults": {}}

@@ -7,8 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.node.rotation.member import Member
-from shunter.backends.node.rotation.rule import Rotation
+from shunter.backends.node.rotation import Member, Rotation
 
 QUANTUM_US = 60
 

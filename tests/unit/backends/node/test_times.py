@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from shunter.backends.node.output.files import bound
-from shunter.backends.node.output.times import LINES_MOST, Times, offset_at, parsed_times
+from shunter.backends.node.output import LINES_MOST, Times, bound, offset_at, parsed_times
 
 
 def told(folder: Path) -> bytes:

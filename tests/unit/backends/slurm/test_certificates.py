@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.pilots.pilot_connection import read_pilot_file
+from shunter.backends.node.pilot import read_pilot_file
 from shunter.backends.slurm.pilot_channel import ClusterAuthority, DialBack, read_certificate
 from shunter.errors import BackendError, ConfigError
 

@@ -15,7 +15,7 @@ import pytest
 from anyio.streams.tls import TLSStream
 
 from shunter import clock
-from shunter.backends.node.pilots.pilot_connection import PILOT_VERSION
+from shunter.backends.node.pilot import PILOT_VERSION
 from shunter.backends.slurm.answers import QueuedJob
 from shunter.backends.slurm.commands import Slurm, Submitted
 from shunter.backends.slurm.node_service import NodeService

@@ -9,17 +9,9 @@ import pytest
 
 from shunter.backends.live.checkpoint_lists import FileLists, ListedEntry
 from shunter.backends.live.checkpoint_transfer import CopyPlan
-from shunter.backends.node.remote.entry_lists import rows_of
+from shunter.backends.node.host.file_trees import rows_of
 from shunter.errors import BackendError
-from tests.unit.backends.supervised.test_file_lists import (
-    N0,
-    N1,
-    N2,
-    entry,
-    lines_of,
-    take,
-    told,
-)
+from tests.unit.backends.supervised.test_file_lists import N0, N1, N2, entry, lines_of, take, told
 
 
 def lists_of(*parts: Sequence[ListedEntry]) -> FileLists:

@@ -14,8 +14,8 @@ from shunter.backends.live.checkpoint_lists import (
     listed_entry,
     path_of,
 )
-from shunter.backends.node.messages.wire import Kind
-from shunter.backends.node.remote.entry_lists import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
+from shunter.backends.node.host.file_trees import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
+from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
 from shunter.events.values import NodeName
 

@@ -12,8 +12,8 @@ from shunter.backends.live.inbox import Inbox
 from shunter.backends.live.messages import Known
 from shunter.backends.live.node_agent import Reading
 from shunter.backends.live.watch import Standing, Told, Watch
-from shunter.backends.node.processes.attempt_watch import Watched
 from shunter.backends.node.records import boot_id
+from shunter.backends.node.session import Watched
 from shunter.core.interfaces import AttemptExited, Input
 from shunter.events.facts import (
     AttemptLost,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.node.rotation.timetable import Timetable
+from shunter.backends.node.rotation import Timetable
 from shunter.backends.timetables import timetables
 from shunter.core.cluster import gpus_of
 from shunter.core.turn_shares import LEAST_PART, Tenant, gang_slots

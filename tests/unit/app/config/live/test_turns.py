@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shunter.backends.live.settings import Limits, TurnSettings
-from shunter.backends.node.slicing.rotator import SWITCH_LOOK_US
+from shunter.backends.node.rotator import SWITCH_LOOK_US
 from shunter.config.loading import load_config, make_config
 from shunter.config.resolved import PROBE_LIVE_LEAST_US, policy_runtime
 from shunter.daemon.backends import as_wanted, slicing_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.batch.claims import (
+from shunter.backends.node.batch import (
     BEGUN,
     WITHDRAWN,
     add_command,

@@ -9,8 +9,8 @@ import pytest
 
 from shunter.backends.live.messages import Known
 from shunter.backends.live.node_agent import Reading
-from shunter.backends.node.messages.journal import KEPT_MOST, READ_MOST, Journal, read_journal
-from shunter.backends.node.messages.wire import Note, Notes
+from shunter.backends.node.messages import KEPT_MOST, READ_MOST, Journal, read_journal
+from shunter.backends.node.wire import Note, Notes
 
 
 def known(notes: Notes) -> Known:

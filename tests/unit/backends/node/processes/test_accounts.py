@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from shunter.backends.node import ranks
-from shunter.backends.node.messages.wire import User
-from shunter.backends.node.remote import pruning
-from shunter.backends.node.remote.accounts import as_user
+from shunter.backends.node.host import pruning
+from shunter.backends.node.host.accounts import as_user
+from shunter.backends.node.wire import User
 from tests.faults.supervised import is_alive, wait_for
 
 pytestmark = pytest.mark.needs("root")
@@ -105,7 +105,7 @@ def test_what_takes_too_long_is_killed_and_told(tmp_path: Path) -> None:
 def test_work_without_a_limit_ends_once_nobody_waits_for_it(tmp_path: Path) -> None:
     program = (
         "import time\n"
-        "from shunter.backends.node.remote.accounts import as_user\n"
+        "from shunter.backends.node.host.accounts import as_user\n"
         "print('up', flush=True)\n"
         f"found = as_user(None, lambda: time.sleep(60), None)\n"
         f"open({str(tmp_path / 'found')!r}, 'w').write(found['error'])\n"

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.shares.cgroups import (
+from shunter.backends.node.cgroups import (
     LIMIT,
     QUOTA,
     change_group,
     close_group,
+    divisible_v1,
     folders_of,
     has_quota,
     held_to,
@@ -19,7 +20,6 @@ from shunter.backends.node.shares.cgroups import (
     members,
     open_group,
 )
-from shunter.backends.node.shares.division import divisible_v1
 
 SWAP = "memory.memsw.limit_in_bytes"
 UNLIMITED = str((1 << 63) - 4096)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.node.shares.cgroups import members
-from shunter.backends.node.shares.division import MOVED, divisible, is_of_session
+from shunter.backends.node.cgroups import MOVED, divisible, is_of_session, members
 
 MEND = "name one"
 

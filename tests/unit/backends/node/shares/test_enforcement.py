@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.node.messages.wire import Shares
+from shunter.backends.node import shares as shares_module
+from shunter.backends.node.cgroups import QUOTA, divisible_v1
 from shunter.backends.node.records import boot_id, folder_of, put
-from shunter.backends.node.shares import enforcement
-from shunter.backends.node.shares.cgroups import QUOTA
-from shunter.backends.node.shares.division import divisible_v1
-from shunter.backends.node.shares.enforcement import Enforcement, Means, spread
+from shunter.backends.node.shares import Enforcement, Means, spread
+from shunter.backends.node.wire import Shares
 
 CPUS = [0, 1, 2, 3]
 KEY = ("j1", 1)
@@ -81,7 +80,7 @@ def test_attempt_with_a_quota_follows_to_the_cpus_it_may_use_now(
     put(f"{folder_of(root, *KEY)}/started", told)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
         try:
-            monkeypatch.setattr(enforcement, "pids_of", lambda *_: [child.pid])
+            monkeypatch.setattr(shares_module, "pids_of", lambda *_: [child.pid])
             held = affinity_only(root)
             for allowed, has in ((cpus[1:], cpus[1:]), (cpus, cpus)):
                 held.change(*KEY, sized(700, allowed), [KEY])

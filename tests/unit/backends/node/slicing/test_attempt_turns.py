@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.node.messages.commands import COMMAND
+from shunter.backends.node.messages import COMMAND
 from shunter.backends.node.records import folder_of, hold
-from shunter.backends.node.slicing.members import members_in, slices_of
-from shunter.backends.node.slicing.turns import Turns
+from shunter.backends.node.rotator import members_in, slices_of
+from shunter.backends.node.turns import Turns
 
 KEY = ("j0", 1)
 MOVES: Any = {"what": "turns", "rank": 0, "ranks": 1, "moves": True}

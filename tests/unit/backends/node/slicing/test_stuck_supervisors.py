@@ -18,13 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.backends.node.messages.commands import COMMAND, commands_in
+from shunter.backends.node import turns as turns_module
+from shunter.backends.node.messages import COMMAND, commands_in
 from shunter.backends.node.records import fifo, folder_of, hold
-from shunter.backends.node.slicing import turns as turns_module
-from shunter.backends.node.slicing.lock import SILENT_MOST_US
-from shunter.backends.node.slicing.members import rotating_in, slices_of
-from shunter.backends.node.slicing.rotator import ANSWER_MOST_US
-from shunter.backends.node.slicing.turns import Turns
+from shunter.backends.node.rotator import ANSWER_MOST_US, SILENT_MOST_US, rotating_in, slices_of
+from shunter.backends.node.turns import Turns
 
 STEP_S, QUANTUM_S, BOUNDARY_S = 0.1, 0.5, 1.0
 STUCK_S = BOUNDARY_S + ANSWER_MOST_US / 1e6
@@ -83,7 +81,7 @@ class Attempt:
             if order["do"] == "turn":
                 self.turns.obey(order)
             else:
-                self.turns.told()
+                self.turns.note_change()
         self.turns.look()
 
     def dies(self) -> None:
@@ -92,8 +90,8 @@ class Attempt:
         assert self._held is not None
         os.close(self._held)
         os.close(self._orders)
-        for seat in self.turns._seats:
-            seat._lock.release()
+        for place in self.turns._places:
+            place._lock.release()
 
     def _note(self, what: str, **fields: Any) -> None:
         if what == "turn_ended":

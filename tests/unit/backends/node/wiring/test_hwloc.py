@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.node.remote.wiring import hwloc, sources, wiring_of
-from shunter.backends.node.remote.wiring.hwloc import TopologyError, told_by_hwloc, told_in
-from shunter.backends.node.remote.wiring.records import Told
+from shunter.backends.node.host import wiring
+from shunter.backends.node.host.wiring import (
+    TopologyError,
+    WiringReport,
+    report_by_hwloc,
+    report_in,
+    wiring_of,
+)
 from tests.unit.backends.node.wiring.test_sources import Machine, readings, says
 from tests.unit.backends.node.wiring.topologies import BUSES, Topology
 
@@ -23,7 +28,7 @@ FLAT = [f"0000:00:{number:02x}.0" for number in (3, 4, 5, 6, 0x13, 0x14, 0x15, 0
 """GPUs as a virtual machine has them: all on one host bridge."""
 
 needs_lstopo = pytest.mark.skipif(
-    not any(map(shutil.which, hwloc.PROGRAMS)), reason="install hwloc, whose lstopo is asked"
+    not any(map(shutil.which, wiring.PROGRAMS)), reason="install hwloc, whose lstopo is asked"
 )
 
 
@@ -46,11 +51,11 @@ def corrected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def uncorrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in hwloc.CORRECTED:
+    for name in wiring.CORRECTED:
         monkeypatch.delenv(name, raising=False)
 
 
-def assert_whole(told: Told) -> None:
+def assert_whole(told: WiringReport) -> None:
     assert told.pci[0] == FIRST_ROW
     assert told.pci[5] == ["SYS"] * 4 + ["PIX", "X", "NODE", "NODE"]
     assert told.sockets == SOCKETS
@@ -58,14 +63,14 @@ def assert_whole(told: Told) -> None:
 
 
 def test_switches_sockets_and_cpus_are_those_of_the_topology() -> None:
-    assert_whole(told_in(TEXT.encode(), BUSES))
-    some = told_in(TEXT.encode(), BUSES[3:1:-1])
+    assert_whole(report_in(TEXT.encode(), BUSES))
+    some = report_in(TEXT.encode(), BUSES[3:1:-1])
     assert (some.pci, some.sockets) == ([["X", "PIX"], ["PIX", "X"]], [0, 0])
 
 
 @needs_lstopo
 def test_real_lstopo_reads_the_topology_and_tells_it_again(corrected: Path) -> None:
-    assert_whole(told_by_hwloc(BUSES))
+    assert_whole(report_by_hwloc(BUSES))
 
 
 @needs_lstopo
@@ -76,12 +81,12 @@ def test_real_lstopo_writes_the_form_of_hwloc_1_which_is_read_too(corrected: Pat
         [*command, "--export-xml-flags", "1"], capture_output=True, check=True, timeout=20
     )
     assert b'type="Socket"' in ran.stdout
-    assert_whole(told_in(ran.stdout, BUSES))
+    assert_whole(report_in(ran.stdout, BUSES))
 
 
 @needs_lstopo
 def test_real_lstopo_says_of_this_machine_that_it_lacks_the_gpus(uncorrected: None) -> None:
-    told = told_by_hwloc(BUSES)
+    told = report_by_hwloc(BUSES)
     assert (told.pci, told.sockets) == ([], [])
     assert told.cause == "it shows no device 00000000:43:00.0"
 
@@ -89,20 +94,20 @@ def test_real_lstopo_says_of_this_machine_that_it_lacks_the_gpus(uncorrected: No
 @needs_lstopo
 def test_real_lstopo_that_is_given_a_cut_file_leaves_a_word_why(corrected: Path) -> None:
     corrected.write_text(TEXT[: len(TEXT) // 2])
-    told = told_by_hwloc(BUSES)
+    told = report_by_hwloc(BUSES)
     assert (told.pci, told.sockets) == ([], [])
     assert "fails with exit code 1" in told.cause
 
 
 def test_devices_that_are_near_to_the_whole_machine_have_switches_and_no_sockets() -> None:
-    told = told_in(Topology(is_near=False).text().encode(), BUSES)
+    told = report_in(Topology(is_near=False).text().encode(), BUSES)
     assert told.pci[0] == ["X", "PIX", *["SYS"] * 6]
     assert told.sockets == [None] * 8
 
 
 def test_packages_are_the_sockets_where_there_is_one_numa_node() -> None:
     text = re.sub(r'nodeset="0x0000000[23]"', 'nodeset="0x00000001"', TEXT)
-    sockets = told_in(text.encode(), BUSES).sockets
+    sockets = report_in(text.encode(), BUSES).sockets
     assert sockets == [sockets[0]] * 4 + [sockets[4]] * 4
     assert sockets[0] != sockets[4]
 
@@ -113,7 +118,7 @@ def test_topmost_bridge_is_a_switch_unless_it_is_a_host_bridge(kind: str, word: 
     gpus = "".join(f'<object type="PCIDev" pci_busid="{bus[4:].lower()}"/>' for bus in BUSES[:2])
     bridge = f'<object type="Bridge" bridge_type="{kind}">{gpus}</object>'
     text = f'<topology><object type="Machine">{bridge}</object></topology>'
-    assert told_in(text.encode(), BUSES[:2]).pci == [["X", word], [word, "X"]]
+    assert report_in(text.encode(), BUSES[:2]).pci == [["X", word], [word, "X"]]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_topmost_bridge_is_a_switch_unless_it_is_a_host_bridge(kind: str, word: 
 )
 def test_text_that_is_no_topology_of_these_gpus_says_why(text: str, cause: str) -> None:
     with pytest.raises(TopologyError, match=re.escape(cause)):
-        told_in(text.encode(), BUSES)
+        report_in(text.encode(), BUSES)
 
 
 @given(st.integers(0, len(TEXT) - 1))
@@ -151,7 +156,7 @@ def test_cut_anywhere_it_is_no_topology(cut: int) -> None:
     text = TEXT[:cut].encode()
     if TEXT[cut:].strip():
         with pytest.raises(TopologyError):
-            told_in(text, BUSES)
+            report_in(text, BUSES)
 
 
 @given(st.data())
@@ -160,7 +165,7 @@ def test_topology_with_anything_in_it_is_read_or_refused(data: st.DataObject) ->
     upto = data.draw(st.integers(at, min(len(TEXT), at + 40)))
     text = TEXT[:at] + data.draw(st.text(max_size=20)) + TEXT[upto:]
     try:
-        told = told_in(text.encode("utf-8", "surrogatepass"), BUSES)
+        told = report_in(text.encode("utf-8", "surrogatepass"), BUSES)
     except TopologyError:
         return
     assert len(told.pci) == len(told.sockets) == len(told.cpus) == len(BUSES)
@@ -169,13 +174,13 @@ def test_topology_with_anything_in_it_is_read_or_refused(data: st.DataObject) ->
 @given(st.binary(max_size=200))
 def test_no_bytes_are_too_strange_to_be_read(text: bytes) -> None:
     with pytest.raises(TopologyError):
-        told_in(text, BUSES)
+        report_in(text, BUSES)
 
 
 def test_driver_that_tells_no_address_leaves_nothing_to_look_for() -> None:
     for buses in ((*BUSES[:7], None), (*BUSES[:7], BUSES[0]), (*BUSES[:7], "0")):
         with pytest.raises(TopologyError, match="does not tell the PCI address of each GPU"):
-            told_in(TEXT.encode(), buses)
+            report_in(TEXT.encode(), buses)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +196,9 @@ def test_driver_that_tells_no_address_leaves_nothing_to_look_for() -> None:
 def test_program_that_misbehaves_is_ended_and_said(
     script: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hwloc, "LIMIT_S", 0.5 if "0.5" in cause else 20.0)
+    monkeypatch.setattr(wiring, "LIMIT_S", 0.5 if "0.5" in cause else 20.0)
     monkeypatch.setenv("PATH", str(printing(tmp_path, script)))
-    told = told_by_hwloc(BUSES)
+    told = report_by_hwloc(BUSES)
     assert (told.pci, told.cause) == ([], cause)
 
 
@@ -208,12 +213,12 @@ def test_version_that_knows_another_option_is_asked_by_that(
     )
     (tmp_path / "kept").write_text(TEXT)
     monkeypatch.setenv("PATH", str(printing(tmp_path, script % str(tmp_path / "kept"))))
-    assert_whole(told_by_hwloc(BUSES))
+    assert_whole(report_by_hwloc(BUSES))
 
 
 def test_host_without_hwloc_is_not_blamed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert told_by_hwloc(BUSES) == Told("hwloc", [], [], [])
+    assert report_by_hwloc(BUSES) == WiringReport("hwloc", [], [], [])
 
 
 @pytest.fixture
@@ -261,7 +266,7 @@ def test_hwloc_tells_the_sockets_that_the_firmware_does_not(machine: Machine) ->
 def test_hwloc_is_not_asked_where_sysfs_tells_all(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "told_by_hwloc", lambda _: pytest.fail("it was asked"))
+    monkeypatch.setattr(wiring, "report_by_hwloc", lambda _: pytest.fail("it was asked"))
     buses = in_sysfs(machine, [1] * 4 + [0] * 4)
     found = wiring_of(readings(*buses), str(machine.root))
     assert (found["by"], [gpu["socket"] for gpu in found["gpus"]]) == ("sysfs", [1] * 4 + [0] * 4)

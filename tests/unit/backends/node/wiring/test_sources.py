@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.backends.node.messages.wire import GpuReading
-from shunter.backends.node.remote.wiring import sources, wiring_of
-from shunter.backends.node.remote.wiring.records import cpus_in
-from shunter.backends.node.remote.wiring.sysfs import numa_node
-from shunter.backends.node.remote.wiring.topo_matrix import matrix_in
+from shunter.backends.node.host import wiring
+from shunter.backends.node.host.wiring import cpus_in, matrix_in, numa_node, wiring_of
+from shunter.backends.node.wire import GpuReading
 
 LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n  NV#  = A bonded set\n"
 HEAD = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
@@ -58,7 +56,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def says(monkeypatch: pytest.MonkeyPatch, text: str, fault: str = "") -> None:
-    monkeypatch.setattr(sources, "said_by", lambda *_: (text, fault))
+    monkeypatch.setattr(wiring, "said_by", lambda *_: (text, fault))
 
 
 def test_gpus_below_one_switch_are_near_and_others_as_far_as_they_are(machine: Machine) -> None:

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from shunter import clock
-from shunter.backends.node.batch.claims import BEGUN, take_claim
+from shunter.backends.node.batch import BEGUN, take_claim
 from shunter.backends.node.records import put
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.answers import PastJob

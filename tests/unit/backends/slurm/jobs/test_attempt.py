@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shunter import clock
-from shunter.backends.node.batch.claims import BEGUN, note_leaving, take_claim, withdraw
+from shunter.backends.node.batch import BEGUN, note_leaving, take_claim, withdraw
 from shunter.backends.node.records import boot_id, put
 from shunter.backends.slurm.job_attempts import JobAttempt, Patience, QueueView, attempt_job_name
 from shunter.backends.slurm.job_session import JobRecords

@@ -1,3 +1,0 @@
-"""What runs on remote hosts only: the RPC session, checkpoint transfer, the inventory."""
-
-__all__ = ()

@@ -1,0 +1,580 @@
+"""Who rotates: the supervisor that holds the lock of a server, by the rule of rotation.py.
+
+Nobody goes on before those whose turn is over stand still, or are gone; each supervisor says when
+it has carried an order out. One that does not within `boundary_most` and `ANSWER_MOST_US` is stuck:
+its GPUs are nobody else's until it does or is gone, and the others take turns on the rest. Packs
+are made and parted between two quanta. An order that nobody carries out is given again. GPUs that
+are nobody's own any more are left at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from shunter.backends.node.attempts import probe, send, sweep
+from shunter.backends.node.messages import (
+    COUNT_MOST,
+    GPU_MASK,
+    PACK_MOST,
+    TIMETABLE,
+    WEIGHT_LEAST,
+    WEIGHT_MOST,
+    a_flag,
+    a_job,
+    a_number,
+    a_record,
+    a_text,
+    a_whole,
+    checked,
+    number_of,
+    or_none,
+)
+from shunter.backends.node.records import (
+    count_in,
+    create_private,
+    folder_of,
+    get,
+    hold,
+    open_regular,
+    own_folder,
+)
+from shunter.backends.node.rotation import Member, Rotation, Timetable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import TypeGuard
+
+    from shunter.backends.node.wire import Key, Shape, Slice, Turn
+
+AGAIN_US = 1_000_000
+LOOK_US = 1_000_000
+SWITCH_LOOK_US = 50_000
+ANSWER_MOST_US = 5_000_000
+STUCK_AGAIN_US = 30_000_000  # more often would fill what the daemon's orders come through
+SIGN_US = 1_000_000
+SILENT_MOST_US = 5_000_000
+AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
+
+
+class Rotator:
+    """The rotation of a server, and the change of hands that is under way.
+
+    `next_us` is when there is something to do again.
+    """
+
+    def __init__(self, root: str, slices: str, server: str, now_us: int) -> None:
+        self.next_us = now_us
+        self._root, self._slices, self._server = root, slices, server
+        self._used = used_in(slices)
+        self._rotation = Rotation(1)
+        self._set_clock(now_us)
+        self._keys: dict[str, Key] = {}
+        self._number, self._ordered_us = now_us, now_us  # above all that another has given
+        self._masks: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._untils: dict[str, int] = {}
+        self._packs: dict[str, str] = {}
+        self._turns: dict[str, int] | None = {}
+        self._boundary_most_us: dict[str, int] = {}
+        self._joined_us: dict[str, int | None] = {}
+        self._leaving: dict[str, int] = {}  # and by when they are to stand still
+        self._stuck: dict[str, int] = {}  # and when they were asked last
+        self._read(now_us)
+        for name in self._keys:  # whatever the one before had begun
+            self._end_turn(name, now_us)
+
+    def look(self, now_us: int, *, has_changed: bool = False) -> None:
+        """Do what is due; somebody may have told that others come or go."""
+        if not has_changed and now_us < self.next_us:
+            return
+        self._set_clock(now_us)
+        self._hand_over(now_us)  # first: GPUs idle meanwhile
+        self._read(now_us)
+        self._unblock(now_us)
+        self._check_numbers(now_us)
+        if self._turns is None and self._is_over(now_us):
+            self._end_quantum(now_us)
+        self._hand_over(now_us)
+        if self._turns is None:
+            for member in self._rotation.fill(now_us):
+                for name in member.names:
+                    self._order(name, member.mask)
+        self._foresee(now_us)
+
+    def _set_clock(self, now_us: int) -> None:
+        """Go by the clock of the day for timetables, which may have been set meanwhile."""
+        self._rotation.ahead_us = time.time_ns() // 1000 - now_us
+
+    def _is_over(self, now_us: int) -> bool:
+        """Say whether the quantum is, or somebody needs another GPU at once."""
+        members, gpus = self._rotation.members.values(), self._rotation.gpus
+        if any(member.mask & ~gpus and not member.is_stuck for member in members):
+            return True
+        if any(True for _ in self._changes_of_packs()) or self._is_called(now_us):
+            return True
+        ends_us = self._rotation.ends_us
+        urgent = [member for member in self._rotation.waiting if member.goes_first]
+        is_urgent = any(self._rotation.could_begin(member) for member in urgent)
+        return ends_us is not None and (is_urgent or now_us >= ends_us)
+
+    def _is_called(self, now_us: int) -> bool:
+        """Say whether the turn of a gang begins or ends, and can."""
+        return self._rotation.is_called(now_us) and self._rotation.next_turns(now_us) != {
+            name: member.mask for name, member in self._rotation.members.items() if member.mask
+        }
+
+    def _foresee(self, now_us: int) -> None:
+        ends_us, calls_us = self._rotation.ends_us, self._rotation.calls_us(now_us)
+        self.next_us = now_us + (LOOK_US if self._turns is None else SWITCH_LOOK_US)
+        if self._turns is None and calls_us is not None:
+            self.next_us = min(self.next_us, calls_us)
+        if self._turns is None and ends_us is not None:
+            self.next_us = min(self.next_us, max(ends_us, now_us + SWITCH_LOOK_US))
+
+    def _read(self, now_us: int) -> None:
+        """Let those in that have come, and those out that are gone."""
+        records = members_in(self._slices)
+        found = {f"{job}.{number}": (job, number) for job, number in records}
+        for name, key in list(self._keys.items()):
+            if self._is_gone(name):
+                drop_member(self._slices, key)
+                found.pop(name, None)
+            if name not in found:
+                self._forget(name, now_us)
+        for name, key in found.items():
+            record = records[key]
+            if name not in self._keys:
+                self._join(name, key, record, now_us)
+            if name not in self._keys:
+                continue
+            self._change(self._rotation.job(name), record, now_us)
+        self._call_off([name for name in found if name in self._keys], records, now_us)
+
+    def _call_off(self, names: Iterable[str], records: Mapping[Key, Slice], now_us: int) -> None:
+        """Have those stand still that were away, before anybody has their GPUs.
+
+        An order of before may have given it up with that, or may still be on its way to them.
+        """
+        for name in names:
+            joined_us = records[self._keys[name]].get("joined_us")
+            if joined_us == self._joined_us.get(name):
+                continue
+            self._joined_us[name] = joined_us
+            self._end_quantum(now_us)  # it may be packed with nobody any more
+            self._end_turn(name, now_us)
+
+    def _forget(self, name: str, now_us: int) -> None:
+        """Know nothing of a job any more; its record may be there again, and stays."""
+        del self._keys[name]
+        self._leave(name, now_us)
+        for each in (
+            self._leaving,
+            self._stuck,
+            self._boundary_most_us,
+            self._masks,
+            self._numbers,
+        ):
+            each.pop(name, None)
+        for known in (self._untils, self._packs, self._joined_us):
+            known.pop(name, None)
+
+    def _leave(self, name: str, now_us: int) -> None:
+        """Take a job out; who was packed with it has its turn, and its next one.
+
+        It runs on, for nobody has told it to stand still.
+        """
+        heir = self._rotation.leave(name, now_us)
+        if heir is not None and self._turns is not None and name in self._turns:
+            self._turns[heir] = self._turns.pop(name)
+
+    def _change(self, member: Member, record: Slice, now_us: int) -> None:
+        """Take over what is said of a member by now."""
+        self._packs[member.name] = record["pack"] or ""
+        self._boundary_most_us[member.name] = record["boundary_most_us"]
+        member.is_fixed, member.is_urgent = record["is_fixed"], record["is_urgent"]
+        timetable = record.get("timetable")
+        member.timetable = Timetable(*timetable) if _is_timetable(timetable) else None
+        if member.weight != record["weight"]:
+            self._rotation.weigh(member.name, record["weight"], now_us)
+        if member.home != record["home"]:
+            self._rotation.rehome(member.name, record["home"])
+
+    def _join(self, name: str, key: Key, record: Slice, now_us: int) -> None:
+        self._keys[name] = key
+        if self._is_gone(name):
+            drop_member(self._slices, self._keys.pop(name))
+            return
+        if not self._rotation.members:
+            self._rotation = Rotation(record["quantum_us"], record["wait_most_us"])
+            self._set_clock(now_us)
+        self._rotation.quantum_us = record["quantum_us"]
+        member = Member(name, record["home"], record["weight"], is_fixed=record["is_fixed"])
+        self._rotation.join(member, now_us)
+        member.used_us = self._used.pop(name, member.used_us)
+
+    def _is_gone(self, name: str) -> bool:
+        """Say whether nothing of an attempt runs that could have a GPU."""
+        folder = folder_of(self._root, *self._keys[name])
+        state = probe(folder)["state"]
+        return state == "ended" or (state in ("lost", "absent") and not sweep(folder))
+
+    def _end_quantum(self, now_us: int) -> None:
+        """Choose who has the next turn; tell all others to stand still."""
+        for name, onto in list(self._changes_of_packs()):
+            if onto:
+                self._rotation.pack(name, onto, now_us)
+            else:
+                self._rotation.part(name, now_us)
+        self._choose(now_us)
+
+    def _choose(self, now_us: int) -> None:
+        self._turns = self._rotation.next_turns(now_us)
+        wanted = self._of_jobs(self._turns)
+        for name, mask in list(self._masks.items()):
+            if mask and wanted.get(name, 0) != mask:
+                self._end_turn(name, now_us)
+
+    def _end_turn(self, name: str, now_us: int) -> None:
+        most_us = self._boundary_most_us.get(name, 0)
+        self._leaving[name] = now_us + most_us + ANSWER_MOST_US
+        self._order(name, 0, self._until_us(name, now_us))
+
+    def _until_us(self, name: str, now_us: int) -> int:
+        """Return when the turn of a gang was to end by its timetable; 0: by none."""
+        has = self._rotation.has(name)
+        timetable = self._rotation.job(name).timetable if has else None
+        clock_us = now_us + self._rotation.ahead_us
+        ends = timetable is not None and not timetable.covers(clock_us)
+        return timetable.ended_us(clock_us) if timetable is not None and ends else 0
+
+    def _changes_of_packs(self) -> Iterator[tuple[str, str]]:
+        """Yield who is to be packed with a member, and who with nobody any more."""
+        first: dict[str, str] = {}
+        for member in self._rotation.members.values():
+            if member.is_stuck:
+                continue  # it stays as it is
+            pack = self._packs.get(member.name, "")
+            for each in member.packed:
+                if not pack or self._packs.get(each.name, "") != pack:
+                    yield each.name, ""
+            if pack and pack in first:
+                yield member.name, first[pack]
+            elif pack:
+                first[pack] = member.name
+
+    def _of_jobs(self, turns: dict[str, int]) -> dict[str, int]:
+        """Return the masks of all jobs that are to have some turns, given by member."""
+        members = self._rotation.members
+        return {
+            each: mask
+            for name, mask in turns.items()
+            if name in members and not members[name].is_stuck
+            for each in members[name].names
+        }
+
+    def _hand_over(self, now_us: int) -> None:
+        """Change hands once all stand still that are to; who is overdue keeps its GPUs."""
+        if self._turns is None:
+            return
+        for name in [name for name in self._leaving if self._is_done(name)]:
+            del self._leaving[name]
+        overdue = [name for name, due_us in self._leaving.items() if now_us >= due_us]
+        for name in overdue:
+            del self._leaving[name]
+            self._stuck[name] = now_us
+            self._rotation.block(name, self._answer(name)["mask"], now_us)
+        if overdue:
+            self._choose(now_us)
+        if not self._leaving and self._turns is not None:
+            self._change_hands(self._turns, now_us)
+
+    def _unblock(self, now_us: int) -> None:
+        """Let those take turns again that stand still after all."""
+        for name in [name for name in self._stuck if self._is_done(name)]:
+            del self._stuck[name]
+        for member in self._rotation.members.values():
+            if member.is_stuck and not any(name in self._stuck for name in member.names):
+                self._rotation.unblock(member, now_us)
+
+    def _change_hands(self, turns: dict[str, int], now_us: int) -> None:
+        self._turns = None
+        self._rotation.switch(turns, now_us)
+        for name, mask in self._of_jobs(turns).items():
+            if mask and mask != self._masks.get(name, 0):
+                self._order(name, mask)
+        members = self._rotation.members.values()
+        used = {name: each.used_us for each in members for name in each.names}
+        with suppress(OSError):  # a full disk: the next one that rotates begins anew
+            write(f"{self._slices}/used", used)
+
+    def _order(self, name: str, mask: int, until_us: int = 0) -> None:
+        self._number += 1
+        self._masks[name], self._numbers[name] = mask, self._number
+        self._untils[name] = until_us
+        self._send(name)
+
+    def _send(self, name: str) -> None:
+        term = count_in(f"{self._root}/term", "term")
+        said = {"do": "turn", "term": term, "mask": self._masks[name], "server": self._server}
+        if self._untils[name]:
+            said["until"] = self._untils[name]
+        folder = folder_of(self._root, *self._keys[name])
+        send(folder, {**said, "number": self._numbers[name]})
+
+    def _is_done(self, name: str) -> bool:
+        return self._answer(name)["number"] >= self._numbers[name]
+
+    def _answer(self, name: str) -> Turn:
+        key = self._keys[name]
+        return answer_in(self._slices, key, folder_of(self._root, *key))
+
+    def _check_numbers(self, now_us: int) -> None:
+        """Give orders again that nobody has carried out."""
+        if now_us < self._ordered_us + AGAIN_US:
+            return
+        self._ordered_us = now_us
+        for name in self._numbers:
+            if name in self._stuck and now_us < self._stuck[name] + STUCK_AGAIN_US:
+                continue
+            if not self._is_done(name):
+                self._send(name)
+            if name in self._stuck:
+                self._stuck[name] = now_us
+
+
+def _is_timetable(value: list[int] | None) -> TypeGuard[list[int]]:
+    """Say whether a record names period, first instant and length of turns."""
+    return value is not None and len(value) == 3 and value[0] > 0
+
+
+class RotationLock:
+    """The lock of a server, as one attempt has it or not, and its sign of life.
+
+    A supervisor that hangs holds it on. Who rotates writes every second who it is, and the first
+    number of its orders. Where that was not renewed for `SILENT_MOST_US`, another puts a new lock
+    in the place of the old one. The one before finds that out before it does anything more, and no
+    attempt begins a turn by an older number than the one that stands here, so an order that was
+    still on its way gives nobody a GPU.
+
+    Args:
+        slices: the folder of those who share the GPUs of the server.
+        key: job and number of the attempt.
+    """
+
+    def __init__(self, slices: str, key: Key) -> None:
+        self._slices, self._key = slices, key
+        self._held: int | None = None
+        self._number = self._signed_us = 0
+
+    def take(self, now_us: int) -> bool:
+        """Take the lock if it is free, or its holder hangs; say if it is ours."""
+        own_folder(self._slices)
+        self._held = hold(f"{self._slices}/lock", AT_ONCE)
+        is_free = self._held is not None
+        if not is_free and self._is_silent(now_us):
+            self._replace(now_us)
+        if self._held is None or not self.is_ours():
+            self.release()
+            return False
+        self._number = now_us
+        try:
+            self._sign(now_us)
+        except OSError:  # a full disk
+            if not is_free:  # an order of the one before might yet be believed
+                self.release()
+                return False
+        name_rotating(self._held, self._key)
+        return True
+
+    def keep(self, now_us: int) -> bool:
+        """Give the sign of life when it is due; False: another has taken our place."""
+        if not self.is_ours():
+            return False
+        if now_us >= self._signed_us + SIGN_US:
+            with suppress(OSError):  # a full disk: another takes over if it stays full
+                self._sign(now_us)
+        return True
+
+    def is_ours(self) -> bool:
+        """Say whether the lock that lies there is the one that is held here."""
+        if self._held is None:
+            return False
+        try:
+            found = os.stat(f"{self._slices}/lock")
+        except OSError:
+            return False
+        held = os.fstat(self._held)
+        return (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
+
+    def release(self) -> None:
+        """Give the lock up, if it is held."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    def _is_silent(self, now_us: int) -> bool:
+        """Say whether the one that is known to hold the lock has given no sign for long."""
+        rotating, sign = rotating_in(self._slices), get(_sign_of(self._slices)) or {}
+        at_us = sign.get("at_us")
+        is_known = rotating is not None and sign.get("by") == f"{rotating[0]}.{rotating[1]}"
+        return is_known and isinstance(at_us, int) and now_us > at_us + SILENT_MOST_US
+
+    def _replace(self, now_us: int) -> None:
+        """Put a new lock in the place of the old one, unless another just does."""
+        alone = hold(f"{self._slices}/lock.replace", AT_ONCE)
+        if alone is None:
+            return
+        try:
+            if self._is_silent(now_us):  # as it was: nobody was quicker
+                os.unlink(f"{self._slices}/lock")
+                self._held = hold(f"{self._slices}/lock", AT_ONCE)
+                if self._held is not None:
+                    name_rotating(self._held, self._key)  # or the next one would do so again
+        finally:
+            os.close(alone)
+
+    def _sign(self, now_us: int) -> None:
+        by = f"{self._key[0]}.{self._key[1]}"
+        record = {"by": by, "number": self._number, "at_us": now_us}
+        write(_sign_of(self._slices), record)
+        self._signed_us = now_us
+
+
+def first_number(slices: str) -> int:
+    """Return the least number of an order by who rotates; 0: not known."""
+    return count_in(_sign_of(slices), "number")
+
+
+def _sign_of(slices: str) -> str:
+    return f"{slices}/rotating"
+
+
+# The records of those that take turns on a server: turns.py says which there are.
+
+SLICE: Shape[Slice] = a_record(
+    {
+        "home": GPU_MASK,
+        "weight": a_number(WEIGHT_LEAST, WEIGHT_MOST),
+        "is_fixed": a_flag,
+        "quantum_us": a_whole(1, COUNT_MOST),
+        "wait_most_us": or_none(a_whole()),
+        "boundary_most_us": a_whole(0, COUNT_MOST),
+        "is_urgent": a_flag,
+    },
+    {"pack": a_text(PACK_MOST), "timetable": TIMETABLE, "joined_us": a_whole()},
+)
+TURN: Shape[Turn] = a_record({"number": a_whole(), "mask": GPU_MASK}, {"ends": a_whole()})
+
+
+def slices_of(root: str, server: str) -> str:
+    """Return where those lie that share the GPUs of a server; any name will do."""
+    return f"{root}/slices/{server.encode().hex()}"
+
+
+def put_member(slices: str, key: Key, member: Slice) -> None:
+    """Let an attempt take turns, or change how."""
+    own_folder(slices)
+    write(f"{slices}/{key[0]}.{key[1]}", dict(member))
+
+
+def drop_member(slices: str, key: Key) -> None:
+    """Let an attempt take no turns any more."""
+    for path in (f"{slices}/{key[0]}.{key[1]}", _answer_of(slices, key)):
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def members_in(slices: str) -> dict[Key, Slice]:
+    """Return who takes turns, in order of their names; what is no record is left out."""
+    found = {}
+    try:
+        names = sorted(os.listdir(slices))
+    except OSError:
+        return {}
+    for name in names:
+        key = _key_in(name)
+        member = checked(get(f"{slices}/{name}"), SLICE) if key is not None else None
+        if key is not None and member is not None and member["home"]:
+            found[key] = member
+    return found
+
+
+def put_answer(slices: str, key: Key, turn: Turn) -> None:
+    """Tell who rotates how a turn stands, where its job writes nothing."""
+    write(_answer_of(slices, key), dict(turn))
+
+
+def answer_in(slices: str, key: Key, folder: str) -> Turn:
+    """Return the last answer; an older release writes it to its own folder."""
+    return checked(get(_answer_of(slices, key)), TURN) or turn_in(folder)
+
+
+def _answer_of(slices: str, key: Key) -> str:
+    return f"{slices}/{key[0]}.{key[1]}.answer"
+
+
+def turn_in(folder: str) -> Turn:
+    """Return the last order about turns that was carried out, and the GPUs."""
+    return checked(get(f"{folder}/turn"), TURN) or {"number": 0, "mask": 0, "ends": 0}
+
+
+def put_turn(folder: str, turn: Turn) -> None:
+    """Say how the turn of an attempt stands, also to its job, whoever runs it."""
+    write(f"{folder}/turn", dict(turn), mode=0o644)
+
+
+def drop_turn(folder: str) -> None:
+    """Take back what was said of an attempt's turn."""
+    with suppress(OSError):
+        os.unlink(f"{folder}/turn")
+
+
+def name_rotating(lock: int, key: Key) -> None:
+    """Write who rotates into the file that it holds locked."""
+    with suppress(OSError):  # without it news is seen later
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{key[0]}.{key[1]}".encode(), 0)
+
+
+def rotating_in(slices: str) -> Key | None:
+    """Return who rotated last on a server, as far as it is known."""
+    try:
+        with open(open_regular(f"{slices}/lock"), "rb") as file:
+            name = file.read(256).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return _key_in(name)
+
+
+def _key_in(name: str) -> Key | None:
+    """Return the job and the number of an attempt, of a name made of both."""
+    job, _, attempt = name.rpartition(".")
+    number = number_of(attempt)
+    return None if number is None or checked(job, a_job) is None else (job, number)
+
+
+def used_in(slices: str) -> dict[str, float]:
+    """Return the time that each had, as far as it is known."""
+    found = get(f"{slices}/used") or {}
+    return {
+        name: float(used)
+        for name, used in found.items()
+        if isinstance(used, (int, float)) and abs(used) < COUNT_MOST
+    }
+
+
+def write(path: str, record: Mapping[str, object], mode: int = 0o600) -> None:
+    """Write a record that need not outlive the machine: none of its processes does.
+
+    Raises:
+        OSError: it cannot be written; what was there before still is.
+    """
+    with create_private(f"{path}.new") as file:
+        json.dump(record, file)
+        os.fchmod(file.fileno(), mode)
+    os.replace(f"{path}.new", path)
