@@ -6,39 +6,6 @@ The daemon is `shunter serve` in a session of its own; all that is true of it is
 the kernel, so there is no file with its process id that could be wrong.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import contextmanager
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from shunter import __version__
-from shunter import clock
-from shunter.addresses import LATELY_S
-from shunter.addresses import TcpAddress
-from shunter.addresses import UnixAddress
-from shunter.addresses import find_address
-from shunter.addresses import home_of_up
-from shunter.addresses import listening_process
-from shunter.addresses import lock_of
-from shunter.addresses import parse_address
-from shunter.addresses import socket_of_up
-from shunter.cli import output
-from shunter.cli.answers import Url
-from shunter.cli.answers import connect
-from shunter.cli.options import Json
-from shunter.cli.options import load
-from shunter.counting import counted
-from shunter.errors import NotFoundError
-from shunter.errors import RefusedError
-from shunter.errors import UnavailableError
-from shunter.errors import UnreachableError
-from shunter.errors import UsageError
-from string import Template
-from typing import Annotated
-from typing import Final
-from typing import TYPE_CHECKING
 import errno
 import fcntl
 import os
@@ -53,7 +20,38 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Annotated, Final
+
 import typer
+
+from shunter import __version__, clock
+from shunter.addresses import (
+    LATELY_S,
+    TcpAddress,
+    UnixAddress,
+    find_address,
+    home_of_up,
+    listening_process,
+    lock_of,
+    parse_address,
+    socket_of_up,
+)
+from shunter.cli import output
+from shunter.cli.answers import Url, connect
+from shunter.cli.options import Json, load
+from shunter.counting import counted
+from shunter.errors import (
+    NotFoundError,
+    RefusedError,
+    UnavailableError,
+    UnreachableError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from shunter.client import Client

@@ -1,50 +1,36 @@
 """The backends that really run jobs, as the daemon needs them, made from a config."""
 
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from contextlib import asynccontextmanager
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol, TypeVar
+
 from shunter.backends.live.inbox import Stamped
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.backends.live.settings import TurnSettings
+from shunter.backends.live.settings import Limits, LocalNode, LocalSettings, TurnSettings
 from shunter.backends.live.transport import NO_DEVICE
-from shunter.backends.node.records import get
-from shunter.backends.node.records import hold
-from shunter.backends.node.records import make_folder
-from shunter.backends.node.records import put
+from shunter.backends.node.records import get, hold, make_folder, put
 from shunter.backends.node.wire import Found
 from shunter.config.cluster import ClusterSection
-from shunter.config.live import BackendSection
-from shunter.config.live import LocalSection
-from shunter.config.live import SlurmSection
-from shunter.config.live import SshSection
-from shunter.config.live import shared_limits
+from shunter.config.live import (
+    BackendSection,
+    LocalSection,
+    SlurmSection,
+    SshSection,
+    shared_limits,
+)
 from shunter.config.loading import LoadedConfig
 from shunter.core.interfaces import Backend
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
-from shunter.errors import BackendError
-from shunter.errors import ConfigError
-from shunter.errors import extra_hint
-from shunter.events.values import Allocation
-from shunter.events.values import JobId
-from shunter.events.values import NodeName
-from typing import Protocol
-from typing import TypeVar
-import fcntl
-import os
-
+from shunter.errors import BackendError, ConfigError, extra_hint
+from shunter.events.values import Allocation, JobId, NodeName
 
 LimitsT = TypeVar("LimitsT", bound=Limits)
 

@@ -7,39 +7,29 @@
 Read `discover_maps` first, at the end.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from shunter.backends.live.backend import ask_wirings
-from shunter.backends.live.backend import set_sockets
-from shunter.backends.live.messages import GpuWiring
-from shunter.backends.live.messages import Wiring
-from shunter.backends.live.messages import wiring_in
+from typing import Any
+
+from shunter.backends.live.backend import ask_wirings, set_sockets
+from shunter.backends.live.messages import GpuWiring, Wiring, wiring_in
 from shunter.backends.live.node_agent import NodeAgent
 from shunter.backends.live.settings import Socket
 from shunter.backends.node.messages import WrongMessageError
-from shunter.config.cluster import ClusterSection
-from shunter.config.cluster import CpuGroups
-from shunter.config.cluster import GpuGroups
-from shunter.config.cluster import NodeGroup
-from shunter.config.cluster import Parts
-from shunter.config.cluster import joined_level
-from shunter.config.cluster import levels_of
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
+from shunter.config.cluster import (
+    ClusterSection,
+    CpuGroups,
+    GpuGroups,
+    NodeGroup,
+    Parts,
+    joined_level,
+    levels_of,
+)
+from shunter.core.cluster import Health, Server
 from shunter.core.state import State
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import LevelGroups
-from shunter.events.values import NodeName
-from shunter.events.values import gpu_numbers
-from typing import Any
-import re
-
+from shunter.events.values import ConfigurationSet, LevelGroups, NodeName, gpu_numbers
 
 # What a server tells, under the keys by which a config gives a map. It may be incomplete or make no
 # sense. Then its GPUs have no map (they are all equally near), and `cause` says why: a map that is

@@ -1,65 +1,41 @@
 """A cluster inside Slurm, for the daemon: settings, nodes, demand, places, parts of nodes."""
 
+import os
+import secrets
+import socket
 from collections import Counter
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final, Protocol, runtime_checkable
+
+import anyio
+
 from shunter import clock
-from shunter.backends.live.messages import Wiring
-from shunter.backends.live.messages import wiring_in
-from shunter.backends.node.batch import WITHDRAWN
-from shunter.backends.node.batch import claimed_by
+from shunter.backends.live.messages import Wiring, wiring_in
+from shunter.backends.node.batch import WITHDRAWN, claimed_by
 from shunter.backends.node.host.wiring import NOTED
 from shunter.backends.node.messages import WrongMessageError
-from shunter.backends.node.records import get
-from shunter.backends.node.records import put
-from shunter.backends.slurm import NetworkSwitch
-from shunter.backends.slurm import Slurm
+from shunter.backends.node.records import get, put
+from shunter.backends.slurm import NetworkSwitch, Slurm
 from shunter.backends.slurm.pilot_allocations import GpuRequest
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
 from shunter.config.cluster import ClusterSection
-from shunter.config.live import BackendSection
-from shunter.config.live import SlurmSection
-from shunter.config.live import shared_limits
+from shunter.config.live import BackendSection, SlurmSection, shared_limits
 from shunter.config.loading import LoadedConfig
 from shunter.config.model import Config
 from shunter.core.cluster import Health
-from shunter.core.interfaces import Command
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import RestoreNode
+from shunter.core.interfaces import Command, DrainNode, RestoreNode
 from shunter.core.state import State
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import Place
-from shunter.errors import ConfigError
-from shunter.errors import SlurmUnknownError
-from shunter.errors import UnreachableError
-from shunter.errors import extra_hint
-from shunter.events.facts import NodeDrained
-from shunter.events.facts import NodeRemoved
-from shunter.events.facts import NodeRestored
-from shunter.events.log import LogWriter
-from shunter.events.log import read_log
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from typing import Final
-from typing import Protocol
-from typing import runtime_checkable
-import anyio
-import os
-import secrets
-import socket
-
+from shunter.errors import ConfigError, SlurmUnknownError, UnreachableError, extra_hint
+from shunter.events.facts import NodeDrained, NodeRemoved, NodeRestored
+from shunter.events.log import LogWriter, read_log
+from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName
 
 # From `[cluster]` and `[backend.slurm]` to the backend that `shunter serve` runs.
 

@@ -6,61 +6,38 @@ mini-batches as it does there (the SDK, or what it prints); once it has warmed u
 for some time, and then it is ended, and its records are removed.
 """
 
-from collections import deque
-from collections.abc import AsyncIterator
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import asynccontextmanager
-from contextlib import contextmanager
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
-from shunter import clock
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode
-from shunter.backends.live.settings import LocalSettings
-from shunter.backends.node.cgroups import held_to
-from shunter.backends.node.messages import started_in
-from shunter.backends.node.processes.marks import alive_below
-from shunter.backends.node.records import folder_of
-from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Terminate
-from shunter.counting import counted
-from shunter.errors import BackendError
-from shunter.errors import ConfigError
-from shunter.errors import UsageError
-from shunter.errors import extra_hint
-from shunter.errors import first_error
-from shunter.events.facts import AttemptLost
-from shunter.events.facts import AttemptStarted
-from shunter.events.facts import LaunchFailed
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import Allocation
-from shunter.events.values import ConfigurationSet
-from shunter.events.values import JobId
-from shunter.events.values import JobSpec
-from shunter.events.values import NodeName
-from shunter.events.values import Share
-from shunter.ops.profiling import JobFile
-from shunter.ops.profiling import Point
-from shunter.workloads.profiling import Profile
-from typing import Final
-from typing import Protocol
-from typing import TYPE_CHECKING
-import anyio
 import asyncio
 import fcntl
 import os
 import secrets
 import shutil
 import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+
+from shunter import clock
+from shunter.backends.live.backend import SupervisedBackend
+from shunter.backends.live.local import LocalBackend
+from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.backends.node.attempts import alive_below
+from shunter.backends.node.cgroups import held_to
+from shunter.backends.node.messages import started_in
+from shunter.backends.node.records import folder_of
+from shunter.config.loading import LoadedConfig
+from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
+from shunter.counting import counted
+from shunter.errors import BackendError, ConfigError, UsageError, extra_hint, first_error
+from shunter.events.facts import AttemptLost, AttemptStarted, LaunchFailed, ProfileSampled
+from shunter.events.values import Allocation, ConfigurationSet, JobId, JobSpec, NodeName, Share
+from shunter.ops.profiling import JobFile, Point
+from shunter.workloads.profiling import Profile
 
 if TYPE_CHECKING:
     from shunter.backends.live.settings import SshSettings

@@ -3,21 +3,6 @@
 A check is a function from what is looked at to findings.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from shunter.api.access import user_name
-from shunter.backends.live.gpus import EXPLANATIONS
-from shunter.backends.live.gpus import GpuFault
-from shunter.backends.live.gpus import use_told
-from shunter.backends.live.gpus import why_unseen
-from shunter.backends.live.local import memory_control
-from shunter.backends.node.host.gpus import read_gpus
-from shunter.backends.node.shares import means_of
-from shunter.counting import counted
-from typing import Literal
-from typing import TYPE_CHECKING
 import os
 import shutil
 import sqlite3
@@ -25,6 +10,17 @@ import stat
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from shunter.api.access import user_name
+from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told, why_unseen
+from shunter.backends.live.local import memory_control
+from shunter.backends.node.host.gpus import read_gpus
+from shunter.backends.node.shares import means_of
+from shunter.counting import counted
 
 if TYPE_CHECKING:
     from shunter.config import LoadedConfig

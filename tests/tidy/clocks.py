@@ -1,11 +1,9 @@
 """Who reads time: the clock's port alone, so that the live stack runs on any clock."""
 
-from collections.abc import Iterator
-from tests.tidy.source import Finding
-from tests.tidy.source import Source
-from tests.tidy.source import qualified_name
 import ast
+from collections.abc import Iterator
 
+from tests.tidy.source import Finding, Source, qualified_name
 
 __all__ = ["direct_time"]
 

@@ -4,26 +4,24 @@ The job does no work: it sleeps as long as a cache like MinIO would make it wait
 memory that its own control groups have, so that what else runs here takes nothing of it.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from shunter.backends.node.cgroups import LIMIT
-from shunter.backends.node.cgroups import QUOTA
-from shunter.backends.node.cgroups import divisible_v1
-from shunter.cli.application import app
-from shunter.ops.live_profiling import remove_abandoned
-from tests.live.api.serving import in_the_foreground
-from typer.testing import CliRunner
 import json
 import os
-import pytest
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from shunter.backends.node.cgroups import LIMIT, QUOTA, divisible_v1
+from shunter.cli.application import app
+from shunter.ops.live_profiling import remove_abandoned
+from tests.live.api.serving import in_the_foreground
 
 pytestmark = pytest.mark.live
 

@@ -4,25 +4,21 @@ The data loader needs CPU: its processes decompress batches. How fast that is he
 the code, so what is held to is which shares the job ran with, and that it was measured with them.
 """
 
-from collections.abc import Callable
-from pathlib import Path
-from shunter.backends.node.cgroups import QUOTA
-from shunter.backends.node.cgroups import divisible_v1
-from shunter.config import load_config
-from shunter.ops.live_profiling import LiveMachine
-from shunter.ops.live_profiling import ssh_server
-from shunter.ops.profiling import Point
-from shunter.ops.profiling import read_job_file
-from tests.live.ssh.bench import Bench
-from tests.live.ssh.farm import Farm
-from tests.live.ssh.farm import LACKING
-from tests.live.ssh.farm import farm_at
 import json
-import pytest
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+from shunter.backends.node.cgroups import QUOTA, divisible_v1
+from shunter.config import load_config
+from shunter.ops.live_profiling import LiveMachine, ssh_server
+from shunter.ops.profiling import Point, read_job_file
+from tests.live.ssh.bench import Bench
+from tests.live.ssh.farm import LACKING, Farm, farm_at
 
 pytestmark = [pytest.mark.live, pytest.mark.ssh]
 

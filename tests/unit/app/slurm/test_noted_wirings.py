@@ -1,6 +1,10 @@
 """What pilots have noted of the wiring of their nodes, as the next daemon reads it."""
 
+import json
 from pathlib import Path
+
+import pytest
+
 from shunter.backends.live.messages import Wiring
 from shunter.backends.node.host import wiring
 from shunter.backends.node.host.wiring import note_wiring
@@ -9,12 +13,7 @@ from shunter.config.live import SlurmSection
 from shunter.daemon.slurm import read_noted_wirings
 from shunter.events.values import NodeName
 from tests.factories import configuration
-from tests.unit.backends.node.wiring.test_sources import TOPO
-from tests.unit.backends.node.wiring.test_sources import readings
-from tests.unit.backends.node.wiring.test_sources import says
-import json
-import pytest
-
+from tests.unit.backends.node.wiring.test_sources import TOPO, readings, says
 
 N1, N2, N3 = map(NodeName, ("n1", "n2", "n3"))
 

@@ -1,41 +1,30 @@
 """`shunter init --slurm` and `[backend.slurm]`: what is written of what Slurm has told."""
 
+import dataclasses
+import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
 from shunter.backends.node.batch import withdraw
 from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.answers import read_nodes
-from shunter.backends.slurm.answers import read_partitions
-from shunter.backends.slurm.answers import read_switches
+from shunter.backends.slurm.answers import read_nodes, read_partitions, read_switches
 from shunter.cli.application import app
-from shunter.config import load_config
-from shunter.config import make_config
+from shunter.config import load_config, make_config
 from shunter.config.loading import LoadedConfig
 from shunter.daemon import slurm as serving
 from shunter.daemon.gpu_maps import Place
-from shunter.daemon.slurm import CRYPTOGRAPHY_LEAST
-from shunter.daemon.slurm import check_served
-from shunter.daemon.slurm import keep_mode
-from shunter.daemon.slurm import places_in
-from shunter.errors import ConfigError
-from shunter.errors import SlurmUnknownError
-from shunter.errors import UsageError
+from shunter.daemon.slurm import CRYPTOGRAPHY_LEAST, check_served, keep_mode, places_in
+from shunter.errors import ConfigError, SlurmUnknownError, UsageError
 from shunter.events.values import JobId
 from shunter.ops import slurm as writing
 from shunter.ops.machine_checks import Looked
-from shunter.ops.slurm import SlurmInventory
-from shunter.ops.slurm import discovered
-from shunter.ops.slurm import ending
-from shunter.ops.slurm import scheduling
-from shunter.ops.slurm import slurm
+from shunter.ops.slurm import SlurmInventory, discovered, ending, scheduling, slurm
 from tests.unit.backends.slurm.recorded import recorded
-from typer.testing import CliRunner
-from typing import Any
-import dataclasses
-import json
-import pytest
-import tomllib
-
 
 SWITCHES = (
     "SwitchName=rack1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=rack2 Level=0 Nodes=n[3-4]\n"
