@@ -48,8 +48,8 @@ from shunter.events.log import LogReader, read_log
 from shunter.events.values import JobId
 from shunter.run.comparison import students_t
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import recorded_parts
 from shunter.run.simulation import simulate
+from shunter.run.worlds import recorded_parts
 
 LEAST_PERCENT, MOST_PERCENT, ASKED_LEAST = 85.0, 95.0, 400
 NODES, GPUS = 4, 4

@@ -22,7 +22,7 @@ from shunter.ask.forks.remaining import WorkEstimates
 from shunter.events.facts import JobSubmitted, RoundPlanned
 from shunter.events.log import read_log
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import recorded_parts, simulated_world
+from shunter.run.worlds import recorded_parts, simulated_world
 
 CONFIG = """\
 schema = 1

@@ -16,7 +16,7 @@ from shunter.ask.waits import holding_back, job_state, most_free, stands_still, 
 from shunter.ask.words import allocation_in_words, down_in_words, held_by_others, instant_us
 from shunter.core.cluster import Cluster
 from shunter.core.state import LAUNCHING, WAITING, Job, State
-from shunter.core.turn_shares import turn_shares
+from shunter.core.time_shares import turn_shares
 from shunter.events.values import Demand, JobId, NodeName, Reason, Wait
 
 # What jobs that share GPUs in turns get of them. The fair share is a part of the time, of all

@@ -143,7 +143,7 @@ async def _evidence(services: Services) -> Evidence:
 async def jobs_why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
     # A start does without what explains, and without what builds other policies.
-    from shunter.ask.why.document import document as why_document
+    from shunter.ask.why.answer import document as why_document
     from shunter.ask.why.explanation import explain
     from shunter.run.setup import rebuild_our_own
 

@@ -248,7 +248,7 @@ def _written(options: InitOptions) -> tuple[str, list[str]]:
         return _over_ssh(hosts, options.python, options.known_hosts, keys, options.gpus)
     if options.slurm:
         from shunter.backends.slurm import Slurm
-        from shunter.ops.slurm import slurm_config
+        from shunter.ops.slurm_site import slurm_config
 
         return slurm_config(Slurm(), options.slurm, root=options.root, account=options.account)
     from shunter.ops.first_config import local_config

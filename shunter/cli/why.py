@@ -162,10 +162,10 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
 
 async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | None]":
     """Return why a job of a log is where it is; and the date it began, of a live one."""
-    from shunter.ask.forks.counterfactuals import starts_if
+    from shunter.ask.forks.counterfactual_starts import starts_if
     from shunter.ask.log_reading import first_start, place_of
     from shunter.ask.recorded_terms import origin_of
-    from shunter.ask.why.document import document
+    from shunter.ask.why.answer import document
     from shunter.ask.why.explanation import explain
     from shunter.events.values import JobId
     from shunter.run.setup import rebuild
@@ -184,8 +184,8 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
-    from shunter.ask.forks.inevitable import inevitable
     from shunter.ask.forks.inevitable_outcomes import Harm
+    from shunter.ask.forks.inevitable_waits import inevitable
     from shunter.policies.params import duration_us
     from shunter.run.setup import rebuild
 

@@ -314,7 +314,7 @@ class Resume:
 
 
 @fact
-class Suspend:
+class SuspendAttempt:
     """Make an attempt save its state and leave its GPUs, to be resumed later."""
 
     job_id: JobId
@@ -331,7 +331,7 @@ class Migrate:
 
 
 @fact
-class Reshape:
+class ReshapeAttempt:
     """Give a running attempt other CPUs or memory beside the GPUs that it has."""
 
     job_id: JobId
@@ -411,9 +411,9 @@ PauseEffect: TypeAlias = Stop | Continue
 Effect: TypeAlias = (
     Launch
     | Resume
-    | Suspend
+    | SuspendAttempt
     | Migrate
-    | Reshape
+    | ReshapeAttempt
     | Weigh
     | ShareTurns
     | Stop

@@ -20,9 +20,9 @@ from shunter.core.interfaces import (
     Observer,
     Observers,
     Policy,
-    Reshape,
+    ReshapeAttempt,
     Resume,
-    Suspend,
+    SuspendAttempt,
     Terminate,
 )
 from shunter.core.planning.fault_barrier import Barrier
@@ -334,7 +334,7 @@ class Scheduler:
             self._effects.append(
                 Migrate(job.job_id, job.attempt, target)
                 if target.shares
-                else Suspend(job.job_id, job.attempt)
+                else SuspendAttempt(job.job_id, job.attempt)
             )
         self.emit(event)
 
@@ -342,7 +342,7 @@ class Scheduler:
         """Change the CPUs and memory of a job, with the order that goes with it."""
         job = self.state.jobs[event.job_id]
         if job.since_us is not None:
-            self._effects.append(Reshape(job.job_id, job.attempt, event.allocation))
+            self._effects.append(ReshapeAttempt(job.job_id, job.attempt, event.allocation))
         self.emit(event)
 
     def _launch(self, job: Job) -> None:

@@ -32,7 +32,7 @@ from shunter.core.interfaces import (
     SetAside,
     ShareTurns,
     Stop,
-    Suspend,
+    SuspendAttempt,
     Terminate,
     Weigh,
 )
@@ -142,7 +142,11 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
             recovery.orders.append(Terminate(job_id, attempt))
         elif job.phase is SUSPENDING:
             target = job.allocation
-            order = Migrate(job_id, attempt, target) if target.shares else Suspend(job_id, attempt)
+            order = (
+                Migrate(job_id, attempt, target)
+                if target.shares
+                else SuspendAttempt(job_id, attempt)
+            )
             recovery.orders.append(order)
         elif stays_in_place(job):
             recovery.orders.append((Stop if job.is_on_hold else Continue)(job_id, attempt))

@@ -24,7 +24,7 @@ from shunter.errors import ConfigError, NotFoundError, RefusedError, ShunterErro
 from shunter.events.values import DISPLACED, HELD, NODE_LOST, RESIZED
 from shunter.ops import machine_checks as machine
 from shunter.ops.machine_checks import Check, Finding, Looked
-from shunter.ops.slurm import slurm
+from shunter.ops.slurm_site import slurm
 from shunter.ops.ssh_hosts import hosts
 
 if TYPE_CHECKING:

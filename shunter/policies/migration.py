@@ -27,7 +27,7 @@ from shunter.core.planning.trials import (
 from shunter.core.speeds.measured import Trial
 from shunter.core.speeds.speed_model import level_of
 from shunter.core.state import RUNNING, Job
-from shunter.core.turn_shares import turn_shares
+from shunter.core.time_shares import turn_shares
 from shunter.core.view import View, expected_us
 from shunter.events.values import (
     BELOW_SERVER,

@@ -30,7 +30,7 @@ from shunter.counting import counted
 from shunter.errors import ConfigError, TraceError, UsageError
 from shunter.events.facts import Event, NodeAdded, QuotaChanged, SchedulerStarted
 from shunter.events.values import JobId, JobSpec, QueueName, Resources
-from shunter.run.simulated_world import WorldParts, simulated_world
+from shunter.run.worlds import WorldParts, simulated_world
 from shunter.workloads import (
     Choices,
     EndShares,

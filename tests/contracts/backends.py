@@ -21,7 +21,7 @@ from shunter.core.interfaces import (
     Migrate,
     NothingComes,
     Resume,
-    Suspend,
+    SuspendAttempt,
 )
 from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values import Allocation, JobId, JobSpec, NodeName
@@ -151,7 +151,7 @@ class Driver:
             return Launch(name, attempt, on, spec)
         return Resume(name, attempt, on, spec)
 
-    async def leaves(self, order: Suspend | Migrate) -> int:
+    async def leaves(self, order: SuspendAttempt | Migrate) -> int:
         """Make an attempt leave its GPUs; return when it was seen to stop working."""
         await self.orders(order)
         if self.instant:

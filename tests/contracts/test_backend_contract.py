@@ -5,7 +5,7 @@ What repeated, late and outdated orders do stands in test_backend_orders.py.
 
 import pytest
 
-from shunter.core.interfaces import AttemptExited, Migrate, Suspend, Terminate
+from shunter.core.interfaces import AttemptExited, Migrate, SuspendAttempt, Terminate
 from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
 from shunter.events.values import NodeName
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Driver, Program, driven, ended_us
@@ -65,7 +65,7 @@ async def test_suspension_stops_the_job_and_then_frees_its_gpus(kind: BackendKin
         await driver.starts()
         await driver.passes(3)
         before = len(driver.about(J0))
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         await driver.passes(20)
         told = driver.about(J0)[before:]
         left = [(JobSuspended, 1), (GpusReleased, 1)]
@@ -79,7 +79,7 @@ async def test_resumed_job_does_the_rest_of_its_work_elsewhere(kind: BackendKind
         ordered_us = driver.now_us
         started_us = await driver.starts(on=ON_N0)
         await driver.passes(4)
-        left_us = await driver.leaves(Suspend(J0, 1))
+        left_us = await driver.leaves(SuspendAttempt(J0, 1))
         await driver.passes(20)
         ordered_again_us = driver.now_us
         resumed_us = await driver.starts(on=ON_N1, attempt=2)
@@ -96,7 +96,7 @@ async def test_resumed_attempt_starts_once(kind: BackendKind) -> None:
     async with driven(kind) as driver:
         await driver.starts()
         await driver.passes(3)
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         await driver.starts(attempt=2)
         await driver.ends(attempt=2)
         started = driver.of(AttemptStarted, J0)
@@ -109,7 +109,7 @@ async def test_exit_of_a_resumed_job_has_the_code_of_the_job(kind: BackendKind) 
     async with driven(kind, Program(exit_code=1)) as driver:
         await driver.starts()
         await driver.passes(3)
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         await driver.starts(attempt=2)
         await driver.ends(attempt=2)
         exits = [(seen.attempt, seen.exit_code) for seen in driver.of(AttemptExited, J0)]
@@ -122,7 +122,7 @@ async def test_job_can_be_suspended_again_and_again(kind: BackendKind) -> None:
         for attempt in (1, 2, 3):
             started_us = await driver.starts(attempt=attempt)
             await driver.passes(3)
-            worked_us += await driver.leaves(Suspend(J0, attempt)) - started_us
+            worked_us += await driver.leaves(SuspendAttempt(J0, attempt)) - started_us
         resumed_us = await driver.starts(attempt=4)
         exited = await driver.ends(attempt=4)
         worked_us += ended_us(exited) - resumed_us
@@ -179,7 +179,7 @@ async def test_termination_of_a_suspended_job_is_not_answered(kind: BackendKind)
     async with driven(kind) as driver:
         await driver.starts()
         await driver.passes(3)
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         told = driver.about(J0)
         await driver.orders(Terminate(J0, 1))
         await driver.passes(20)
@@ -190,16 +190,16 @@ async def test_job_terminated_while_it_leaves_frees_its_gpus_once(kind: BackendK
     async with driven(kind, Program(work_ticks=30)) as driver:
         await driver.starts()
         await driver.passes(3)
-        await driver.orders(Suspend(J0, 1), Terminate(J0, 1))
+        await driver.orders(SuspendAttempt(J0, 1), Terminate(J0, 1))
         await driver.passes(40)
         assert driver.of(AttemptStarted, J0, 2) == []
         if not driver.instant:
             assert_released_once(driver, "j0", 1)
 
 
-@pytest.mark.parametrize("order", [Suspend(J1, 1), Migrate(J1, 1, ON_N1), Terminate(J1, 1)])
+@pytest.mark.parametrize("order", [SuspendAttempt(J1, 1), Migrate(J1, 1, ON_N1), Terminate(J1, 1)])
 async def test_jobs_do_not_disturb_each_other(
-    kind: BackendKind, order: Suspend | Migrate | Terminate
+    kind: BackendKind, order: SuspendAttempt | Migrate | Terminate
 ) -> None:
     async with driven(kind, Program("j0", 8), Program("j1", 30)) as driver:
         started_us = await driver.starts("j0", ON_N0)
@@ -223,9 +223,9 @@ async def test_jobs_that_share_a_gpu_both_run_to_their_ends(kind: BackendKind) -
         assert_released_once(driver, "j1", 1)
 
 
-@pytest.mark.parametrize("order", [Suspend(J1, 1), Migrate(J1, 1, ON_N1), Terminate(J1, 1)])
+@pytest.mark.parametrize("order", [SuspendAttempt(J1, 1), Migrate(J1, 1, ON_N1), Terminate(J1, 1)])
 async def test_partner_that_leaves_a_shared_gpu_leaves_the_other_at_work(
-    kind: BackendKind, order: Suspend | Migrate | Terminate
+    kind: BackendKind, order: SuspendAttempt | Migrate | Terminate
 ) -> None:
     async with driven(kind, Program("j0", 8), Program("j1", 30)) as driver:
         await driver.starts("j0", SHARED)
@@ -253,7 +253,9 @@ async def test_orders_given_together_are_all_carried_out(kind: BackendKind) -> N
         await driver.starts("j1", ON_N1)
         await driver.passes(2)
         on_second = allocation(n1=0b0010)
-        await driver.orders(Suspend(J0, 1), Terminate(J1, 1), driver.launching("j2", on_second))
+        await driver.orders(
+            SuspendAttempt(J0, 1), Terminate(J1, 1), driver.launching("j2", on_second)
+        )
         await driver.ends("j2")
         assert (await driver.ends("j1")).exit_code != 0
         assert len(driver.of(GpusReleased, J0, 1)) == (0 if driver.instant else 1)
@@ -264,7 +266,7 @@ async def test_gpus_of_one_that_left_serve_the_next(kind: BackendKind) -> None:
     async with driven(kind, Program("j0", 30), Program("j1", 4)) as driver:
         await driver.starts("j0", ON_N0)
         await driver.passes(2)
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         await driver.starts("j1", ON_N0)
         assert (await driver.ends("j1")).exit_code == 0
 

@@ -11,9 +11,9 @@ from shunter.core.interfaces import (
     Fence,
     Launch,
     Migrate,
-    Reshape,
+    ReshapeAttempt,
     Resume,
-    Suspend,
+    SuspendAttempt,
     Terminate,
 )
 from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
@@ -27,12 +27,12 @@ J0 = job_id(0)
 
 LATE_ORDERS = [
     pytest.param(Launch(J0, 1, ON_N0, job_spec()), id="launch"),
-    pytest.param(Suspend(J0, 1), id="suspend"),
+    pytest.param(SuspendAttempt(J0, 1), id="suspend"),
     pytest.param(Migrate(J0, 1, ON_N1), id="migrate"),
     pytest.param(Terminate(J0, 1), id="terminate"),
     pytest.param(Fence(J0, 1), id="fence"),
 ]
-Order = Launch | Suspend | Migrate | Terminate | Fence
+Order = Launch | SuspendAttempt | Migrate | Terminate | Fence
 
 
 @pytest.mark.parametrize("order", LATE_ORDERS)
@@ -40,7 +40,7 @@ async def test_order_for_an_earlier_attempt_has_no_effect(kind: BackendKind, ord
     async with driven(kind, Program(work_ticks=8)) as driver:
         await driver.starts()
         await driver.passes(3)
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         resumed_us = await driver.starts(on=ON_N1, attempt=2)
         await driver.passes(2)
         await driver.orders(order)
@@ -77,7 +77,7 @@ async def test_resumption_of_a_running_attempt_changes_nothing(kind: BackendKind
     async with driven(kind, Program(work_ticks=12)) as driver:
         await driver.starts()
         await driver.passes(4)
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         resumed_us = await driver.starts(attempt=2)
         await driver.passes(4)
         await driver.orders(Resume(J0, 2, ON_N0, driver.stage.spec(J0)))
@@ -87,9 +87,11 @@ async def test_resumption_of_a_running_attempt_changes_nothing(kind: BackendKind
         assert len(driver.of(AttemptStarted, J0, 2)) == (0 if driver.instant else 1)
 
 
-@pytest.mark.parametrize("order", [Suspend(J0, 1), Migrate(J0, 1, ON_N1)], ids=["suspend", "move"])
+@pytest.mark.parametrize(
+    "order", [SuspendAttempt(J0, 1), Migrate(J0, 1, ON_N1)], ids=["suspend", "move"]
+)
 async def test_job_told_twice_to_leave_leaves_once(
-    kind: BackendKind, order: Suspend | Migrate
+    kind: BackendKind, order: SuspendAttempt | Migrate
 ) -> None:
     async with driven(kind) as driver:
         await driver.starts()
@@ -105,8 +107,8 @@ async def test_job_told_twice_to_leave_leaves_once(
 async def test_running_job_gets_other_shares_and_works_on(kind: BackendKind) -> None:
     """Once, again, for another attempt, and too late: it starts once and ends once."""
 
-    def reshaping(cpus_milli: int, attempt: int = 1) -> Reshape:
-        return Reshape(J0, attempt, sized(cpus_milli))
+    def reshaping(cpus_milli: int, attempt: int = 1) -> ReshapeAttempt:
+        return ReshapeAttempt(J0, attempt, sized(cpus_milli))
 
     async with driven(kind, Program(work_ticks=8)) as driver:
         started_us = await driver.starts(on=sized(500))
@@ -144,7 +146,7 @@ async def test_fence_of_an_attempt_that_left_lets_the_job_come_back(kind: Backen
     async with driven(kind) as driver:
         await driver.starts()
         await driver.passes(3)
-        await driver.leaves(Suspend(J0, 1))
+        await driver.leaves(SuspendAttempt(J0, 1))
         await driver.orders(Fence(J0, 1))
         await driver.starts(attempt=2)
         assert (await driver.ends(attempt=2)).exit_code == 0

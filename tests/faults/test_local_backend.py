@@ -13,7 +13,15 @@ import pytest
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node import attempts
-from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
+from shunter.core.interfaces import (
+    AttemptExited,
+    Effect,
+    Input,
+    Launch,
+    Resume,
+    SuspendAttempt,
+    Terminate,
+)
 from shunter.errors import BackendError
 from shunter.events.facts import (
     AttemptLost,
@@ -159,7 +167,7 @@ async def test_suspension_is_told_step_by_step(tmp_path: Path) -> None:
     async with machine(tmp_path) as backend:
         await order(backend, launching(LEAVES))
         await seen_until(backend, AttemptStarted)
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         told = await seen_until(backend, JobSuspended)
         told = [seen for seen in told if not isinstance(seen, AttemptStarted)]
         assert [type(seen) for seen in told[:3]] == [
@@ -189,7 +197,7 @@ async def test_training_with_the_sdk_goes_on_where_it_was_suspended(tmp_path: Pa
         await order(backend, launching(TRAINS))
         await seen_until(backend, AttemptStarted)
         wait_for(lambda: "7 " in (tmp_path / "jobs/j0/1/stdout.0").read_text(), "some steps")
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         told = await seen_until(backend, GpusReleased)
         kinds = [SuspendAcknowledged, CheckpointSaved, JobSuspended, GpusReleased]
         # The first mini-batch is told with the start or after it, as the processes happen to go.

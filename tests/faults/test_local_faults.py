@@ -15,7 +15,15 @@ from anyio import to_thread
 from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.orders import environment_path
 from shunter.backends.live.settings import LocalNode, LocalSettings
-from shunter.core.interfaces import AttemptExited, Effect, Input, Launch, Resume, Suspend, Terminate
+from shunter.core.interfaces import (
+    AttemptExited,
+    Effect,
+    Input,
+    Launch,
+    Resume,
+    SuspendAttempt,
+    Terminate,
+)
 from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
@@ -172,7 +180,7 @@ async def test_checkpoint_that_fails_leads_to_the_next_mode_at_once(tmp_path: Pa
     async with machine(tmp_path) as backend:
         await order(backend, launching(CANNOT_SAVE))
         await shows(output(tmp_path), "up")
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         told = await seen_until(backend, GpusReleased)
         modes = [seen.mode for seen in told if isinstance(seen, SuspendEscalated)]
         assert modes == [SuspendMode.signal, SuspendMode.restart]

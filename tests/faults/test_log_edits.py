@@ -14,7 +14,7 @@ import pytest
 
 from shunter.ask.log_reading import fold_events, fold_log, state_at
 from shunter.ask.run_history import log_statistics
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State, state_digest
 from shunter.errors import LogDamagedError, LogError, ShunterError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.live.local import LocalBackend
-from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
+from shunter.core.interfaces import AttemptExited, Launch, Resume, SuspendAttempt
 from shunter.events.facts import CheckpointSaved, GpusReleased, JobSuspended, SuspendEscalated
 from shunter.events.values import Allocation, JobSpec, NodeName, Share
 from tests.faults.test_local_backend import J0, order, seen_until
@@ -88,7 +88,7 @@ async def test_ranks_below_torchrun_save_together_and_go_on_with_the_same_losses
     async with machine(cut, environment=environment, cooperative_s=60.0) as backend:
         await order(backend, Launch(J0, 1, BOTH, spec(cut)))
         await shows(output(cut), "\n10 ")
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         told = await seen_until(backend, GpusReleased)
         assert not [seen for seen in told if isinstance(seen, SuspendEscalated)]
         (suspended,) = [seen for seen in told if isinstance(seen, JobSuspended)]

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.ask.log_reading import fold_events
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.cli import app
 from shunter.core.state import Job, State

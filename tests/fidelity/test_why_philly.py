@@ -15,7 +15,7 @@ import pytest
 
 from shunter.ask.log_reading import fold_events
 from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, used_in_words
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock, span
 from shunter.config import load_config

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from shunter.api.job_history import history_of
 from shunter.api.job_rows import queue_document
 from shunter.ask.verification import Verifier
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.words import clock
 from shunter.cli import app
 from shunter.core.ranking import Ranking

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from shunter.ask.log_reading import end_of_decision, fold_events
 from shunter.ask.verification import Verifier
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.why.sentences import details
 from shunter.backends.simulated.turns import Slicing

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.ask.log_reading import fold_events
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock
 from shunter.core.cluster import CPU_POOL

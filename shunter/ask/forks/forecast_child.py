@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shunter.ask.forks.counterfactuals import starts_if
+from shunter.ask.forks.counterfactual_starts import starts_if
 from shunter.ask.forks.forecast_process import (
     Found,
     Problem,

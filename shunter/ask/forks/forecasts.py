@@ -46,7 +46,7 @@ from shunter.events.facts import JOB_ENDS, Event, JobSubmitted, Outcome, end_us_
 from shunter.events.log import LogReader, read_log
 from shunter.events.values import JobId, JobSpec
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import WorldParts, recorded_parts
+from shunter.run.worlds import WorldParts, recorded_parts
 
 # When jobs start and end, as P50 and P90: a moment is forked again and again, and run on.
 #

@@ -69,7 +69,7 @@ from shunter.events.facts import (
 from shunter.events.log import LogReader
 from shunter.events.values import HELD, JobId
 from shunter.gc_control import collector_off
-from shunter.run.simulated_world import WorldParts
+from shunter.run.worlds import WorldParts
 
 _NOT_REPLAYED = (
     *(NodeAdded, NodeRemoved, QuotaChanged, ConfigChanged),

@@ -55,7 +55,7 @@ from shunter.events.values import ConfigurationSet, JobId, NodeName
 from shunter.gc_control import collector_off
 from shunter.run.parallel import Report, run_all
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world
+from shunter.run.worlds import WorldParts, recorded_parts, simulated_world
 from shunter.workloads.trace import TraceJob
 
 # What a simulated answer rests on, in sentences: it is printed with every one.

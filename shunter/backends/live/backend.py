@@ -40,21 +40,21 @@ from shunter.backends.live.transport import NO_DEVICE, Server, Transport, Unreac
 from shunter.backends.live.watch import Watch
 from shunter.backends.node.records import failpoint
 from shunter.backends.node.wire import Found
-from shunter.backends.timetables import timetables
+from shunter.backends.turn_timetables import timetables
 from shunter.core.interfaces import (
     Effect,
     Fence,
     Input,
     Launch,
     Migrate,
-    Reshape,
+    ReshapeAttempt,
     Resume,
     SetAside,
     ShareTurns,
     Terminate,
     Weigh,
 )
-from shunter.core.turn_shares import Tenant
+from shunter.core.time_shares import Tenant
 from shunter.errors import BackendError
 from shunter.events.facts import AttemptLost, LaunchFailed, ReshapeRefused
 from shunter.events.values import Allocation, JobId, NodeName
@@ -139,7 +139,7 @@ class LiveGangs(Mapping[JobId, Gang]):
         self._retime()  # who stands still in place leaves its turns to others
         self.settle(gang)
 
-    def reshape(self, effect: Reshape, shares: Mapping[NodeName, Shares]) -> None:
+    def reshape(self, effect: ReshapeAttempt, shares: Mapping[NodeName, Shares]) -> None:
         """Have an attempt held to other shares, or take turns on other GPUs as its own."""
         if gang := self.attempt(effect.job_id, effect.attempt):
             gang.given, gang.shares = effect.allocation, shares
@@ -589,7 +589,7 @@ class SupervisedBackend:
                 self._launching.discard(key)
         elif isinstance(effect, SetAside):
             self._gangs.set_aside(effect)
-        elif isinstance(effect, Reshape):
+        elif isinstance(effect, ReshapeAttempt):
             self._gangs.reshape(effect, self._held_to(effect.allocation))
         elif isinstance(effect, Weigh):
             self._gangs.weigh(effect)

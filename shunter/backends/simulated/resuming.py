@@ -19,7 +19,7 @@ from shunter.backends.simulated.lease import StepRate
 from shunter.backends.simulated.turns import BEFORE_ALL
 from shunter.backends.simulated.work import EXIT_CODES, Costs, Run, Task
 from shunter.backends.simulated.world import World
-from shunter.core.interfaces import Migrate, ShareTurns, Suspend, Terminate
+from shunter.core.interfaces import Migrate, ShareTurns, SuspendAttempt, Terminate
 from shunter.core.state import ENDING, LAUNCHING, NEVER_US, SUSPENDING, Job, State, worked_us
 from shunter.events.facts import AttemptStarted, GpusReleased, TurnEnded
 from shunter.events.records import fact
@@ -154,7 +154,9 @@ def _settle(world: World, job: Job, now_us: int) -> None:
         world.terminate(Terminate(job_id, attempt), now_us)
     elif job.phase is SUSPENDING and job_id not in world.staying:
         target = job.allocation
-        order = Migrate(job_id, attempt, target) if target.shares else Suspend(job_id, attempt)
+        order = (
+            Migrate(job_id, attempt, target) if target.shares else SuspendAttempt(job_id, attempt)
+        )
         world.leave(order, now_us)
     elif not run.is_stopped:
         end_us = world.end_us(run)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds, StepRate
 from shunter.core.cluster import Gpu, gpus_of
-from shunter.core.interfaces import Launch, Reshape, Resume
+from shunter.core.interfaces import Launch, ReshapeAttempt, Resume
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.core.state import NEVER_US
 from shunter.events.records import fact, record, replace
@@ -339,7 +339,7 @@ class Work:
         self.runs[job_id] = anew
         return anew
 
-    def reshape(self, order: Reshape) -> bool:
+    def reshape(self, order: ReshapeAttempt) -> bool:
         """Let an attempt have other CPUs and memory; say whether it works with them now."""
         run = self.runs.get(order.job_id)
         if run is None or run.attempt != order.attempt:

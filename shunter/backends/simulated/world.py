@@ -20,11 +20,11 @@ from shunter.core.interfaces import (
     Fence,
     Launch,
     Migrate,
-    Reshape,
+    ReshapeAttempt,
     Resume,
     ShareTurns,
     Stop,
-    Suspend,
+    SuspendAttempt,
     Terminate,
     Weigh,
 )
@@ -438,7 +438,7 @@ class World:
             self.changed_hands(job_id, run, now_us)
         self.works_again(job_id, run, run.began_us)
 
-    def leave(self, order: Suspend | Migrate, now_us: int) -> None:
+    def leave(self, order: SuspendAttempt | Migrate, now_us: int) -> None:
         """Stop an attempt with what its mode saves; one that had no work left just ends.
 
         It works on for `notice_us` until it has seen that it is to leave. One that ends by then
@@ -518,7 +518,7 @@ class World:
         self.changed_hands(job_id, anew, now_us)
         self.works_again(job_id, anew, at_us)
 
-    def reshape(self, order: Reshape, now_us: int) -> None:
+    def reshape(self, order: ReshapeAttempt, now_us: int) -> None:
         """Let an attempt go at the speed of its new shares; it runs on meanwhile."""
         turns, run = self.turns, self.work.runs.get(order.job_id)
         if turns is not None and run is not None and run.attempt == order.attempt:
@@ -606,9 +606,9 @@ class World:
 _PERFORM: dict[type[Effect], Callable[[World, Any, int], None]] = {
     Launch: World.launch,
     Resume: World.launch,
-    Suspend: World.leave,
+    SuspendAttempt: World.leave,
     Migrate: World.leave,
-    Reshape: World.reshape,
+    ReshapeAttempt: World.reshape,
     Weigh: World.weigh,
     ShareTurns: World.share_turns,
     Terminate: World.terminate,

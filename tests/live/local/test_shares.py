@@ -21,7 +21,7 @@ from shunter.backends.live.local import LocalBackend
 from shunter.backends.live.settings import LocalNode, LocalSettings
 from shunter.backends.node.cgroups import change_group, folders_of, has_quota, held_to, members
 from shunter.backends.node.messages import started_in
-from shunter.core.interfaces import Launch, Reshape
+from shunter.core.interfaces import Launch, ReshapeAttempt
 from shunter.daemon import Site, Submission
 from shunter.events.facts import (
     AttemptEnded,
@@ -128,7 +128,7 @@ async def test_groups_hold_a_job_from_its_launch_to_its_end(tmp_path: Path) -> N
             group = group_of(tmp_path)
             assert held_to(group) == (500, 200)
             await until(lambda: len(members(group)) == 2)
-            await order(backend, Reshape(J0, 1, sized(800, 100)))
+            await order(backend, ReshapeAttempt(J0, 1, sized(800, 100)))
             await until(lambda: held_to(group) == (800, 100))
         change_group(group, 300, 150)
         async with opened(tmp_path, 2) as backend:
@@ -136,7 +136,7 @@ async def test_groups_hold_a_job_from_its_launch_to_its_end(tmp_path: Path) -> N
             await backend.perform([], backend.now_us())
             await until(lambda: held_to(group) == (800, 100))
             assert (await backend.share_notice()).startswith("shares of jobs on local: CPUs by ")
-            await order(backend, Reshape(J0, 1, sized(200, 20)))
+            await order(backend, ReshapeAttempt(J0, 1, sized(200, 20)))
             refusal = await backend.share_notice()
             kept = "job j0 on n0 keeps 0.8 CPUs and 100 MB of memory, and not 0.2 CPUs and 20 MB"
             assert kept in refusal

@@ -97,7 +97,7 @@ STARTS = (
     "adopted",
     "settled",
 )
-BEFORE = ("order Suspend", "order Terminate")
+BEFORE = ("order SuspendAttempt", "order Terminate")
 
 
 def cluster(root: Path) -> LoadedConfig:

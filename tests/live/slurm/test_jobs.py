@@ -14,7 +14,7 @@ import pytest
 from shunter.backends.slurm import Slurm
 from shunter.backends.slurm.commands import Submitted
 from shunter.backends.slurm.job_backend import JobBackend
-from shunter.core.interfaces import AttemptExited, Continue, Input, Stop, Suspend, Terminate
+from shunter.core.interfaces import AttemptExited, Continue, Input, Stop, SuspendAttempt, Terminate
 from shunter.errors import SlurmUnknownError
 from shunter.events.facts import (
     AllocationLearned,
@@ -98,7 +98,7 @@ async def test_gang_runs_on_the_nodes_it_was_given_and_is_resumed_whole(bench: J
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in sorted(folder.iterdir())}
         assert {name for name, mode in modes.items() if mode & 0o077} == set()
         assert {"order", "claim", "started", "slurm.out", "stdout.0"} <= modes.keys()
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         (ended,) = ends_in(await leaves(backend))
         assert isinstance(ended, JobSuspended)
         await order(backend, bench.launching("n1", "n2", attempt=2, work_s=0.1))
@@ -129,7 +129,7 @@ async def test_gang_of_unequal_parts_gets_them_where_they_were_planned(
             if job.name.endswith(NAME) and not job.has_ended
         )
         assert cpus == sorted(((node,), 4 * mask.bit_count()) for node, mask in masks.items())
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         (ended,) = ends_in(await leaves(backend))
         assert isinstance(ended, JobSuspended)
         await order(backend, effects[1])
@@ -213,7 +213,7 @@ async def test_attempt_that_stands_still_is_suspended_in_slurm_where_that_is_wan
         assert bench.slurm.state_of(number) == "RUNNING"
         await order(backend, Stop(J0, 1))
         await comes(lambda: bench.slurm.state_of(number) == "SUSPENDED", lambda: "not suspended")
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         (ended,) = ends_in(await leaves(backend))
         assert isinstance(ended, JobSuspended)
         await goes_on(bench, backend, "n2")
@@ -266,7 +266,7 @@ async def test_attempt_that_waits_says_for_what_and_can_be_taken_back(bench: Job
             assert "waiting for Slurm to start job" in backend.launch_wait(J0)
             await comes(lambda: len(bench.jobs("PENDING")) == 2, lambda: str(bench.jobs()))
             (number,) = bench.jobs("PENDING")["j1.a1"]
-            await order(backend, Suspend(J0, 1))  # it has nothing to save
+            await order(backend, SuspendAttempt(J0, 1))  # it has nothing to save
             bench.slurm.command("scancel", str(number))
             told = await seen_until(backend, LaunchFailed, job="j0")
             told += await seen_until(backend, LaunchFailed, job="j1")
@@ -299,7 +299,9 @@ async def test_attempt_that_a_limit_on_submissions_refuses_is_submitted_later(
             "submitted, for each user)"
         )
         await comes(lambda: backend.launch_wait(J0) == told, lambda: backend.launch_wait(J0))
-        await order(backend, Suspend(job_id(1), 1))  # it is withdrawn like one that waits in Slurm
+        await order(
+            backend, SuspendAttempt(job_id(1), 1)
+        )  # it is withdrawn like one that waits in Slurm
         await seen_until(backend, LaunchFailed, job="j1")
         assert backend.launch_wait(J0) == told
         full.unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shunter.api.cluster_state import Metrics
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import JobPhase
 from shunter.daemon import Caller, Site

@@ -10,7 +10,7 @@ import pytest
 
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited, Launch, Suspend
+from shunter.core.interfaces import AttemptExited, Launch, SuspendAttempt
 from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
@@ -141,7 +141,7 @@ async def test_suspended_gang_leaves_together_and_goes_on_elsewhere(bench: Bench
         await order(backend, bench.launching("n0", "n1", work_s=2.0))
         await seen_until(backend, AttemptStarted)
         await rest(backend, 1.0)
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         told = await seen_until(backend, GpusReleased)
         assert sum(is_of(seen, JobSuspended) for seen in told) == 1
         await order(backend, bench.launching("n2", "n1", attempt=2, work_s=2.0))
@@ -159,7 +159,7 @@ async def test_gang_that_goes_on_where_it_was_finds_what_all_its_ranks_have_save
         await order(backend, bench.launching("n0", "n1", work_s=60.0))
         await seen_until(backend, AttemptStarted)
         wait_for(lambda: len(bench.runs()) == 2, "both ranks")
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         await seen_until(backend, GpusReleased)
         await order(backend, bench.launching("n0", "n1", attempt=2, work_s=0.2))
         await seen_until(backend, AttemptStarted)

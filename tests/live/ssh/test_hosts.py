@@ -13,7 +13,7 @@ import pytest
 
 from shunter.api.output import in_time_order, unsure_line
 from shunter.backends.node import attempts
-from shunter.core.interfaces import AttemptExited, Fence, Launch, Suspend, Terminate
+from shunter.core.interfaces import AttemptExited, Fence, Launch, SuspendAttempt, Terminate
 from shunter.errors import BackendError
 from shunter.events.facts import (
     AttemptLost,
@@ -53,7 +53,7 @@ async def test_killed_helper_is_replaced_and_no_job_notices(bench: Bench) -> Non
         await seen_until(backend, AttemptStarted)
         (helper,) = helpers_of(bench, "n0")
         os.kill(helper, signal.SIGKILL)
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         told = await seen_until(backend, GpusReleased)
         assert AttemptLost not in kinds(told)
         assert helpers_of(bench, "n0") not in ([], [helper])

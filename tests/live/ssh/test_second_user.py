@@ -22,7 +22,7 @@ import pytest
 
 from shunter.backends.live.ssh import host_inventories
 from shunter.backends.live.transport import digest, zip_application
-from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
+from shunter.core.interfaces import AttemptExited, Launch, Resume, SuspendAttempt
 from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values import JobId, JobSpec, NodeName, UserName
 from tests.factories import allocation, job_id
@@ -137,7 +137,7 @@ async def test_link_in_a_checkpoint_leads_no_file_of_root_anywhere(
             until_s = time.monotonic() + 20
             while not left.exists() and time.monotonic() < until_s:
                 time.sleep(0.05)  # noqa: ASYNC251  short
-            await order(backend, Suspend(J0, 1))
+            await order(backend, SuspendAttempt(J0, 1))
             await seen_until(backend, GpusReleased)
             await order(backend, gang("n2", attempt=2, argv=(LINKS, str(target))))
             await seen_until(backend, AttemptExited)

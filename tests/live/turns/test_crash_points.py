@@ -85,8 +85,8 @@ KINDS = {
         drive_sliced,
         (
             *((point,) for point in (*SUPERVISORS, "attempt told to slice")),
-            *(("append TurnStarted", "to Weigh", "to Reshape"), ("append TurnEnded",)),
-            *(("durable TurnStarted", "done Weigh", "done Reshape"), ("durable TurnEnded",)),
+            *(("append TurnStarted", "to Weigh", "to ReshapeAttempt"), ("append TurnEnded",)),
+            *(("durable TurnStarted", "done Weigh", "done ReshapeAttempt"), ("durable TurnEnded",)),
         ),
         SLICED,
     ),

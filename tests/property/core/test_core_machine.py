@@ -27,7 +27,7 @@ from shunter.core.interfaces import (
     RestoreNode,
     Resume,
     SubmitJob,
-    Suspend,
+    SuspendAttempt,
     SuspendJob,
     Terminate,
 )
@@ -274,7 +274,7 @@ class CoreMachine(RuleBasedStateMachine):
             assert not lost, f"{effect.job_id} is launched on {lost}"
             assert key not in self.attempts, f"{key} is launched twice"
             self.attempts[key] = "launching"
-        elif isinstance(effect, Suspend | Migrate):
+        elif isinstance(effect, SuspendAttempt | Migrate):
             assert self.attempts[key] in ("launching", "running"), f"{key} cannot leave"
             self.attempts[key] = "leaving"
         elif isinstance(effect, Terminate) and self.attempts.get(key, "gone") != "gone":

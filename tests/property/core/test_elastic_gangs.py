@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shunter.ask.log_reading import end_of_decision
 from shunter.ask.verification import Verifier
 from shunter.ask.waits import wait_of
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.backends.simulated.turns import Slicing
 from shunter.backends.simulated.world import Samples

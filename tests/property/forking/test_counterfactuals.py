@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.ask.forks.counterfactuals import Counterfactual, Counterfactuals, counterfactuals
+from shunter.ask.forks.counterfactual_starts import Counterfactual, Counterfactuals, counterfactuals
 from shunter.ask.forks.fork import ForkChange, ForkPoint, MakeWorld, fork_point
 from shunter.ask.log_reading import fold_events
 from shunter.backends.simulated import Costs

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, reject
 
 from shunter.ask.forks.fork import ForkPoint, fork_point
-from shunter.ask.forks.inevitable import PlacedFirst
+from shunter.ask.forks.inevitable_waits import PlacedFirst
 from shunter.ask.log_reading import fold_events
 from shunter.ask.recorded_terms import Term
 from shunter.core.ranking.ranking import PRIORITY_MOST

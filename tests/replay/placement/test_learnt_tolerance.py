@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shunter.ask.verification import Verifier
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.words import fact_in_words, rejection_in_words
 from shunter.core.fold import apply, replay
 from shunter.core.planning.planner import RoundRules

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from shunter.ask.verification import Verifier
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.words import fact_in_words
 from shunter.core.interfaces import SubmitJob
 from shunter.core.sizing import Mechanism

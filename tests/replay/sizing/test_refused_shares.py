@@ -12,10 +12,17 @@ from typing import Any
 import pytest
 
 from shunter.ask.verification import Verifier
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.words import because_in_words
 from shunter.core.fold import apply
-from shunter.core.interfaces import AttemptExited, Effect, Input, Reshape, SubmitJob, SuspendJob
+from shunter.core.interfaces import (
+    AttemptExited,
+    Effect,
+    Input,
+    ReshapeAttempt,
+    SubmitJob,
+    SuspendJob,
+)
 from shunter.core.planning.approver import refused_shape
 from shunter.core.planning.placement import Consolidated
 from shunter.core.ranking import Misfit, RankedPolicy
@@ -151,7 +158,7 @@ def test_nobody_is_asked_again_while_his_attempt_lasts() -> None:
     asked_before = len(live.effects)
     live.submit("hungry")
     live.step()
-    assert not [one for one in live.effects[asked_before:] if isinstance(one, Reshape)]
+    assert not [one for one in live.effects[asked_before:] if isinstance(one, ReshapeAttempt)]
     live.ends(J0)
     live.starts(J2)
     live.ends(J1)

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from shunter.ask.log_reading import fold_events
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.events.log import LogReader, read_log

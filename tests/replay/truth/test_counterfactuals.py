@@ -11,7 +11,11 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forks.counterfactuals import Counterfactual, counterfactuals, recorded_world_with
+from shunter.ask.forks.counterfactual_starts import (
+    Counterfactual,
+    counterfactuals,
+    recorded_world_with,
+)
 from shunter.ask.forks.fork import (
     ForkChange,
     ForkPoint,
@@ -28,7 +32,7 @@ from shunter.events.facts import QuotaChanged
 from shunter.events.log import LogReader, read_log
 from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import recorded_parts
+from shunter.run.worlds import recorded_parts
 from tests.factories import needs_highs
 from tests.replay.truth.mixed_runs import RUNS, simulated_once
 from tests.slices import THOROUGH, slice_number

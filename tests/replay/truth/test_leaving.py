@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock, span
 from shunter.events.facts import (

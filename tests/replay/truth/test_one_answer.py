@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shunter.api.cluster_state import Metrics
 from shunter.api.job_rows import queue_document
 from shunter.ask.log_reading import fold_events
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.daemon.site import Site

@@ -9,7 +9,7 @@ import pytest
 
 from shunter.ask.log_reading import fold_events
 from shunter.ask.waits import told_apart, wait_of
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import State
 from shunter.events.facts import Event, RoundPlanned

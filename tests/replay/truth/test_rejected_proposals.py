@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.events.facts import GangRejected
 from shunter.events.log import read_log

@@ -119,7 +119,7 @@ def test_suspension_of_a_launching_job_is_ordered_once_decided() -> None:
     core = launched()
     events, effects = core.step(3, [SuspendJob(3, J0, "ann")])
     assert JobHeld(3, J0, "ann") in events
-    assert [type(effect).__name__ for effect in effects] == ["Suspend"]
+    assert [type(effect).__name__ for effect in effects] == ["SuspendAttempt"]
     assert core.state.jobs[J0].phase is JobPhase.suspending
 
 

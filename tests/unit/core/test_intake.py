@@ -19,7 +19,7 @@ from shunter.core.interfaces import (
     ReleaseJob,
     RestoreNode,
     SubmitJob,
-    Suspend,
+    SuspendAttempt,
     Terminate,
     Weigh,
 )
@@ -185,7 +185,7 @@ def test_promise_on_a_lost_server_is_taken_back_from_a_moving_job() -> None:
     core.step(0, [NodeLost(0, N1), JobSuspended(0, J0, 1)])
     assert core.state.jobs[J0].allocation == NOTHING
     orders = effects(core, GpusReleased(0, J0, 1))
-    assert not [order for order in orders if not isinstance(order, Suspend)]
+    assert not [order for order in orders if not isinstance(order, SuspendAttempt)]
     assert core.state.jobs[J0].phase is JobPhase.waiting
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from shunter.core.fold import apply, replay
 from shunter.core.interfaces import Launch
-from shunter.core.interfaces import Suspend as SuspendOrder
+from shunter.core.interfaces import SuspendAttempt as SuspendOrder
 from shunter.core.metrics import JobLedger
 from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
 from shunter.core.planning.approver import Approval, approve

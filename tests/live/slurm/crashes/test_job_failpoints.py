@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slur
 NODES = ("n1", "n2", "n3", "n4")
 # In the order in which a run comes to them.
 POINTS = (
-    ("term taken", "asked start", "order Suspend", "durable JobSuspended"),
-    ("backend taken over", "to Launch", "done Launch", "done Suspend"),
+    ("term taken", "asked start", "order SuspendAttempt", "durable JobSuspended"),
+    ("backend taken over", "to Launch", "done Launch", "done SuspendAttempt"),
     ("durable AllocationChanged", "supervisors answered", "adopted", "done Terminate"),
     ("append AttemptStarted", "attempts seen", "settled", "durable AttemptEnded"),
 )

@@ -20,7 +20,13 @@ pytestmark = [pytest.mark.live, pytest.mark.slurm, pytest.mark.xdist_group("slur
 STRUCK_LEAST = 14
 # In the order in which a run comes to them.
 POINTS = {
-    "n1": ("term taken", "pilot submitted", "pilot connected", "order Suspend", "done Suspend"),
+    "n1": (
+        "term taken",
+        "pilot submitted",
+        "pilot connected",
+        "order SuspendAttempt",
+        "done SuspendAttempt",
+    ),
     "n2": ("pilot admitted", "backend taken over", "asked start", "append JobSuspended"),
     "n3": ("durable NodeReachable", "supervisors answered", "adopted", "done Terminate"),
     "n4": ("durable AllocationChanged", "to Launch", "settled", "durable AttemptEnded"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.interfaces import AttemptExited, Launch, Resume, Suspend
+from shunter.core.interfaces import AttemptExited, Launch, Resume, SuspendAttempt
 from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values import JobSpec
 from tests.factories import allocation, job_id
@@ -136,7 +136,7 @@ async def test_each_rank_goes_on_from_what_it_saved_last(
                 assert steps == due
                 removed = [each for each in found if each.startswith(f"old.{rank}.")]
                 assert len(removed) <= 1, "what a rank has removed has come back"
-            await order(backend, Suspend(J0, attempt))
+            await order(backend, SuspendAttempt(J0, attempt))
             await seen_until(backend, GpusReleased)
             expected.update((str(rank), attempt) for rank in range(len(nodes)))
 
@@ -153,7 +153,7 @@ async def test_transfer_that_did_not_reach_all_hosts_mixes_no_steps(bench: Bench
             await seen_until(backend, AttemptStarted)
             for node in nodes:
                 wait_until_ready(bench, node, attempt)
-            await order(backend, Suspend(J0, attempt))
+            await order(backend, SuspendAttempt(J0, attempt))
             await seen_until(backend, GpusReleased)
         in_the_way = bench.farm["n2"].root / "clusters/lab/jobs/j0"
         in_the_way.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ async def test_transfer_that_did_not_reach_all_hosts_mixes_no_steps(bench: Bench
             mine = [f"step.{rank}={before}" for rank in range(2)]
             assert all(mine[rank] in each for rank, each in enumerate(found))
             assert attempt == 4 or found == [set(mine)] * 2
-            await order(backend, Suspend(J0, attempt))
+            await order(backend, SuspendAttempt(J0, attempt))
             await seen_until(backend, GpusReleased)
 
 
@@ -208,7 +208,7 @@ async def test_checkpoint_arrives_with_all_that_its_files_are(bench: Bench) -> N
         await order(backend, running(ODD, "n0", attempt=1))
         await seen_until(backend, AttemptStarted)
         wait_for((checkpoints(bench, "n0") / "saved").exists, "its checkpoint")
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         await seen_until(backend, GpusReleased)
         left = described(checkpoints(bench, "n0"))
         for attempt, node in ((2, "n1"), (3, "n0"), (4, "n1")):  # back, where most lies already
@@ -233,7 +233,7 @@ async def test_ranks_at_odds_about_a_name_leave_no_pieces_and_a_checkpoint(bench
         await seen_until(backend, AttemptStarted)
         for node in ("n0", "n1"):
             wait_until_ready(bench, node, 1)
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         await seen_until(backend, GpusReleased)
         await order(backend, running(AT_ODDS, "n2", attempt=2))
         told = await seen_until(backend, AttemptExited)

@@ -16,7 +16,7 @@ import pytest
 from shunter.backends.live import checkpoint_lists, node_agent
 from shunter.backends.live.ssh import SshBackend
 from shunter.backends.node.records import hold
-from shunter.core.interfaces import AttemptExited, Effect, Launch, Resume, Suspend
+from shunter.core.interfaces import AttemptExited, Effect, Launch, Resume, SuspendAttempt
 from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
 from shunter.events.values import JobId, JobSpec, NodeName
 from tests.factories import allocation, job_id
@@ -75,7 +75,7 @@ def saving(
 
 
 async def suspended(backend: SshBackend, attempt: int = 1) -> None:
-    await order(backend, Suspend(J0, attempt))
+    await order(backend, SuspendAttempt(J0, attempt))
     await seen_until(backend, GpusReleased)
 
 
@@ -160,7 +160,7 @@ async def test_jobs_that_change_places_do_not_wait_for_each_other(
     async with bench.opened() as backend:
         await order(backend, *(saving(at, 1, job, size=1 << 20) for job, at, _ in jobs))
         await seen_until_all(backend, AttemptStarted, len(jobs))
-        await order(backend, *(Suspend(job, 1) for job, *_ in jobs))
+        await order(backend, *(SuspendAttempt(job, 1) for job, *_ in jobs))
         await seen_until_all(backend, GpusReleased, len(jobs))
         await order(backend, *(saving(to, 2, job) for job, _, to in jobs))
         ended = await seen_until_all(backend, AttemptExited, len(jobs))
@@ -253,7 +253,7 @@ async def save_files(bench: Bench, backend: SshBackend, job: JobId, depth: int =
     await order(backend, saving_files(bench, job, "n0", 1, depth))
     await seen_until(backend, AttemptStarted, job=job)
     await waits_for((bench.folder / f"saved.{job}").exists, "what it saves")
-    await order(backend, Suspend(job, 1))
+    await order(backend, SuspendAttempt(job, 1))
     await seen_until(backend, GpusReleased, job=job)
 
 

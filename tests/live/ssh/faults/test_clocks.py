@@ -17,7 +17,7 @@ import pytest
 from shunter.backends.live.settings import SshHost
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited, Suspend
+from shunter.core.interfaces import AttemptExited, SuspendAttempt
 from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
@@ -104,7 +104,7 @@ async def test_job_lives_on_and_moves_between_hosts_of_other_clocks(strange: Net
         await order(backend, bench.launching("n0", "n1", work_s=8.0))
         await seen_until(backend, AttemptStarted)
         assert await rest(backend, 4.0) == []
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         told = await seen_until(backend, GpusReleased)
         assert sum(is_of(seen, JobSuspended) for seen in told) == 1
         await order(backend, bench.launching("n2", "n0", attempt=2, work_s=5.0))

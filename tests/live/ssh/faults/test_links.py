@@ -13,7 +13,7 @@ from shunter.backends.live import node_agent
 from shunter.backends.live.ssh import SshBackend
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited, Input, Suspend, Terminate
+from shunter.core.interfaces import AttemptExited, Input, SuspendAttempt, Terminate
 from shunter.events.facts import (
     AttemptLost,
     AttemptStarted,
@@ -113,7 +113,7 @@ async def test_order_given_while_a_host_is_silent_is_carried_out_when_it_answers
         await seen_until(backend, AttemptStarted)
         farm.drop("n0")
         await seen_until(backend, NodeUnreachable)
-        await order(backend, Suspend(J0, 1))
+        await order(backend, SuspendAttempt(J0, 1))
         assert await rest(backend, 1.0) == []
         farm.undrop("n0")
         told = await seen_until(backend, GpusReleased)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from shunter.ask.waits import job_state, wait_of
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.core.state import LAUNCHING
 from shunter.daemon import Caller, Site

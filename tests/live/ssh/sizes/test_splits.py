@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shunter.ask.waits import wait_of
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.daemon import Caller, Site, Submission
 from shunter.events.facts import (

@@ -7,7 +7,7 @@ from typing import Any
 from shunter.api.job_rows import Present, queue_document
 from shunter.ask.log_reading import fold_events
 from shunter.ask.waits import state_document, told_apart, wait_to_count
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.sentences import rank_lines
 from shunter.backends.simulated import Costs
 from shunter.cli.answers import clause

@@ -16,7 +16,7 @@ from shunter.backends.simulated.turns import Slicing
 from shunter.core.interfaces import ChangePriority, Command, SuspendJob
 from shunter.core.planning.placement import PLACEMENTS
 from shunter.core.state import State
-from shunter.core.turn_shares import fair_shares
+from shunter.core.time_shares import fair_shares
 from shunter.events.facts import Event, JobSubmitted, TurnEnded, TurnStarted
 from shunter.events.values import SuspendMode
 from shunter.policies.gandiva.policy import Gandiva

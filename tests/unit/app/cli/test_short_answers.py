@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.ask.log_reading import fold_events
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import clock
 from shunter.cli.application import app

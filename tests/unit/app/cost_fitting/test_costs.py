@@ -48,8 +48,8 @@ from shunter.events.facts import (
 )
 from shunter.events.log import read_log
 from shunter.events.values import Allocation, GpuType, NodeName, Share, Sharing, SuspendMode
-from shunter.run.simulated_world import WorldParts
 from shunter.run.simulation import simulate
+from shunter.run.worlds import WorldParts
 from shunter.workloads import Trace
 from tests.factories import (
     attempt_started,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.ask.forks.counterfactuals import Counterfactuals
+from shunter.ask.forks.counterfactual_starts import Counterfactuals
 
 NOW_US = 58_519_000_000
 

@@ -13,8 +13,8 @@ import pytest
 
 from shunter.ask.forks.fork import ForkChange, fork_at, fork_point
 from shunter.ask.forks.future import read_future
-from shunter.ask.forks.inevitable import inevitable
 from shunter.ask.forks.inevitable_outcomes import Harm, normal_wait
+from shunter.ask.forks.inevitable_waits import inevitable
 from shunter.ask.forks.remaining import WorkEstimates
 from shunter.ask.forks.scenario import Staged, rerun_to
 from shunter.ask.log_reading import seq_at
@@ -27,7 +27,7 @@ from shunter.events import JobId
 from shunter.events.facts import JOB_ENDS, AllocationChanged, Event, JobSubmitted
 from shunter.events.log import LogReader, read_log
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import recorded_parts
+from shunter.run.worlds import recorded_parts
 from tests.factories import Tape, granted, job_submitted
 from tests.unit.app.forking.worlds import simulated, tree
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shunter.core.fold import replay
-from shunter.core.interfaces import Effect, Fence, Launch, Migrate, Suspend, Terminate
+from shunter.core.interfaces import Effect, Fence, Launch, Migrate, SuspendAttempt, Terminate
 from shunter.core.state import State
 from shunter.daemon.recovery import Adoption, holding, recovery_of
 from shunter.events.facts import Event, JobCancelRequested
@@ -52,7 +52,7 @@ def order_for(phase: str) -> list[Effect]:
     orders: dict[str, list[Effect]] = {
         "launching": [],
         "running": [],
-        "suspending": [Suspend(J0, 1)],
+        "suspending": [SuspendAttempt(J0, 1)],
         "moving": [Migrate(J0, 1, state.jobs[J0].allocation)],
         "ending": [Terminate(J0, 1)],
     }

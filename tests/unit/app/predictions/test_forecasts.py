@@ -28,7 +28,7 @@ from shunter.events.facts import JobSubmitted
 from shunter.events.log import LogReader, read_log
 from shunter.events.values import JobId
 from shunter.run.setup import rebuild
-from shunter.run.simulated_world import recorded_parts
+from shunter.run.worlds import recorded_parts
 from tests.factories import job_spec
 from tests.unit.app.forking.worlds import COSTS, simulated, tree
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from shunter.ask.log_reading import fold_events
 from shunter.ask.playback import event_in_words
 from shunter.ask.scores import decision_score, measures_in
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.words import fact_in_words
 from shunter.cli import app

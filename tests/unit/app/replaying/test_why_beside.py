@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.core.fold import replay
 from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules

@@ -8,7 +8,7 @@ from shunter.api.job_history import history_of
 from shunter.api.job_rows import queue_document
 from shunter.ask.log_reading import is_part
 from shunter.ask.waits import told_apart
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.sentences import details, headline
 from shunter.ask.words import down_in_words, fact_in_words

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shunter.api.job_history import history_of
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.sentences import details, headline, how_ended
 from shunter.core.interfaces import Input, SubmitJob
 from shunter.core.planning.planner import RoundRules

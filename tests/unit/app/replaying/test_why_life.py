@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.sentences import details
 from shunter.backends.simulated import Costs

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.reasons import needs, suffices
 from shunter.ask.why.running import contract_of

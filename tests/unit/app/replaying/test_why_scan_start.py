@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shunter.ask.log_reading import fold_events
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.ask.why.job_events import scan_start_of
 from shunter.core.interfaces import ResizeJob

@@ -6,7 +6,7 @@ from typing import Any
 
 from shunter.api.cluster import Found, decision_document, find_decision
 from shunter.ask.log_reading import end_of_decision
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.words import fact_in_words
 from shunter.core.planning.placement import Consolidated
 from shunter.core.planning.planner import RoundRules

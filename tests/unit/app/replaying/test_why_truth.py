@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, score_in_words, used_in_words
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.why.explanation import explain
 from shunter.core.interfaces import ReleaseJob, ResizeJob, SuspendJob
 from shunter.core.planning.placement import PLACEMENTS

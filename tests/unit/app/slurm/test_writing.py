@@ -21,9 +21,9 @@ from shunter.daemon.gpu_maps import Place
 from shunter.daemon.slurm import CRYPTOGRAPHY_LEAST, check_served, keep_mode, places_in
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
 from shunter.events.values import JobId
-from shunter.ops import slurm as writing
+from shunter.ops import slurm_site as writing
 from shunter.ops.machine_checks import Looked
-from shunter.ops.slurm import SlurmInventory, discovered, ending, scheduling, slurm
+from shunter.ops.slurm_site import SlurmInventory, discovered, ending, scheduling, slurm
 from tests.unit.backends.slurm.recorded import recorded
 
 SWITCHES = (

@@ -17,7 +17,7 @@ from shunter.core.interfaces import (
     Migrate,
     NothingComes,
     Resume,
-    Suspend,
+    SuspendAttempt,
     Terminate,
     WorldEnded,
 )
@@ -98,8 +98,8 @@ def resume(job: int = 0, attempt: int = 2, where: Allocation = ON_N0) -> Resume:
     return Resume(job_id(job), attempt, where, job_spec())
 
 
-def suspend(job: int = 0, attempt: int = 1) -> Suspend:
-    return Suspend(job_id(job), attempt)
+def suspend(job: int = 0, attempt: int = 1) -> SuspendAttempt:
+    return SuspendAttempt(job_id(job), attempt)
 
 
 def migrate(job: int = 0, attempt: int = 1, where: Allocation = ON_N1) -> Migrate:

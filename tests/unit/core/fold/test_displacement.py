@@ -9,7 +9,14 @@ from dataclasses import replace
 import pytest
 
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import AttemptExited, Effect, Launch, SubmitJob, Suspend, SuspendJob
+from shunter.core.interfaces import (
+    AttemptExited,
+    Effect,
+    Launch,
+    SubmitJob,
+    SuspendAttempt,
+    SuspendJob,
+)
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import FoldResult, JobPhase, State
 from shunter.errors import IllegalEventError
@@ -257,7 +264,7 @@ def test_the_attempt_of_who_is_displaced_is_withdrawn_and_the_job_waits() -> Non
         AllocationLearned(5, J0, 1, core.state.jobs[J0].held),
         AllocationChanged(5, J1, NOTHING, because),
     ]
-    assert effects == [Suspend(J1, 1)]
+    assert effects == [SuspendAttempt(J1, 1)]
     assert core.state.jobs[J1].phase is JobPhase.suspending
     assert core.state.jobs[J1].preemptions == 0
 

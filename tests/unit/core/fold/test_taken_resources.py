@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import Input, Launch, SubmitJob, Suspend
+from shunter.core.interfaces import Input, Launch, SubmitJob, SuspendAttempt
 from shunter.core.scheduler import Scheduler
 from shunter.core.state import FoldResult, JobPhase, State
 from shunter.errors import IllegalEventError
@@ -122,7 +122,7 @@ def test_the_attempt_is_withdrawn_and_its_job_starts_where_there_is_room() -> No
     events, effects = core.step(5, [taken(13, 40, 5, gpus=0b0110)])
     because = Because("displaced", (2, 13.0, 40), (), N0)
     assert AllocationChanged(5, J0, NOTHING, because) in events
-    assert effects == [Suspend(J0, 1)]
+    assert effects == [SuspendAttempt(J0, 1)]
 
     _, effects = core.step(6, [GpusReleased(6, J0, 1)])
     (resumed,) = effects

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.backends.node.rotation import Timetable
-from shunter.backends.timetables import timetables
+from shunter.backends.turn_timetables import timetables
 from shunter.core.cluster import gpus_of
-from shunter.core.turn_shares import LEAST_PART, Tenant, gang_slots
+from shunter.core.time_shares import LEAST_PART, Tenant, gang_slots
 from shunter.events.values import JobId, NodeName, Share
 from tests.factories import allocation
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import CancelJob, Input, ResizeJob, Resume, SubmitJob, Suspend
+from shunter.core.interfaces import CancelJob, Input, ResizeJob, Resume, SubmitJob, SuspendAttempt
 from shunter.core.plan import Change, Plan, Resize, Start
 from shunter.core.planning.approver import Approval, approve, unfit_for_sizes
 from shunter.core.planning.planner import Planner
@@ -184,7 +184,7 @@ def test_person_resizes_a_job_that_runs_and_it_goes_on_with_as_many_gpus() -> No
     assert told[0] == JobResized(30, J0, 4, "ana")
     assert isinstance(told[1], AllocationChanged)
     assert (told[1].because, told[1].allocation.shares) == (RESIZED, ())
-    assert live.orders == [Suspend(J0, 1)]
+    assert live.orders == [SuspendAttempt(J0, 1)]
     live.step(JobSuspended(0, J0, 1, None, 0), GpusReleased(0, J0, 1))
     (again,) = live.orders
     assert isinstance(again, Resume)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event
 from shunter.events.facts import (

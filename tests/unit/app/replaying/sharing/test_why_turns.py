@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.why.document import document
+from shunter.ask.why.answer import document
 from shunter.ask.words import fact_in_words
 from shunter.core.planning.planner import RoundRules
 from shunter.events import Event

@@ -2,7 +2,7 @@
 
 from shunter.backends.simulated import Costs, SimulatedBackend
 from shunter.backends.simulated.turns import Slicing
-from shunter.core.interfaces import AttemptExited, Continue, Input, Reshape, Stop, Weigh
+from shunter.core.interfaces import AttemptExited, Continue, Input, ReshapeAttempt, Stop, Weigh
 from shunter.core.speeds.speed_model import SpeedModel
 from shunter.events.facts import (
     AttemptStarted,
@@ -195,7 +195,7 @@ def test_job_with_other_gpus_of_its_own_goes_on_and_shares_no_more() -> None:
     hand = world(40, 40)
     hand.orders(launch(0, where=FIRST), launch(1, where=FIRST))
     hand.until(12)
-    hand.orders(Reshape(J1, 1, turning(n0=4)))
+    hand.orders(ReshapeAttempt(J1, 1, turning(n0=4)))
     seen = hand.goes_on()
     assert ends(seen) == {"j0": 12 + 30, "j1": 12 + 38}
 

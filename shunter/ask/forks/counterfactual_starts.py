@@ -35,7 +35,7 @@ from shunter.counting import counted
 from shunter.events.facts import QuotaChanged
 from shunter.events.log import LogReader
 from shunter.events.values import DependsWhen, JobId, JobSpec, NodeName
-from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world
+from shunter.run.worlds import WorldParts, recorded_parts, simulated_world
 from shunter.workloads.trace import TraceJob
 
 # The changes that are tried where a job waits: ends of others, its own size, quotas, servers.

@@ -8,7 +8,7 @@ depends on who shares what alone (`core/turn_shares.py`).
 from collections.abc import Mapping
 
 from shunter.backends.node.rotation import Timetable
-from shunter.core.turn_shares import Tenant, gang_slots
+from shunter.core.time_shares import Tenant, gang_slots
 from shunter.events.values import JobId
 
 

@@ -51,7 +51,7 @@ from shunter.errors import ConfigError, UsageError
 from shunter.events.facts import AllocationChanged, JobSubmitted, SolvedFact, Target
 from shunter.events.log import LogReader
 from shunter.events.values import Allocation, Because, JobId, Reason
-from shunter.run.simulated_world import WorldParts, recorded_parts
+from shunter.run.worlds import WorldParts, recorded_parts
 
 # One job first, at one decision: the policy is asked as ever, and after that decision as before.
 #
