@@ -26,7 +26,7 @@ BUDGET_GROWTH = 1.1
 def run_here(jobs: int, policy: str, load: float, log: str) -> dict[str, object]:
     """Simulate so many jobs in this process, and return what it took."""
     from shunter.config import make_config
-    from shunter.run.simulation import simulate
+    from shunter.run import simulate
 
     config = make_config(
         {

@@ -30,11 +30,10 @@ from typing import Any
 
 import anyio
 
-from shunter.config.loading import make_config
+from shunter.config import make_config
 from shunter.daemon import Caller, Site, Submission, open_site
-from shunter.events.facts import JobFinished, JobSubmitted
+from shunter.events import JobFinished, JobId, JobSpec, JobSubmitted, SuspendMode
 from shunter.events.log import read_log
-from shunter.events.values import JobId, JobSpec, SuspendMode
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET_MEAN_PERCENT = 5.0

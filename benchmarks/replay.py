@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from benchmarks.commands import shunter, simulated
-from shunter.ask.log_reading import fold_log
+from shunter.ask import fold_log
 from shunter.events.log import read_log
 
 BUDGET_PER_S = 300_000

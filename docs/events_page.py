@@ -14,15 +14,16 @@ from typing import Any
 
 import orjson
 
-from shunter.events.facts import (
+from shunter.events import (
     ClusterEvent,
     DecisionEvent,
     ExecutionEvent,
     JobEvent,
     ProfileEvent,
     RunEvent,
+    stored_fields,
+    stored_hints,
 )
-from shunter.events.records import stored_fields, stored_hints
 
 PAGE = Path(__file__).with_name("reference") / "events.md"
 

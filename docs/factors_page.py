@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from shunter.core.speeds.speed_model import ModelFactors
-from shunter.events.values import Level
-from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
+from shunter.core.speeds import ModelFactors
+from shunter.events import Level
+from shunter.workloads import BUILTIN_FACTORS, load_factors
 
 K = TypeVar("K")
 MARK = "<!-- from here on written by docs/factors_page.py -->"

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from shunter.cli import app
-from shunter.config.loading import json_schema
+from shunter.config import json_schema
 
 WHOLE_LESS_THAN = 2**31
 FOLDER = Path(__file__).resolve().parent / "reference"

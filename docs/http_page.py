@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shunter.api.problems import STATUSES
-from shunter.api.routes import ROUTES, openapi_document
-from shunter.api.routing import Route
+from shunter.api import ROUTES, STATUSES, Route, openapi_document
 
 PAGE = Path(__file__).with_name("reference") / "http-api.md"
 

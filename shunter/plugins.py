@@ -12,7 +12,7 @@ from importlib import metadata
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any, Final, TypeVar
 
-from shunter.core.planning.fault_barrier import told_of
+from shunter.core.planning import told_of
 from shunter.errors import ConfigError
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shunter.core.interfaces import Backend, Command, Effect, Input
+from shunter.core import Backend, Command, Effect, Input
 
 
 class Commanded:

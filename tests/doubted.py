@@ -1,6 +1,6 @@
 """Index policies as if they were somebody else's: the approver checks what they plan."""
 
-from shunter.core.planning.fault_barrier import is_our_own
+from shunter.core.planning import is_our_own
 from shunter.core.ranking import RankedPolicy
 
 

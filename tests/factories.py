@@ -11,53 +11,50 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.failures import NO_FAILURES, Failures
-from shunter.backends.simulated.lease import PLAIN_LEASE, Lease
-from shunter.backends.simulated.turns import NO_SLICING, Slicing
-from shunter.backends.simulated.world import NO_SAMPLES, Samples
-from shunter.core.interfaces import Observers, Policy
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.planner import RoundRules
-from shunter.core.planning.proposals import Decentralised
+from shunter.backends.simulated import (
+    NO_FAILURES,
+    NO_SAMPLES,
+    NO_SLICING,
+    PLAIN_LEASE,
+    Costs,
+    Failures,
+    Lease,
+    Samples,
+    SimulatedBackend,
+    Slicing,
+)
+from shunter.core import NO_GUARDS, Guards, Observers, Policy, Scheduler, State, run_rounds
+from shunter.core.planning import PLACEMENTS, Decentralised, OnFault, RoundRules
 from shunter.core.ranking import RankedPolicy
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.speeds.sensitivity import TableCheck
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS, Guards
-from shunter.events.facts import (
+from shunter.core.speeds import SpeedModel, TableCheck
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AttemptStarted,
+    Because,
+    ConfigurationSet,
     Event,
+    GpuType,
     JobFinished,
+    JobId,
+    JobSpec,
     JobSubmitted,
+    MemoryPastJobs,
     NodeAdded,
+    NodeName,
+    Outcome as JobOutcome,
+    QueueName,
     QuotaChanged,
     RoundPlanned,
     SchedulerStarted,
-    Trigger,
-)
-from shunter.events.facts import Outcome as JobOutcome
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import (
-    NOTHING,
-    Allocation,
-    Because,
-    ConfigurationSet,
-    GpuType,
-    JobId,
-    JobSpec,
-    NodeName,
-    QueueName,
     Share,
     Sharing,
+    Trigger,
     UserName,
 )
 from shunter.policies import fifo, las, shortest
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.workloads import JobEnd, TraceJob
 
 T = TypeVar("T")
 

@@ -135,7 +135,7 @@ def _keep(here: Surroundings, theirs: int, said: int, status: int) -> NoReturn:
 
 def _think(here: Surroundings, theirs: int, said: int, parent: int) -> int:
     """Be a policy's process; return its exit code."""
-    from shunter.policy_process.child import main
+    from shunter.policy_process import main
 
     null = os.open(os.devnull, os.O_RDONLY)
     for kept, instead in ((null, 0), (said, 1), (said, 2)):

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shunter.core.interfaces import AttemptExited, Backend, Effect, Fence, Input, Launch, Resume
-from shunter.events.facts import AttemptLost, ProfileSampled
-from shunter.events.values import JobId
+from shunter.core import AttemptExited, Backend, Effect, Fence, Input, Launch, Resume
+from shunter.events import AttemptLost, JobId, ProfileSampled
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """A policy of a test that remembers nothing and is asked at every round; it says how it plans."""
 
-from shunter.core.interfaces import Observers
-from shunter.core.view import View
-from shunter.events.facts import Target
+from shunter.core import Observers, View
+from shunter.events import Target
 
 __all__ = ["Stateless"]
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.tidy import bans, clocks, sizes, words
-from tests.tidy.circles import circle_of_imports
+from tests.tidy import bans, clocks, rooms, sizes, words
 from tests.tidy.source import Finding, Source, repository_sources
 
 Checker = Callable[[Source], Iterator[Finding]]
@@ -38,7 +37,7 @@ def sources() -> tuple[Source, ...]:
     return repository_sources()
 
 
-def named(checker: Checker) -> str:
+def named(checker: Callable[..., object]) -> str:
     return f"{checker.__module__.rpartition('.')[2]}-{checker.__name__}"
 
 
@@ -63,8 +62,27 @@ def test_every_file_holds(checker: Checker, sources: tuple[Source, ...]) -> None
     assert not findings, report(findings)
 
 
-def test_no_import_comes_back_to_where_it_began(sources: tuple[Source, ...]) -> None:
-    for package in ("shunter/", "papers/", "peers/"):
-        inside = [source for source in sources if source.path.startswith(package)]
-        circle = circle_of_imports(inside)
+@pytest.fixture(scope="module")
+def houses(sources: tuple[Source, ...]) -> tuple[rooms.House, ...]:
+    return tuple(
+        rooms.House(sources, top) for top in ("shunter", "shunter_papers", "shunter_peers")
+    )
+
+
+def test_no_import_comes_back_to_where_it_began(houses: tuple[rooms.House, ...]) -> None:
+    for house in houses:
+        circle = rooms.module_circle(house)
         assert not circle, " imports ".join(circle)
+
+
+def test_no_two_parts_of_a_folder_import_each_other(houses: tuple[rooms.House, ...]) -> None:
+    circles = [" imports ".join(found) for house in houses for found in rooms.folder_circles(house)]
+    assert not circles, "\n".join(["", *circles])
+
+
+@pytest.mark.parametrize("checker", [rooms.faces, rooms.class_names], ids=named)
+def test_rooms_hold(
+    checker: Callable[[rooms.House], Iterator[Finding]], houses: tuple[rooms.House, ...]
+) -> None:
+    findings = list(checker(houses[0]))
+    assert not findings, report(findings)

@@ -37,19 +37,13 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from shunter.ask.forks.forecasts import Forecasting, Quantiles
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.remaining import History, read_history
-from shunter.ask.log_reading import fold_events
+from shunter.ask import fold_events
+from shunter.ask.forks import Forecasting, History, Quantiles, fork_point, read_history
 from shunter.config import make_config
-from shunter.core.state import Job, State
-from shunter.events.facts import Event
+from shunter.core import Job, State
+from shunter.events import Event, JobId
 from shunter.events.log import LogReader, read_log
-from shunter.events.values import JobId
-from shunter.run.comparison import students_t
-from shunter.run.setup import rebuild
-from shunter.run.simulation import simulate
-from shunter.run.worlds import recorded_parts
+from shunter.run import rebuild, recorded_parts, simulate, students_t
 
 LEAST_PERCENT, MOST_PERCENT, ASKED_LEAST = 85.0, 95.0, 400
 NODES, GPUS = 4, 4

@@ -14,7 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from shunter.policies.gavel.answers import (
+from shunter.policies.gavel import (
+    Groups,
+    Pairs,
+    Shares,
+    alike,
     finish_time_fairness,
     hierarchical,
     isolated_fractions,
@@ -22,7 +26,6 @@ from shunter.policies.gavel.answers import (
     max_min_fairness,
     water_filling,
 )
-from shunter.policies.gavel.programs import Groups, Pairs, Shares, alike
 
 KINDS, TYPES = 83, 3
 Problem = tuple[str, float, Callable[[], Shares]]

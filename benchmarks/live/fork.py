@@ -16,13 +16,18 @@ from pathlib import Path
 
 from benchmarks.commands import simulated
 from benchmarks.loop import loop_s
-from shunter.ask.forks.fork import ForkChange, end_of_instant, fork_at, fork_point, standing_at
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.events.facts import JobSubmitted, RoundPlanned
+from shunter.ask.forks import (
+    ForkChange,
+    Future,
+    WorkEstimates,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    standing_at,
+)
+from shunter.events import JobSubmitted, RoundPlanned
 from shunter.events.log import read_log
-from shunter.run.setup import rebuild
-from shunter.run.worlds import recorded_parts, simulated_world
+from shunter.run import rebuild, recorded_parts, simulated_world
 
 CONFIG = """\
 schema = 1

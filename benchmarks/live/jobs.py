@@ -22,10 +22,9 @@ from anyio import to_thread
 
 from benchmarks.commands import ROOT
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts import AttemptStarted, GpusReleased, JobFinished
-from shunter.events.values import JobSpec
+from shunter.events import AttemptStarted, GpusReleased, JobFinished, JobSpec
 
 BUDGET_LAUNCH_S = 0.15
 BUDGET_RELEASE_S = 0.3

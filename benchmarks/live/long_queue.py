@@ -31,22 +31,22 @@ from typing import TypeVar
 
 import anyio
 
-from shunter.ask.log_reading import fold_events
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.interfaces import CancelJob
-from shunter.core.state import State
-from shunter.daemon import Caller, Site, Submission, open_site
-from shunter.daemon.policy import PolicyProxy
-from shunter.events.facts import (
+from shunter.ask import fold_events
+from shunter.config import LoadedConfig, make_config
+from shunter.core import CancelJob, State
+from shunter.daemon import Caller, PolicyProxy, Site, Submission, open_site
+from shunter.events import (
     Event,
     JobCancelled,
     JobCancelRequested,
+    JobId,
+    JobSpec,
     JobSubmitted,
     SchedulerStarted,
+    UserName,
 )
 from shunter.events.log import open_log, seal
-from shunter.events.values import JobId, JobSpec, UserName
-from shunter.run.snapshots import snapshot_of_state
+from shunter.run import snapshot_of_state
 
 T = TypeVar("T")
 QUEUED = {"las": 100_000, "tiresias": 10_000, "srtf": 10_000, "gavel": 10_000}

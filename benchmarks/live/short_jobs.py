@@ -22,8 +22,7 @@ from benchmarks.live.sites import WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
 from shunter.backends.node.records import get
 from shunter.daemon import Site, Submission
-from shunter.events.facts import AttemptStarted, JobFinished
-from shunter.events.values import JobSpec
+from shunter.events import AttemptStarted, JobFinished, JobSpec
 
 BUDGET_PER_S = 100.0
 BUDGET_USS_MB = 6.0

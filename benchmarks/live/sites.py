@@ -5,10 +5,9 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from shunter.config.loading import LoadedConfig
+from shunter.config import LoadedConfig
 from shunter.daemon import Caller, Site, open_site
-from shunter.events.facts import Event, JobCancelled
-from shunter.events.values import JobId
+from shunter.events import Event, JobCancelled, JobId
 
 WHOEVER = Caller("", None)
 SAYS_WHEN = "import time; print(time.monotonic_ns(), flush=True)"

@@ -27,15 +27,13 @@ from anyio import to_thread
 
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
 from benchmarks.loop import loop_s
-from shunter.backends.live.node_agent import Reading
+from shunter.backends.live import Reading
 from shunter.backends.node.batch import BEGUN, take_claim
 from shunter.backends.node.records import folder_of, own_folder, put
-from shunter.backends.slurm.job_attempts import attempt_job_name
-from shunter.backends.slurm.job_backend import JobBackend
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.backends.slurm import JobBackend, attempt_job_name
+from shunter.config import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts import JobFinished
-from shunter.events.values import JobSpec
+from shunter.events import JobFinished, JobSpec
 from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at
 from tests.live.slurm.jobs import JobBench
 

@@ -21,12 +21,11 @@ from statistics import median
 import anyio
 
 from benchmarks.live.sites import SAYS_WHEN, WHOEVER, at_work, comes
-from shunter.backends.live.ssh import SshBackend
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.interfaces import Input
+from shunter.backends.live import SshBackend
+from shunter.config import LoadedConfig, make_config
+from shunter.core import Input
 from shunter.daemon import Site, Submission
-from shunter.events.facts import AttemptStarted, JobFinished, NodeReachable, NodeUnreachable
-from shunter.events.values import JobSpec
+from shunter.events import AttemptStarted, JobFinished, JobSpec, NodeReachable, NodeUnreachable
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import Farm, farm_at
 from tests.live.ssh.namespaces import lacking, namespaces_at

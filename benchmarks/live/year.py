@@ -21,17 +21,19 @@ from typing import Any
 
 import anyio
 
-from shunter.backends.live.inbox import Stamped
-from shunter.config.loading import make_config
-from shunter.config.resolved import policy_runtime
-from shunter.core.interfaces import Input, Launch, Resume, SubmitJob
-from shunter.core.scheduler import Scheduler
-from shunter.daemon.cluster_identity import read_history
-from shunter.daemon.log_maintenance import SPAN_EVENTS, LogMaintenance
-from shunter.daemon.policy import PolicyProxy
-from shunter.events.facts import AttemptStarted, NodeAdded, ProfileSampled, SchedulerStarted
+from shunter.backends.live import Stamped
+from shunter.config import make_config, policy_runtime
+from shunter.core import Input, Launch, Resume, Scheduler, SubmitJob
+from shunter.daemon import SPAN_EVENTS, LogMaintenance, PolicyProxy, read_history
+from shunter.events import (
+    AttemptStarted,
+    JobId,
+    JobSpec,
+    NodeAdded,
+    ProfileSampled,
+    SchedulerStarted,
+)
 from shunter.events.log import LogWriter, open_log, read_log
-from shunter.events.values import JobId, JobSpec
 
 BUDGET_GB = 3.0
 BUDGET_RESTART_S = 3.0

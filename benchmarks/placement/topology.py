@@ -20,9 +20,9 @@ from pathlib import Path
 
 from benchmarks.commands import ROOT, TRACES, simulated
 from benchmarks.loop import loop_s
-from shunter.core.cluster import Pool, Server
-from shunter.core.planning.placement import Mode, Topology, find
-from shunter.events.values import ConfigurationSet, Demand, GpuType, Level, LevelGroups, NodeName
+from shunter.core import Pool, Server
+from shunter.core.planning import Mode, Topology, find
+from shunter.events import ConfigurationSet, Demand, GpuType, Level, LevelGroups, NodeName
 
 GANG, SEARCHES = 8, 200
 RACK = 20

@@ -21,15 +21,12 @@ from statistics import fmean
 
 from benchmarks.loop import loop_s
 from shunter.config import load_config
-from shunter.core.interfaces import Effect, Input
-from shunter.core.rng import RandomStream
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.events.facts import Event
+from shunter.core import Effect, Input, RandomStream, Scheduler, run_rounds
+from shunter.events import Event
 from shunter.events.log import open_log
 from shunter.gc_control import collector_off
-from shunter.run.setup import load_jobs, set_up
-from shunter.workloads.sensitivity import builtin_sensitivity
+from shunter.run import load_jobs, set_up
+from shunter.workloads import builtin_sensitivity
 
 CONFIG = """\
 schema = 1

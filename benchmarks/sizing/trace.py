@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.commands import ROOT, TRACES, simulated
-from shunter.core.rng import RandomStream
-from shunter.workloads import load_trace
-from shunter.workloads.sensitivity import builtin_sensitivity
+from shunter.core import RandomStream
+from shunter.workloads import builtin_sensitivity, load_trace
 
 TRACE = TRACES / "philly.csv"
 BUDGET_RATIO = 2.0

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import fmean
 
-from shunter.config.loading import LoadedConfig
-from shunter.core.metrics import JobResult
-from shunter.events.facts import Outcome
-from shunter.run.parallel import Report, run_all
-from shunter.run.setup import load_jobs
-from shunter.run.simulation import simulate
+from shunter.config import LoadedConfig
+from shunter.core import JobResult
+from shunter.events import Outcome
+from shunter.run import Report, load_jobs, run_all, simulate
 from shunter.workloads import Trace
 from shunter_papers.tables import Row, Table
 

@@ -13,16 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig
-from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.run.parallel import Report, run_all
-from shunter.run.summary import SCHEMA
-from shunter_papers.gavel_arrivals import (
-    FULL,
-    QUICK,
-    Scene,
-    Setting,
-)
+from shunter.config import LoadedConfig
+from shunter.policies.gavel import MaxMinFairness
+from shunter.run import SCHEMA, Report, run_all
+from shunter_papers.gavel_arrivals import FULL, QUICK, Scene, Setting
 from shunter_papers.gavel_contenders import (
     CORRECTED,
     COSTLY,

@@ -10,7 +10,7 @@ much work for each GPU; only chance weighs more.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 from shunter_papers.windows import middle_of
 
 TYPES: Final = ("v100", "p100", "k80")

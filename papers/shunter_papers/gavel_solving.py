@@ -4,10 +4,9 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands, JobRequest
-from shunter.policies.gavel.objectives import MaxMinFairness
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import JobId
+from shunter.policies.gavel import Demands, JobRequest, MaxMinFairness
 
 SIZES: Final = (128, 256, 512, 1024, 2048)
 _RUNS: Final = 3

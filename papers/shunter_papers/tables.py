@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.run.comparison import value_of
+from shunter.run import value_of
 
 RATIOS = ("jct_s.mean", "jct_s.p50", "jct_s.p95")
 """The measures that are compared, named as `compare --json` does."""

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.run.parallel import Report
-from shunter.run.setup import load_jobs
-from shunter.run.summary import SCHEMA
+from shunter.config import LoadedConfig, make_config
+from shunter.run import SCHEMA, Report, load_jobs
 from shunter.workloads import QualityReport, Trace, describe_trace, load_trace
 from shunter_papers.claims import Claim, claim_document, sentences
 from shunter_papers.experiments import Contender, Scene, Variant, run_scenes

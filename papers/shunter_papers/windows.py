@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from shunter.config.loading import LoadedConfig
-from shunter.core.metrics import JobResult
-from shunter.run.simulation import simulate
-from shunter.run.summary import RunDocument
+from shunter.config import LoadedConfig
+from shunter.core import JobResult
+from shunter.run import RunDocument, simulate
 
 HOUR_US: Final = 3_600_000_000
 

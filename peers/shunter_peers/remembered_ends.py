@@ -9,9 +9,9 @@ they wait or run again.
 from collections.abc import Sequence
 from typing import Any
 
-from shunter.core.interfaces import Backend, Effect, Input, SimulatedWorld
+from shunter.core import Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
-from shunter.events.values import JobId
+from shunter.events import JobId
 
 
 class RememberedEnds:

@@ -5,4 +5,6 @@ Read `routes` (the table) and `routing` (what a route becomes), then the handler
 `cluster_state`, and described by `answer_models`. `serving` is the daemon as a process.
 """
 
-__all__: list[str] = []
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

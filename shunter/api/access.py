@@ -29,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shunter.addresses import SOCKET_HOST
 from shunter.api.problems import problem
-from shunter.daemon.requests import Caller
+from shunter.daemon import Caller
 from shunter.errors import BackendError, ConfigError, NotFoundError, RefusedError
 
 # The file of tokens: one line `TOKEN USER` for each user who may call over TCP.

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from shunter.api.problems import ProblemDocument
 from shunter.api.request_models import Document, Instant, Model
-from shunter.events.values import Level
+from shunter.events import Level
 
 # Jobs: rows of the queue and of history, and one job with its attempts.
 

@@ -13,29 +13,29 @@ from shunter.api.event_stream import event_object
 from shunter.api.job_rows import Dated, with_dates
 from shunter.api.request_models import AtQuery, EventsQuery, StreamQuery
 from shunter.api.routing import JSON_LINES, Call, NoBody, NoQuery, json_answer
-from shunter.ask.log_reading import is_part, place_of, seq_of, state_at
-from shunter.ask.words import fact_in_words
-from shunter.daemon.gpu_maps import ServerMap
-from shunter.daemon.site import Planning
+from shunter.ask import fact_in_words, is_part, place_of, seq_of, state_at
+from shunter.daemon import Planning, ServerMap
 from shunter.errors import NotFoundError, UnreachableError, UsageError
-from shunter.events.codec import encode_payload
-from shunter.events.facts import (
+from shunter.events import (
     KINDS,
     TRIALS,
     AllocationChanged,
+    ClassWait,
     Event,
     GangApproved,
     GangProposed,
     GangRejected,
     JobReshaped,
+    NodeName,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
     WaitReasonChanged,
+    encode_payload,
+    gpu_numbers,
+    to_object,
 )
 from shunter.events.log import LogReader
-from shunter.events.schema import to_object
-from shunter.events.values import ClassWait, NodeName, gpu_numbers
 
 NOTED_S = 0.5
 """A policy that is at work for less is not worth a word."""

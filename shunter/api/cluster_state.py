@@ -10,12 +10,10 @@ from prometheus_client.registry import Collector
 
 from shunter import __version__
 from shunter.api.job_rows import Dated, TurnShares, in_order, job_row
-from shunter.ask.waits import job_state, told_apart, wait_to_count
-from shunter.core.cluster import Health, Server
-from shunter.core.state import Job, ProposalBook, State
-from shunter.daemon.site import Site
-from shunter.events.facts import Outcome
-from shunter.events.values import Allocation, JobId, NodeName, QueueName, Share, gpu_numbers
+from shunter.ask import job_state, told_apart, wait_to_count
+from shunter.core import Health, Job, ProposalBook, Server, State
+from shunter.daemon import Site
+from shunter.events import Allocation, JobId, NodeName, Outcome, QueueName, Share, gpu_numbers
 
 Places = dict[NodeName, dict[int, list[JobId]]]
 """By server and GPU, the jobs there; a job without GPUs stands at -1."""

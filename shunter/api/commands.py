@@ -29,30 +29,30 @@ from shunter.api.request_models import (
 )
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.services import Services
-from shunter.ask.forks.forecast_process import StartsIf
-from shunter.ask.log_reading import place_of
-from shunter.ask.waits import holding_back
-from shunter.core.cluster import Cluster, Health
-from shunter.core.planning.approver import Refused, looked_at
-from shunter.core.state import WAITING
+from shunter.ask import holding_back, place_of
+from shunter.ask.forks import StartsIf
+from shunter.core import WAITING, Cluster, Health
+from shunter.core.planning import Refused, looked_at
 from shunter.counting import counted, jobs_waiting
-from shunter.daemon.commands import Commands, Stamped
-from shunter.daemon.requests import Caller, Submission
-from shunter.daemon.site import Site
+from shunter.daemon import Caller, Commands, Site, Stamped, Submission
 from shunter.errors import NotFoundError, PlanError, ShunterError, UsageError
-from shunter.events.facts import Event, GangApproved, GangProposed, GangRejected, JobSubmitted
-from shunter.events.log import LogReader
-from shunter.events.values import (
+from shunter.events import (
     CALLER,
     Allocation,
     Dependency,
     DependsWhen,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
     JobId,
     JobSpec,
+    JobSubmitted,
     NodeName,
     Reason,
 )
-from shunter.policy_process.messages import DryRan
+from shunter.events.log import LogReader
+from shunter.policy_process import DryRan
 
 KEY_MOST = 200
 SUBMITTED_TOGETHER = 100

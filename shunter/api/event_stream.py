@@ -18,11 +18,10 @@ from anyio import to_thread
 
 from shunter.api.access import SLOW_S, TimelyResponse
 from shunter.api.job_history import JobHistories
-from shunter.daemon.site import Site
+from shunter.daemon import Site
 from shunter.errors import UnreachableError
-from shunter.events.facts import Event
+from shunter.events import Event, to_object
 from shunter.events.log import LogReader
-from shunter.events.schema import to_object
 
 _LOG = logging.getLogger("shunter.api")
 

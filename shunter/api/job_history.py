@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from shunter.api.job_rows import Dated
-from shunter.ask.attempts import AttemptTurns
-from shunter.ask.words import allocation_in_words
+from shunter.ask import AttemptTurns, allocation_in_words
 from shunter.counting import signal_in_words
-from shunter.events.facts import (
+from shunter.events import (
+    EXITED,
+    GIVEN_UP,
     JOB_ENDS,
     AllocationChanged,
     AllocationLearned,
@@ -26,6 +27,7 @@ from shunter.events.facts import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
     JobPriorityChanged,
     JobRejected,
     JobReshaped,
@@ -35,6 +37,7 @@ from shunter.events.facts import (
     MessagesDropped,
     Outcome,
     ProfileSampled,
+    Sharing,
     SuspendAcknowledged,
     SuspendEscalated,
     TurnEnded,
@@ -42,7 +45,6 @@ from shunter.events.facts import (
     end_us_of,
     outcome_of,
 )
-from shunter.events.values import EXITED, GIVEN_UP, JobId, Sharing
 
 
 @dataclass(slots=True)

@@ -12,12 +12,20 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from shunter.ask.waits import holding_back, job_state, most_free, stands_still, told_apart, wait_of
-from shunter.ask.words import allocation_in_words, down_in_words, held_by_others, instant_us
-from shunter.core.cluster import Cluster
-from shunter.core.state import LAUNCHING, WAITING, Job, State
-from shunter.core.time_shares import turn_shares
-from shunter.events.values import Demand, JobId, NodeName, Reason, Wait
+from shunter.ask import (
+    allocation_in_words,
+    down_in_words,
+    held_by_others,
+    holding_back,
+    instant_us,
+    job_state,
+    most_free,
+    stands_still,
+    told_apart,
+    wait_of,
+)
+from shunter.core import LAUNCHING, WAITING, Cluster, Job, State, turn_shares
+from shunter.events import Demand, JobId, NodeName, Reason, Wait
 
 # What jobs that share GPUs in turns get of them. The fair share is a part of the time, of all
 # GPUs of a gang at once. It follows from who takes turns on a server now: in proportion to the

@@ -20,18 +20,22 @@ from shunter.api.request_models import (
 )
 from shunter.api.routing import Call, NoBody, NoQuery, json_answer
 from shunter.api.services import Services
-from shunter.ask.log_reading import place_of
-from shunter.ask.waits import JOB_STATES, job_state
-from shunter.ask.words import allocation_in_words
-from shunter.config.model import DEFAULT_QUEUE
-from shunter.core.state import Job, State
-from shunter.daemon.commands import Stamped
-from shunter.daemon.requests import no_such_job
+from shunter.ask import JOB_STATES, allocation_in_words, job_state, place_of
+from shunter.config import DEFAULT_QUEUE
+from shunter.core import Job, State
+from shunter.daemon import Stamped, no_such_job
 from shunter.errors import NotFoundError, UsageError
-from shunter.events.facts import Event, Outcome
+from shunter.events import (
+    DEPENDENCY,
+    DependsWhen,
+    Event,
+    JobId,
+    JobSpec,
+    Outcome,
+    Reason,
+    to_object,
+)
 from shunter.events.log import LogReader
-from shunter.events.schema import to_object
-from shunter.events.values import DEPENDENCY, DependsWhen, JobId, JobSpec, Reason
 
 ME = "me"
 SILENT_NAMED = 2
@@ -143,9 +147,8 @@ async def _evidence(services: Services) -> Evidence:
 async def jobs_why(call: Call[AtQuery, NoBody]) -> Response:
     """Answer with why a job is where it is, now or at a past point."""
     # A start does without what explains, and without what builds other policies.
-    from shunter.ask.why.answer import document as why_document
-    from shunter.ask.why.explanation import explain
-    from shunter.run.setup import rebuild_our_own
+    from shunter.ask.why import document as why_document, explain
+    from shunter.run import rebuild_our_own
 
     job_id, services = JobId(call.path["job_id"]), call.services
     known(services, job_id)

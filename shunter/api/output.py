@@ -18,11 +18,11 @@ from shunter.api.jobs import history_in_log, known
 from shunter.api.request_models import LogsQuery
 from shunter.api.routing import BYTES, Call, NoBody
 from shunter.api.services import Services
-from shunter.ask.words import instant_us
+from shunter.ask import instant_us
 from shunter.backends.node.output import offset_at, parsed_times
-from shunter.daemon.requests import Caller
+from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError
-from shunter.events.values import JobId
+from shunter.events import JobId
 
 # What a rank printed on both streams, in the order of time, line by line. The times are those that
 # the rank's supervisor noted (shunter/backends/node/output.py). Where they do not tell which

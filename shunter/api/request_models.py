@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from shunter.client.requests import VARIABLE, is_name
-from shunter.events.values import Level, SuspendMode
+from shunter.client import VARIABLE, is_name
+from shunter.events import Level, SuspendMode
 
 SCHEMA_VERSION = 1
 NAME_MOST = 200

@@ -29,7 +29,7 @@ from shunter.api.problems import (
 )
 from shunter.api.request_models import Model, job_id_pattern
 from shunter.api.services import Services
-from shunter.daemon.requests import Caller
+from shunter.daemon import Caller
 from shunter.errors import ShunterError, UsageError
 
 Query = TypeVar("Query", bound=Model)

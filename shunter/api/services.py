@@ -19,21 +19,10 @@ import orjson
 from shunter.api.access import Callers
 from shunter.api.cluster_state import Metrics, state_document, view_document
 from shunter.api.event_stream import LogAccess, Stream
-from shunter.ask.forks.forecast_process import (
-    BOOT,
-    Found,
-    Held,
-    Problem,
-    Question,
-    StartsIf,
-    Tried,
-)
-from shunter.daemon.past_jobs import Groups
-from shunter.daemon.requests import Caller
-from shunter.daemon.site import Site
+from shunter.ask.forks import BOOT, Found, Held, Problem, Question, StartsIf, Tried
+from shunter.daemon import Caller, Groups, Site
 from shunter.errors import RateLimitedError, RefusedError, ShunterError, UnreachableError
-from shunter.events.codec import encode_payload
-from shunter.events.facts import JobSubmitted
+from shunter.events import JobSubmitted, encode_payload
 
 
 class RateLimit:

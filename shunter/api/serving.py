@@ -32,13 +32,11 @@ from shunter.api.routes import ROUTES
 from shunter.api.routing import application
 from shunter.api.services import Services
 from shunter.api.sockets import BACKLOG, Listening, listening
-from shunter.config.live import ServerSection
-from shunter.config.loading import LoadedConfig
-from shunter.daemon import Site, open_site
-from shunter.daemon.notices import TellOperator
+from shunter.config import LoadedConfig, ServerSection
+from shunter.daemon import Site, TellOperator, open_site
 from shunter.errors import ConfigError, first_error
+from shunter.events import JobId
 from shunter.events.log import WithoutLost
-from shunter.events.values import JobId
 
 Ready = Callable[[Site, Sequence[Listening]], None]
 """Told once the daemon takes commands."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from shunter import clock
 from shunter.addresses import LATELY_S, TOUCHED_EVERY_S, TcpAddress, UnixAddress, lock_of
 from shunter.backends.node.records import make_folder
-from shunter.config.live import ServerSection
+from shunter.config import ServerSection
 from shunter.errors import ConfigError, RefusedError
 
 BACKLOG = 2048

@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_log
-from shunter.core.cluster import Gpu, gpus_of
-from shunter.core.speeds.speed_model import contract_speed
-from shunter.core.state import LAUNCHING, NO_RESULT, SUSPENDING, Job, State
-from shunter.events.facts import (
+from shunter.core import LAUNCHING, NO_RESULT, SUSPENDING, Gpu, Job, State, gpus_of
+from shunter.core.speeds import contract_speed
+from shunter.events import (
     JOB_ENDS,
+    Allocation,
     AllocationChanged,
     AttemptEnded,
     AttemptLost,
@@ -26,17 +26,24 @@ from shunter.events.facts import (
     CheckpointSaved,
     Event,
     GpusReleased,
+    GpuType,
     JobCancelled,
     JobContinued,
     JobFailed,
     JobFinished,
+    JobId,
+    JobSpec,
     JobStopped,
     JobSubmitted,
     JobSuspended,
     LaunchFailed,
+    MemoryPastJobs,
+    NodeName,
     Outcome,
     ProfileSampled,
     SchedulerStarted,
+    Share,
+    Sharing,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
@@ -45,8 +52,6 @@ from shunter.events.facts import (
     end_us_of,
 )
 from shunter.events.log import LogReader
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import Allocation, GpuType, JobId, JobSpec, NodeName, Share, Sharing
 from shunter.gc_control import collector_off
 
 # How fast attempts were by their jobs' own contracts, while others came to their servers and went.

@@ -25,12 +25,11 @@ from shunter.ask.attempts import (
     observe_log,
 )
 from shunter.ask.log_reading import Advance
-from shunter.core.speeds.speed_model import JobKind
+from shunter.core.speeds import JobKind
 from shunter.errors import TraceError
-from shunter.events.facts import Outcome
+from shunter.events import GpuType, JobId, Outcome
 from shunter.events.log import LogReader
-from shunter.events.values import GpuType, JobId
-from shunter.run.setup import named_kinds
+from shunter.run import named_kinds
 from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
 
 # What starts, suspensions and mini-batches cost, measured from the attempts of a log.

@@ -28,35 +28,39 @@ from shunter.ask.recorded_terms import (
 from shunter.ask.run_history import RunHistory, run_history
 from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
 from shunter.ask.words import clock, fact_in_words, resources_in_words
-from shunter.core.fold.decisions import SET_ASIDE
-from shunter.core.metrics import JobResult, distribution, percentile
+from shunter.core import JobResult, State, distribution, percentile
+from shunter.core.fold import SET_ASIDE
 from shunter.core.ranking import Measure
-from shunter.core.state import State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.fact_classes import CLASSES, FactClass, class_of
-from shunter.events.facts import (
+from shunter.events import (
+    CLASSES,
     SOLVED,
+    Allocation,
     AllocationChanged,
     ClockStepped,
     ConfigChanged,
     Event,
     EventsLost,
+    FactClass,
+    JobId,
     JobReshaped,
     JobResized,
     Outcome,
     ReservationSet,
+    Resources,
     RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
+    Sharing,
     TrialKept,
     TrialReverted,
     TrialStarted,
+    class_of,
+    to_object,
 )
 from shunter.events.log import LogReader
-from shunter.events.schema import to_object
-from shunter.events.values import Allocation, JobId, Resources, Sharing
-from shunter.run.comparison import MEASURES, value_of
+from shunter.run import MEASURES, value_of
 
 # A log as the instants at which something was decided, or came from outside.
 #

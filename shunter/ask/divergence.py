@@ -13,22 +13,19 @@ from shunter.ask.recorded_terms import Term, config_of
 from shunter.ask.scores import measures_of, score_in_words, score_of
 from shunter.ask.waits import promise_basis
 from shunter.ask.words import clock, fact_in_words, first_of, stamp
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.ranking import Measure, RankedPolicy, Ranking
-from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
-from shunter.core.state import Job, State
-from shunter.core.view import Guards
+from shunter.core import AnyPolicy, Guards, Job, State
+from shunter.core.ranking import NO_POOL, Entry, Measure, RankedPolicy, Ranking, drift, rank_of
 from shunter.counting import counted, jobs_waiting
 from shunter.errors import ReplayDivergenceError
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     Event,
+    JobId,
     ReservationSet,
     RoundPlanned,
     SchedulerStarted,
 )
-from shunter.events.values import JobId
-from shunter.run.code_digests import sources_of
+from shunter.run import sources_of
 
 # Two answers to one question side by side: what a decision was, and what it is when made again.
 #
@@ -104,7 +101,7 @@ class Answers:
 
     def document(self) -> dict[str, object]:
         """Return both as JSON-able data."""
-        from shunter.events.schema import to_object
+        from shunter.events import to_object
 
         return {
             "nature": self.nature(),
@@ -466,7 +463,7 @@ class Divergence:
 
     def document(self) -> dict[str, object]:
         """Return the explanation as JSON-able data."""
-        from shunter.events.schema import to_object
+        from shunter.events import to_object
 
         found = self.difference
         return {

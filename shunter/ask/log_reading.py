@@ -9,11 +9,10 @@ from typing import NoReturn, Protocol
 
 from shunter.ask.recorded_terms import Rebuild, Term
 from shunter.ask.words import clock, instant_us
+from shunter.core import NO_RESULT, FoldResult, Rule, State
 from shunter.core.fold import RULES
-from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError, NotFoundError, UsageError
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts import (
+from shunter.events import (
     GANGS,
     JOB_ENDS,
     SOLVED,
@@ -21,8 +20,10 @@ from shunter.events.facts import (
     AllocationChanged,
     AttemptEnded,
     Event,
+    FactClass,
     JobReshaped,
     JobSubmitted,
+    MemoryPastJobs,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
@@ -30,11 +31,11 @@ from shunter.events.facts import (
     TurnEnded,
     TurnStarted,
     WaitReasonChanged,
+    class_of,
 )
 from shunter.events.log import Frame, LogReader, Snapshot
-from shunter.events.past_jobs import MemoryPastJobs
 from shunter.gc_control import collector_off
-from shunter.run.snapshots import check_outcomes, check_state, past_of, state_of
+from shunter.run import check_outcomes, check_state, past_of, state_of
 
 # From a log to a state: decode, fold, and hold every snapshot on the way to what was folded.
 #

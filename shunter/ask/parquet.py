@@ -16,17 +16,21 @@ from typing import Any, BinaryIO, Final
 from shunter.ask.log_reading import Advance
 from shunter.ask.run_history import RunHistory, jobs_of, run_history
 from shunter.ask.words import fact_in_words
-from shunter.core.state import FoldResult, Job, State
-from shunter.events.fact_classes import class_of
-from shunter.events.facts import (
+from shunter.core import FoldResult, Job, State
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AttemptStarted,
+    Because,
     DecisionEvent,
     Event,
+    JobId,
     JobSubmitted,
     ProfileSampled,
+    class_of,
+    gpu_numbers,
 )
 from shunter.events.log import LogReader
-from shunter.events.values import NOTHING, Allocation, Because, JobId, gpu_numbers
 from shunter.output_files import replacing_bytes
 
 # Tables in Parquet files: rows come one by one, and go out in groups.

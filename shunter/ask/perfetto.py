@@ -18,11 +18,17 @@ from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 from shunter.ask.log_reading import Advance, fold_telling
 from shunter.ask.run_history import JobCounts, Occupancy, Spot, jobs_of
 from shunter.ask.words import because_in_words
-from shunter.core.cluster import UsableGpus
-from shunter.core.state import FoldResult, State
-from shunter.events.facts import CLUSTER_CHANGES, AllocationChanged, Event, NodeAdded
+from shunter.core import FoldResult, State, UsableGpus
+from shunter.events import (
+    CLUSTER_CHANGES,
+    AllocationChanged,
+    Event,
+    JobId,
+    NodeAdded,
+    NodeName,
+    QueueName,
+)
 from shunter.events.log import LogReader
-from shunter.events.values import JobId, NodeName, QueueName
 
 _ABOUT_SERVERS = frozenset(kind for kind in CLUSTER_CHANGES if "node" in kind.__annotations__)
 

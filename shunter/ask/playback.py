@@ -16,9 +16,9 @@ from shunter.ask.run_history import JobCounts, jobs_of
 from shunter.ask.scores import Measures, measures_at, score_of, used_by_jobs
 from shunter.ask.words import allocation_in_words, fact_in_words, gpus_in_words
 from shunter.clock import monotonic_s
-from shunter.core.state import FoldResult, Job, State
+from shunter.core import FoldResult, Job, State
 from shunter.errors import UsageError
-from shunter.events.facts import (
+from shunter.events import (
     KINDS,
     AllocationChanged,
     AttemptLost,
@@ -27,17 +27,17 @@ from shunter.events.facts import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
     JobRejected,
     JobSubmitted,
     JobSuspended,
+    MemoryPastJobs,
     NodeLost,
     PlanRejected,
     RoundPlanned,
     is_preemption,
 )
 from shunter.events.log import LogReader
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import JobId
 
 # What to stop at: `preempt job=j42`, `start gpus>=8 user=ann`, `waiting>100`.
 #

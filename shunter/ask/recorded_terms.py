@@ -5,17 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.fault_barrier import TARGET, Barrier
-from shunter.core.planning.placement import Classing
-from shunter.core.planning.planner import Planner, RoundRules
+from shunter.core import AnyPolicy, FoldResult, State, merged, policy_observers
+from shunter.core.planning import TARGET, Barrier, Classing, Planner, RoundRules
 from shunter.core.ranking import RankedPolicy, Remembering
-from shunter.core.scheduler import merged, policy_observers
-from shunter.core.state import FoldResult, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.codec import decode_record
-from shunter.events.facts import ConfigChanged, Event, SchedulerStarted
-from shunter.events.values import Demand, JobId
+from shunter.events import ConfigChanged, Demand, Event, JobId, SchedulerStarted, decode_record
 
 if TYPE_CHECKING:
     from shunter.events.log import LogReader

@@ -33,20 +33,19 @@ from shunter.ask.run_history import (
     run_history,
 )
 from shunter.ask.waits import wait_reasons
-from shunter.core.cluster import UsableGpus
-from shunter.core.metrics import JobResult, finish_time_fairness
-from shunter.core.state import FoldResult, State
+from shunter.core import FoldResult, JobResult, State, UsableGpus, finish_time_fairness
 from shunter.errors import UsageError
-from shunter.events.facts import (
+from shunter.events import (
     CLUSTER_CHANGES,
     AllocationChanged,
     Event,
+    JobId,
+    NodeName,
     Outcome,
     is_preemption,
 )
 from shunter.events.log import LogReader
-from shunter.events.values import JobId, NodeName
-from shunter.run.comparison import MEASURES, value_of
+from shunter.run import MEASURES, value_of
 
 # What changes over a run, in equal parts of its time.
 #

@@ -10,21 +10,23 @@ from typing import Any, TypedDict
 from shunter.ask.log_reading import Advance, Listener, fold_telling
 from shunter.ask.recorded_terms import config_of
 from shunter.ask.words import clock
-from shunter.core.interfaces import Observers
-from shunter.core.metrics import JobLedger, JobResult
-from shunter.core.state import FoldResult, Job, State
-from shunter.core.view import Guards, View
-from shunter.events.facts import (
+from shunter.core import FoldResult, Guards, Job, JobLedger, JobResult, Observers, State, View
+from shunter.events import (
     KINDS,
+    Allocation,
     ConfigChanged,
     Event,
+    JobId,
     JobSubmitted,
+    NodeName,
+    QueueName,
     SchedulerStarted,
+    Share,
+    Sharing,
     TurnStarted,
 )
 from shunter.events.log import LogReader
-from shunter.events.values import Allocation, JobId, NodeName, QueueName, Share, Sharing
-from shunter.run.summary import JobNumbers, job_numbers, stories
+from shunter.run import JobNumbers, job_numbers, stories
 
 # What a run did to its jobs, gathered from its log as `shunter simulate` gathers it live.
 #

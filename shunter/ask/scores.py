@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from shunter.ask.recorded_terms import Began, Rebuild, last_start, terms_up_to
 from shunter.ask.words import SECOND_US, clock, span, tells_itself
+from shunter.core import State
 from shunter.core.ranking import Measure, Measured, RankedPolicy
 from shunter.core.sizing import WHOLE
-from shunter.core.state import State
 from shunter.counting import counted
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts import AllocationChanged, Event
+from shunter.events import AllocationChanged, Because, Event, JobId
 from shunter.events.log import LogReader
-from shunter.events.values import Because, JobId
 
 # The numbers of a rank in words: what a job has used, which queue that puts it in.
 #

@@ -13,17 +13,27 @@ from shunter.ask.log_reading import Advance, cut, is_part, rules_of_log
 from shunter.ask.recorded_terms import Rebuild, Term, after_change, config_of
 from shunter.ask.scores import used_by_jobs
 from shunter.ask.words import clock
-from shunter.config.resolved import REACTOR
+from shunter.config import REACTOR
+from shunter.core import (
+    NO_RESULT,
+    WATCHED,
+    Before,
+    FoldResult,
+    Reactor,
+    State,
+    holds,
+    leaves_work,
+    only_counts,
+    state_digest,
+)
 from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.reactor import WATCHED, Before, Reactor, holds
-from shunter.core.scheduler import leaves_work
-from shunter.core.state import NO_RESULT, FoldResult, State, state_digest
-from shunter.core.timers import only_counts
 from shunter.errors import IllegalEventError, LogDamagedError, UsageError
-from shunter.events.codec import encode_record
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts import (
+from shunter.events import (
+    DEPENDENCY,
+    HELD,
+    NOTHING,
     SOLVED,
+    TIMEOUT,
     AllocationChanged,
     AttemptEnded,
     AttemptStarted,
@@ -32,12 +42,14 @@ from shunter.events.facts import (
     ConfigChanged,
     Event,
     EventsLost,
+    FactClass,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobHeld,
     JobRejected,
     JobReleased,
+    MemoryPastJobs,
     NodeAdded,
     NodeRemoved,
     PolicySetAside,
@@ -52,12 +64,12 @@ from shunter.events.facts import (
     TargetsSet,
     TimeLimitReached,
     Trigger,
+    class_of,
+    encode_record,
 )
 from shunter.events.log import Frame, LogReader, Snapshot
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import DEPENDENCY, HELD, NOTHING, TIMEOUT
 from shunter.gc_control import collector_off
-from shunter.run.snapshots import check_outcomes, check_state
+from shunter.run import check_outcomes, check_state
 
 # Decide again on the recorded inputs, and compare every decision with the recorded one.
 #

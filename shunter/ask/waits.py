@@ -6,23 +6,24 @@ from types import MappingProxyType
 from typing import Any
 
 from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
-from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.fold.attempts import checkpoint_wait, release_wait, waits_for_checkpoint
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking.ranking import Misfit
-from shunter.core.state import (
+from shunter.core import (
     GRANTED,
     RUNNING,
     WAITING,
+    Cluster,
+    Health,
     Job,
     JobPhase,
+    Server,
     State,
+    has_no_turn,
     proposal_wait_of,
     state_digest,
+    turn_of,
 )
-from shunter.core.timers import has_no_turn, turn_of
-from shunter.events.facts import Outcome
-from shunter.events.values import Demand, JobId, JobSpec, Reason, SuspendMode, Wait
+from shunter.core.fold import checkpoint_wait, release_wait, waits_for_checkpoint
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.events import Demand, JobId, JobSpec, Outcome, Reason, SuspendMode, Wait
 
 # Where a job is in its life and why it waits, by what is true: for queues, metrics and replays.
 

@@ -5,16 +5,23 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from shunter.core.admission import EVEN_WHEN_EMPTY, Admission, Refusal
-from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.state import Queue, State
+from shunter.core import EVEN_WHEN_EMPTY, Admission, Cluster, Health, Queue, Refusal, Server, State
+from shunter.core.planning import MAKE_ROOM, ROOM_MADE
+from shunter.core.speeds import has_learnt_floor
 from shunter.counting import counted
 from shunter.errors import RefusedError, UsageError
-from shunter.events.facts import (
+from shunter.events import (
+    DISPLACED,
+    GROWS,
+    LOST,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
     AllocationChanged,
+    Because,
     CheckpointDiscarded,
+    ClassWait,
+    Demand,
     Event,
     GangApproved,
     GangProposed,
@@ -22,11 +29,17 @@ from shunter.events.facts import (
     JobCancelled,
     JobRejected,
     JobReshaped,
+    JobSpec,
+    NodeName,
     PlanRejected,
     PolicySetAside,
+    Reason,
     ReservationSet,
+    Resources,
     RoundPlanned,
     SensitivityCorrected,
+    Share,
+    Sharing,
     SizesSet,
     TargetsSet,
     ToleranceLearnt,
@@ -34,23 +47,6 @@ from shunter.events.facts import (
     TrialReverted,
     TrialStarted,
     WaitReasonChanged,
-)
-from shunter.events.values import (
-    DISPLACED,
-    GROWS,
-    LOST,
-    SHRINKS,
-    STARTS_SMALLER,
-    Allocation,
-    Because,
-    ClassWait,
-    Demand,
-    JobSpec,
-    NodeName,
-    Reason,
-    Resources,
-    Share,
-    Sharing,
 )
 
 # Instants and durations as people read them; simulated time is never mistaken for a date.

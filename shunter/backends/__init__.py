@@ -1,3 +1,5 @@
 """Where jobs really run, or seem to."""
 
-__all__ = ()
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

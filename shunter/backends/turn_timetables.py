@@ -8,8 +8,8 @@ depends on who shares what alone (`core/turn_shares.py`).
 from collections.abc import Mapping
 
 from shunter.backends.node.rotation import Timetable
-from shunter.core.time_shares import Tenant, gang_slots
-from shunter.events.values import JobId
+from shunter.core import Tenant, gang_slots
+from shunter.events import JobId
 
 
 def timetables(tenants: Mapping[JobId, Tenant], quantum_us: int) -> dict[JobId, Timetable]:

@@ -1,5 +1,5 @@
 """The command line: each command is a thin module; what it does is imported when it runs."""
 
-from shunter.cli.application import app, main
+import lazy_loader
 
-__all__ = ["app", "main"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -21,8 +21,7 @@ from shunter.counting import counted
 from shunter.errors import ShunterError, UnavailableError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.client import Client
-    from shunter.client.requests import Answer
+    from shunter.client import Answer, Client
 
 PAUSE_S = 0.5
 """How long to wait before a daemon that is away is tried again."""
@@ -78,8 +77,7 @@ def connect(url: str | None) -> "Client":
     """
     # httpx brings a command line of its own, whose click and rich would be a third of our start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be had
-    from shunter.client import Client
-    from shunter.client.transport import process_words
+    from shunter.client import Client, process_words
 
     def note() -> None:
         where = f"{client.address}{process_words(client.address)}"
@@ -341,8 +339,7 @@ def forecast_of_log(address: str) -> "Answer":
     """
     import asyncio
 
-    from shunter.ask.forks.forecast_process import Question
-    from shunter.ask.forks.forecasts import answer
+    from shunter.ask.forks import Question, answer
 
     return asyncio.run(answer(Question(address))).document
 

@@ -16,8 +16,8 @@ from shunter.errors import UsageError
 from shunter.output_files import check_target, made_folder, write_text
 
 if TYPE_CHECKING:
-    from shunter.ask.diff import LogDiff
-    from shunter.run.comparison import Comparison, Interval, PolicyRuns
+    from shunter.ask import LogDiff
+    from shunter.run import Comparison, Interval, PolicyRuns
 
 
 DROPPED = ("digest", "p50 JCT", "p95 JCT", "makespan", "mean wait", "preemptions", "GPU use")
@@ -42,7 +42,7 @@ def compare(
     No log is kept; the digest of each run's log is shown. Where it is cut off, by Ctrl-C or
     SIGTERM, what has finished is shown.
     """
-    from shunter.run.comparison import compare as run
+    from shunter.run import compare as run
 
     names = [name.strip() for name in policies.split(",") if name.strip()]
     if not names or len(set(names)) != len(names):
@@ -74,7 +74,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Show in seconds what a scheduler changes, on 2,000 made-up jobs."""
-    from shunter.run.comparison import POLICIES, demonstrate, sentences
+    from shunter.run import POLICIES, demonstrate, sentences
 
     if folder is not None:
         made_folder(folder)
@@ -100,8 +100,8 @@ def _reported(folder: Path) -> list[tuple[str, str]]:
     import shlex
     import sys
 
-    from shunter.ask.report import page_of
-    from shunter.run.comparison import logs_of, middle_s
+    from shunter.ask import page_of
+    from shunter.run import logs_of, middle_s
 
     logs = logs_of(folder)
     document = asyncio.run(document_of(list(logs.values())))
@@ -203,8 +203,8 @@ def diff(
     """
     import asyncio
 
-    from shunter.ask.diff import diff_logs
-    from shunter.run.setup import rebuild
+    from shunter.ask import diff_logs
+    from shunter.run import rebuild
 
     async def compared() -> "LogDiff":
         async with reading(log_a) as a, reading(log_b) as b:
@@ -381,7 +381,7 @@ def report(
     if as_json:
         output.print_json(asyncio.run(document_of(logs)))
         return
-    from shunter.ask.report import page_of
+    from shunter.ask import page_of
 
     for log in logs:
         check_target(target, log)
@@ -392,7 +392,7 @@ def report(
 
 async def document_of(logs: Sequence[str]) -> dict[str, Any]:
     """Return the document of a report on some logs."""
-    from shunter.ask.report import report_document, run_document
+    from shunter.ask import report_document, run_document
 
     runs = []
     for log in logs:

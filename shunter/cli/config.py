@@ -17,9 +17,9 @@ config_commands = typer.Typer(no_args_is_help=True, help="Check and show config 
 @config_commands.command()
 def validate(config: ConfigFile, settings: Settings = None) -> None:
     """Check a file, its overrides and its jobs, as a run would (wrong: exit 2)."""
-    from shunter.config.resolved import policy_runtime
-    from shunter.daemon.slurm import served_notes
-    from shunter.run.setup import load_jobs, servers_out_of_range, set_up
+    from shunter.config import policy_runtime
+    from shunter.daemon import served_notes
+    from shunter.run import load_jobs, servers_out_of_range, set_up
 
     loaded = load(config, settings)
     told: list[str] = []
@@ -52,8 +52,7 @@ def show_config(
     as_json: Json = False,
 ) -> None:
     """Print every key with the value in effect, as --set takes it."""
-    from shunter.config.loading import effective
-    from shunter.config.loading import settings as settings_of
+    from shunter.config import effective, settings as settings_of
 
     loaded = load(config, settings)
     if as_json and not origin:
@@ -74,7 +73,7 @@ def show_config(
 @config_commands.command("schema")
 def print_config_schema() -> None:
     """Print the JSON schema of config files."""
-    from shunter.config.loading import json_schema
+    from shunter.config import json_schema
 
     output.print_json(json_schema())
 

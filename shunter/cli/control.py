@@ -25,8 +25,7 @@ from shunter.counting import counted
 from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
-    from shunter.client import Client
-    from shunter.client.requests import Answer
+    from shunter.client import Answer, Client
 
 Jobs = Annotated[
     list[str], typer.Argument(metavar="JOB…", help="Ids of jobs.", autocompletion=job_ids)
@@ -108,7 +107,7 @@ def _together(
     as_json: bool,
 ) -> None:
     """Do something to all jobs in one step, so that none gets another's GPUs."""
-    from shunter.client.requests import problem_error
+    from shunter.client import problem_error
 
     with connect(url) as client:
         answer = do(client)

@@ -40,8 +40,7 @@ from shunter.counting import counted
 from shunter.errors import ShunterError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.client import Client
-    from shunter.client.requests import Answer
+    from shunter.client import Answer, Client
 
 EVERY_S = 1.0
 IDS_NAMED = 8

@@ -17,7 +17,7 @@ from shunter.errors import UsageError, extra_hint
 from shunter.output_files import check_target, made_folder, refuse_same, replacing, replacing_bytes
 
 if TYPE_CHECKING:
-    from shunter.ask.run_history import LogStatistics
+    from shunter.ask import LogStatistics
     from shunter.events.log import LogReader
 
 
@@ -48,7 +48,7 @@ def stats(log: LogAddress, as_json: Json = False) -> None:
     """Count events by kind, with terms, frames, bytes, snapshots and segments."""
     import asyncio
 
-    from shunter.ask.run_history import LogStatistics, log_statistics
+    from shunter.ask import LogStatistics, log_statistics
 
     async def counted() -> LogStatistics:
         async with reading(log) as reader:
@@ -172,7 +172,7 @@ def print_event_schema(
     """Print the JSON Schema of an event, as `log export` writes it."""
     import asyncio
 
-    from shunter.events.schema import json_schema
+    from shunter.events import json_schema
 
     async def opened() -> None:
         async with reading(str(log)) as reader:
@@ -185,7 +185,7 @@ def print_event_schema(
 
 async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> int:
     """Write the events up to one of them, and return how many they are."""
-    from shunter.ask.log_reading import seq_of
+    from shunter.ask import seq_of
     from shunter.events.log import export_jsonl
 
     head = await reader.head()
@@ -201,8 +201,8 @@ async def _export_lines(reader: "LogReader", to: str | None, file: BinaryIO) -> 
 
 
 async def _export_trace(reader: "LogReader", target: Path | None) -> None:
-    from shunter.ask.costs import observed_trace
-    from shunter.workloads import write_trace
+    from shunter.ask import observed_trace
+    from shunter.workloads.formats import write_trace
 
     with output.progress("collecting jobs") as advance:
         trace, others = await observed_trace(reader, advance)
@@ -229,15 +229,14 @@ def _need(option: str, package: str, extra: str) -> None:
 def _refuse_log_among_tables(folder: Path, log: str) -> None:
     """Refuse a folder in which a table would take the place of the log."""
     _need("--parquet", "pyarrow", "parquet")
-    from shunter.ask.parquet import TABLES
+    from shunter.ask import TABLES
 
     for name in TABLES:
         refuse_same(folder / f"{name}.parquet", log)
 
 
 async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> None:
-    from shunter.ask.log_reading import seq_of
-    from shunter.ask.parquet import write_tables
+    from shunter.ask import seq_of, write_tables
 
     made_folder(folder)
     head = await reader.head()
@@ -249,10 +248,10 @@ async def _export_parquet(reader: "LogReader", to: str | None, folder: Path) -> 
 
 
 async def _export_perfetto(reader: "LogReader", to: str | None, target: Path) -> None:
-    from shunter.ask.log_reading import seq_of
+    from shunter.ask import seq_of
 
     _need("--perfetto", "perfetto", "perfetto")
-    from shunter.ask.perfetto import write_perfetto
+    from shunter.ask import write_perfetto
 
     head = await reader.head()
     last = head.seq if to is None else seq_of(to, head.seq)

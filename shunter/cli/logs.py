@@ -32,8 +32,7 @@ from shunter.cli.units import since_s
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
 if TYPE_CHECKING:
-    from shunter.client import Client
-    from shunter.client.requests import Answer
+    from shunter.client import Answer, Client
 
 
 END_BYTES = 4096
@@ -67,7 +66,7 @@ class _Asked:
         Raises:
             UnavailableError: no daemon has answered in time.
         """
-        from shunter.client.futures import PATIENCE_S
+        from shunter.client import PATIENCE_S
 
         if not self.follow:
             yield from client.logs(self.job, rank=rank, **self.said)

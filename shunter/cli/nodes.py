@@ -15,7 +15,7 @@ from shunter.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shunter.client.requests import Answer
+    from shunter.client import Answer
 
 Topology = Annotated[
     bool,

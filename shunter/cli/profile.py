@@ -16,8 +16,8 @@ from shunter.errors import LogExistsError, ShunterError, UsageError
 from shunter.output_files import check_target, write_text
 
 if TYPE_CHECKING:
-    from shunter.events.log.sqlite import WriterLock
-    from shunter.ops.profiling import Cell, JobFile, Machine, Profiled
+    from shunter.events.log import WriterLock
+    from shunter.ops import Cell, JobFile, Machine, Profiled
 
 
 def profile(
@@ -56,7 +56,7 @@ def profile(
     Synergy, OSDI 2022). Modelled cells are then measured as well, as far as can be, and printed
     beside their measurements with the error.
     """
-    from shunter.ops.profiling import profiled, read_job_file
+    from shunter.ops import profiled, read_job_file
 
     file = read_job_file(job)
     named = (file.job.simulated.table, *file.job.measuring.dataset)
@@ -87,16 +87,16 @@ def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | N
     if node is not None and on is None:
         raise UsageError("--node names a server of a cluster: name its config with --on")
     if is_simulated:
-        from shunter.ops.simulated_profiling import SimulatedMachine
+        from shunter.ops import SimulatedMachine
 
         return SimulatedMachine(file)
-    from shunter.ops.live_profiling import LiveMachine, remove_abandoned, ssh_server, this_server
+    from shunter.ops import LiveMachine, remove_abandoned, ssh_server, this_server
 
     for sentence in remove_abandoned():
         output.note(sentence)
     if on is None:
         return LiveMachine(file, this_server(file))
-    from shunter.config.loading import load_config
+    from shunter.config import load_config
 
     return LiveMachine(file, ssh_server(file, load_config(on), node))
 
@@ -156,7 +156,7 @@ def _append(url: str, found: "Profiled", claim: "WriterLock | None") -> None:
 
 
 def _print(found: "Profiled") -> None:
-    from shunter.ops.profiling import CLAIM
+    from shunter.ops import CLAIM
 
     job, demand, worst = found.file.job, found.profile.demand, found.worst
     cpus, memory_gb = counted(demand.cpus_milli / 1000, "CPU"), demand.memory_mb / 1000

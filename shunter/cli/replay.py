@@ -15,9 +15,9 @@ from shunter.counting import counted, jobs_waiting
 from shunter.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.ask.verification import Verdict
-    from shunter.core.state import State
-    from shunter.events.facts import Event
+    from shunter.ask import Verdict
+    from shunter.core import State
+    from shunter.events import Event
     from shunter.events.log import LogReader
 
 
@@ -93,11 +93,8 @@ class _Replay:
 
 
 async def _replay(address: str, asked: _Replay) -> tuple[dict[str, Any], "Verdict | None"]:
-    from shunter.ask.log_reading import fold_log
-    from shunter.ask.recorded_terms import classes_at
-    from shunter.ask.verification import verify_log
-    from shunter.ask.waits import state_document
-    from shunter.run.setup import rebuild
+    from shunter.ask import classes_at, fold_log, state_document, verify_log
+    from shunter.run import rebuild
 
     async with reading(address) as reader:
         head = await reader.head()
@@ -131,8 +128,7 @@ async def _replay(address: str, asked: _Replay) -> tuple[dict[str, Any], "Verdic
 
 async def _place(reader: "LogReader", text: str | None) -> int | None:
     """Return the event that a person means; None: he named none."""
-    from shunter.ask.log_reading import first_start, place_of
-    from shunter.ask.recorded_terms import origin_of
+    from shunter.ask import first_start, origin_of, place_of
 
     if text is None:
         return None
@@ -148,11 +144,9 @@ async def _play(
     Raises:
         NotFoundError: what is looked for does not come.
     """
-    from shunter.ask.playback import event_in_words, parse, play, speed_of
-    from shunter.ask.scores import measures_in
-    from shunter.ask.words import clock
-    from shunter.events.schema import to_object
-    from shunter.run.setup import rebuild
+    from shunter.ask import clock, event_in_words, measures_in, parse, play, speed_of
+    from shunter.events import to_object
+    from shunter.run import rebuild
 
     measures = await measures_in(reader, to, rebuild)
     expression = None if asked.break_on is None else parse(asked.break_on)

@@ -24,7 +24,7 @@ from shunter.errors import UsageError, extra_hint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shunter.api.sockets import Listening
+    from shunter.api import Listening
     from shunter.config import LoadedConfig
     from shunter.daemon import Site
 
@@ -59,7 +59,7 @@ def serve(
     refused.
     """
     from shunter.gc_control import collect_as_usual, collector_off
-    from shunter.policy_process.child import fork_ahead
+    from shunter.policy_process import fork_ahead
 
     _date_messages()
     with collector_off():
@@ -70,9 +70,9 @@ def serve(
         fork_ahead()
         import anyio
 
-        from shunter.api.serving import run_daemon
+        from shunter.api import run_daemon
+        from shunter.events import JobId
         from shunter.events.log import WithoutLost
-        from shunter.events.values import JobId
     collect_as_usual()
     resume = True if accept_loss is None else WithoutLost(accept_loss)
     aside = [JobId(job) for job in set_aside or ()]
@@ -88,7 +88,7 @@ def serve(
 
 def _left(site: "Site") -> str:
     """Return how many jobs run on without a daemon."""
-    from shunter.core.state import WAITING
+    from shunter.core import WAITING
 
     count = sum(job.phase is not WAITING for job in site.state.jobs.values())
     if not count:
@@ -125,12 +125,12 @@ def _check(loaded: "LoadedConfig") -> None:
     """
     warnings: list[str] = []
     if loaded.config.backend.kind == "slurm":
-        from shunter.daemon.slurm import check_served, served_notes
+        from shunter.daemon import check_served, served_notes
 
         check_served(loaded.config.backend)
         warnings += served_notes(loaded)
     if loaded.sensitivity is not None:
-        from shunter.run.setup import servers_out_of_range
+        from shunter.run import servers_out_of_range
 
         warnings += servers_out_of_range(loaded)
     if said := oracle_note(loaded):
@@ -141,7 +141,7 @@ def _check(loaded: "LoadedConfig") -> None:
 
 def oracle_note(loaded: "LoadedConfig") -> str:
     """Return what an oracle goes by in a live cluster; empty if the policy is none."""
-    from shunter.config.resolved import policy_runtime
+    from shunter.config import policy_runtime
 
     if not policy_runtime(loaded, instant=False).policy.oracle:
         return ""
@@ -159,7 +159,7 @@ def _say_ready(site: "Site", sockets: "Sequence[Listening]") -> None:
 
 
 def _make_token(loaded: "LoadedConfig") -> None:
-    from shunter.api.access import make_tokens, user_name
+    from shunter.api import make_tokens, user_name
 
     path = loaded.config.server.token_file
     if path is None:
@@ -248,10 +248,10 @@ def _written(options: InitOptions) -> tuple[str, list[str]]:
         return _over_ssh(hosts, options.python, options.known_hosts, keys, options.gpus)
     if options.slurm:
         from shunter.backends.slurm import Slurm
-        from shunter.ops.slurm_site import slurm_config
+        from shunter.ops import slurm_config
 
         return slurm_config(Slurm(), options.slurm, root=options.root, account=options.account)
-    from shunter.ops.first_config import local_config
+    from shunter.ops import local_config
 
     return local_config(options.gpus)
 
@@ -265,8 +265,8 @@ def _over_ssh(
         raise UsageError(
             "init --ssh: expected --key FILE, such as ~/.ssh/id_ed25519, or --key agent:SOCKET"
         )
-    from shunter.backends.live.settings import SshAccess
-    from shunter.ops.ssh_hosts import parsed_host, ssh_config
+    from shunter.backends.live import SshAccess
+    from shunter.ops import parsed_host, ssh_config
 
     agents = [key.removeprefix("agent:") for key in keys if key.startswith("agent:")]
     files = tuple(key for key in keys if not key.startswith("agent:"))
@@ -287,8 +287,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check this machine; exit 1 if something keeps a cluster from running."""
-    from shunter.ops.doctor import examined
-    from shunter.ops.machine_checks import Looked
+    from shunter.ops import Looked, examined
 
     found = examined(Looked(None if config is None else load(config, settings), output.note))
     if as_json:

@@ -16,8 +16,7 @@ from shunter.output_files import check_target
 
 if TYPE_CHECKING:
     from shunter.config import LoadedConfig
-    from shunter.run.simulation import RunResult
-    from shunter.run.summary import RunDocument, Times
+    from shunter.run import RunDocument, RunResult, Times
 
 
 def simulate(
@@ -36,7 +35,7 @@ def simulate(
     ] = False,
 ) -> None:
     """Run a config on a simulated cluster and sum up what happened."""
-    from shunter.run.summary import write_jobs
+    from shunter.run import write_jobs
 
     loaded = load(config, settings, _chosen(policy, log))
     check_target(jobs_out, loaded.config.log.url, loaded.layers.inputs())
@@ -64,7 +63,7 @@ def _chosen(policy: str | None, log: str | None) -> list[tuple[str, str]]:
 
 
 def _run(loaded: "LoadedConfig", overwrite: bool) -> "RunResult":
-    from shunter.run.simulation import simulate as run
+    from shunter.run import simulate as run
 
     with output.progress(f"{loaded.config.policy.name}: jobs ended") as report:
         return run(loaded, overwrite=overwrite, report=report)

@@ -24,15 +24,8 @@ from shunter.cli.answers import (
 )
 from shunter.cli.logs import wait_for
 from shunter.cli.options import Json, takes_options
-from shunter.cli.units import (
-    array_of,
-    dependency_of,
-    memory_mb,
-    point_of,
-    seconds,
-    shape_of,
-)
-from shunter.client.requests import is_passed_on
+from shunter.cli.units import array_of, dependency_of, memory_mb, point_of, seconds, shape_of
+from shunter.client import is_passed_on
 from shunter.counting import counted
 from shunter.errors import (
     NotFoundError,
@@ -43,8 +36,7 @@ from shunter.errors import (
 )
 
 if TYPE_CHECKING:
-    from shunter.client import Client
-    from shunter.client.requests import Answer, JobOptions
+    from shunter.client import Answer, Client, JobOptions
 
 # The options, once, as a table: the command line and scripts read the same.
 
@@ -329,7 +321,7 @@ def read_script(path: Path) -> Script:
             its lines, is not for a shell and names no interpreter, or one of its lines cannot be
             split into words.
     """
-    from shunter.workloads.loading import read_file
+    from shunter.workloads import read_file
 
     try:
         text = read_file(path, 64 << 20).decode("utf-8")
@@ -547,7 +539,7 @@ def submit(options: SubmitOptions) -> None:
 
 def _is_open(error: UnreachableError) -> bool:
     """Say whether a job may have been submitted though an error came."""
-    from shunter.client.transport import is_open
+    from shunter.client import is_open
 
     return is_open(error) or isinstance(error.__cause__, UnavailableError)  # given up
 

@@ -21,7 +21,7 @@ from shunter.errors import TraceError, UsageError
 from shunter.output_files import check_target, replacing, write_text
 
 if TYPE_CHECKING:
-    from shunter.ask.attempts import Observed
+    from shunter.ask import Observed
     from shunter.workloads import Trace, TraceDescription
 
 
@@ -150,7 +150,8 @@ def import_history(
     Jobs with GPUs that have ended are kept; what is left out is counted and said. The file is made
     by the command that docs/reference/traces.md names.
     """
-    from shunter.workloads import anonymised, load_trace
+    from shunter.workloads import load_trace
+    from shunter.workloads.formats import anonymised
 
     check_target(out, inputs=[sacct, *([] if key_file is None else [key_file])])
     loaded = load_trace(sacct, "slurm-sacct", options={"queue": queue})
@@ -180,7 +181,7 @@ def fit(
     """Measure what starts and suspensions cost in a log, as a config that predicts."""
     import asyncio
 
-    from shunter.ask.costs import (
+    from shunter.ask import (
         config_text,
         fit_costs,
         fit_document,
@@ -224,7 +225,7 @@ def fit(
 
 
 async def _observed(log: str) -> "Observed":
-    from shunter.ask.attempts import observe_log
+    from shunter.ask import observe_log
     from shunter.events.log import read_log
 
     async with read_log(log) as reader:
@@ -233,7 +234,7 @@ async def _observed(log: str) -> "Observed":
 
 
 def _key(path: Path) -> bytes:
-    from shunter.workloads.loading import read_file
+    from shunter.workloads import read_file
 
     try:
         return read_file(path, KEY_BYTES_MOST)
@@ -254,7 +255,7 @@ def _read(
     columns: list[str] | None,
 ) -> "Trace":
     from shunter.workloads import load_trace
-    from shunter.workloads.formats.canonical import COLUMNS
+    from shunter.workloads.formats import COLUMNS
 
     chosen: dict[str, str] = {}
     for text in options or ():
@@ -264,7 +265,7 @@ def _read(
         chosen[name] = value
     table = None
     if throughputs is not None:
-        from shunter.config.inputs import read_throughputs
+        from shunter.config import read_throughputs
 
         table = read_throughputs(throughputs).table
     named: dict[str, str] = {}
@@ -299,7 +300,7 @@ def _report(trace: "Trace") -> None:
 
 
 def _write(trace: "Trace", to: str, out: Path | None, gpus: int | None) -> None:
-    from shunter.workloads import write_trace
+    from shunter.workloads.formats import write_trace
 
     if out is None:
         write_trace(trace, sys.stdout, to)

@@ -166,7 +166,7 @@ def _is_missing(path: Path) -> bool:
 def _write(path: Path, gpus: int | None) -> None:
     from shunter.backends.node.ownership import is_networked
     from shunter.backends.node.records import make_folder
-    from shunter.ops.first_config import local_config
+    from shunter.ops import local_config
 
     text, notes = local_config(gpus, socket_of_up())
     mode = 0o755 if os.geteuid() == 0 else 0o700  # root's jobs are those of all users
@@ -407,7 +407,7 @@ def _address(url: str | None) -> UnixAddress | None:
 
 def _end_jobs(client: "Client") -> None:
     """Cancel all jobs that there are, and wait until these have ended."""
-    from shunter.client.requests import problem_error
+    from shunter.client import problem_error
 
     asked = [job["id"] for job in client.queue()["jobs"]]
     if asked:

@@ -17,9 +17,9 @@ from shunter.counting import counted
 from shunter.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from shunter.ask.forks.scenario import Numbers
-    from shunter.ask.why.explanation import Explanation
-    from shunter.client.requests import Answer
+    from shunter.ask.forks import Numbers
+    from shunter.ask.why import Explanation
+    from shunter.client import Answer
     from shunter.events.log import LogReader
 
 
@@ -150,7 +150,7 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
     """Return an answer of a live log with dates, as its daemon writes them."""
     from datetime import datetime, timedelta
 
-    from shunter.api.job_rows import dated_why
+    from shunter.api import dated_why
 
     began = datetime.fromisoformat(origin)
 
@@ -162,13 +162,11 @@ def _with_dates(found: "Answer", origin: str) -> "Answer":
 
 async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | None]":
     """Return why a job of a log is where it is; and the date it began, of a live one."""
-    from shunter.ask.forks.counterfactual_starts import starts_if
-    from shunter.ask.log_reading import first_start, place_of
-    from shunter.ask.recorded_terms import origin_of
-    from shunter.ask.why.answer import document
-    from shunter.ask.why.explanation import explain
-    from shunter.events.values import JobId
-    from shunter.run.setup import rebuild
+    from shunter.ask import first_start, origin_of, place_of
+    from shunter.ask.forks import starts_if
+    from shunter.ask.why import document, explain
+    from shunter.events import JobId
+    from shunter.run import rebuild
 
     async with reading(address) as reader:
         started = await first_start(reader)
@@ -184,10 +182,9 @@ async def _explained(address: str, options: WhyOptions) -> "tuple[Answer, str | 
 
 
 async def _inevitable(reader: "LogReader", found: "Explanation", options: WhyOptions) -> "Answer":
-    from shunter.ask.forks.inevitable_outcomes import Harm
-    from shunter.ask.forks.inevitable_waits import inevitable
-    from shunter.policies.params import duration_us
-    from shunter.run.setup import rebuild
+    from shunter.ask.forks import Harm, inevitable
+    from shunter.policies import duration_us
+    from shunter.run import rebuild
 
     avoid, within = options.avoid, options.within
     if avoid is not None and avoid not in tuple(Harm):
@@ -321,7 +318,7 @@ def _tried_rows(document: "Answer") -> list[tuple[str, str]]:
 
 
 def _blocker(blocker: "Answer") -> str:
-    from shunter.ask.words import clock, gpus_in_words
+    from shunter.ask import clock, gpus_in_words
 
     if blocker.get("where", "nothing") == "nothing":
         return f"{blocker['id']}: {blocker['phase']}"
@@ -359,7 +356,7 @@ def _bar(part: "Answer") -> str:
 
 def _print_history(document: "Answer") -> None:
     """Print each reason of each wait, and each attempt, with their events."""
-    from shunter.ask.words import clock, span
+    from shunter.ask import clock, span
 
     rows: list[list[str]] = []
     steps: list[tuple[Answer, int, str, tuple[int | None, ...]]]
@@ -382,7 +379,7 @@ def _print_history(document: "Answer") -> None:
 
 def _print_life(document: "Answer") -> None:
     """Print the waits and runs, if there is more than one."""
-    from shunter.ask.words import clock, span
+    from shunter.ask import clock, span
 
     parts = document["timeline"]
     if len(parts) < 2:
@@ -461,8 +458,7 @@ def what_if(options: WhatIfOptions) -> None:
 
     Without a change the same policy is simulated and held to what the log says.
     """
-    from shunter.ask.forks.fork import Wishes
-    from shunter.ask.forks.scenario import what_if as asked
+    from shunter.ask.forks import Wishes, what_if as asked
 
     said = (options.settings, options.added, options.removed, options.without)
     wishes = Wishes(options.policy, *(tuple(each or ()) for each in said))

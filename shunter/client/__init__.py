@@ -1,7 +1,5 @@
 """The Python client of a running daemon, synchronous and asynchronous."""
 
-from shunter.client.clients import AsyncClient, Client
-from shunter.client.futures import AsyncJobHandle, JobHandle
-from shunter.client.requests import Followed
+import lazy_loader
 
-__all__ = ["AsyncClient", "AsyncJobHandle", "Client", "Followed", "JobHandle"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

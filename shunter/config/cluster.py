@@ -13,9 +13,9 @@ from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from shunter.backends.live.settings import Socket
+from shunter.backends.live import Socket
 from shunter.config.section import Count, Positive, Section
-from shunter.events.values import (
+from shunter.events import (
     CPU_UNITS,
     ConfigurationSet,
     GpuType,
@@ -403,11 +403,7 @@ def expanded_hostlist(hostlist: str) -> Sequence[str]:
         return ()
     if _NAME.fullmatch(hostlist):
         return (hostlist,)  # a plain name stands for itself: nothing need be imported to read it
-    from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
-        RESOLVER_NOGROUP,
-        NodeSet,
-        NodeSetException,
-    )
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
     if _named_most(hostlist) > SERVERS_MOST:
         raise ValueError(f"{hostlist[:60]!r} names more than {SERVERS_MOST:,} servers")

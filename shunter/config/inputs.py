@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from shunter.config.keys import Fault, Path, faults_in
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.workloads.loading import read_file
-from shunter.workloads.throughputs import BASE_TYPE, ThroughputFile, load_throughputs
+from shunter.events import GpuType
+from shunter.workloads import BASE_TYPE, ThroughputFile, load_throughputs, read_file
 
 if TYPE_CHECKING:
-    from shunter.workloads.factors import FactorFile
-    from shunter.workloads.sensitivity import SensitivityFile
+    from shunter.workloads import FactorFile, SensitivityFile
 
 
 def read_text(path: str) -> str:

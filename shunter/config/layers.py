@@ -14,8 +14,8 @@ from pathlib import Path as FilePath
 
 from shunter.config.keys import Origins, Path, parse_path, set_value
 from shunter.errors import ConfigError, NotFoundError
-from shunter.policies.tables import is_file
-from shunter.workloads.loading import read_file
+from shunter.policies import is_file
+from shunter.workloads import read_file
 
 # On which line of a TOML file each key stands, for messages.
 #

@@ -47,18 +47,14 @@ from shunter.config.policy import SkewSection
 from shunter.config.policy_plugins import POLICIES, find_policy
 from shunter.config.simulation import WORLDS
 from shunter.config.workload import ONE_OF
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import FactorTable, ThroughputTable
+from shunter.core.speeds import FactorTable, SensitivityTable, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
+from shunter.events import GpuType
 from shunter.plugins import did_you_mean
-from shunter.policies.params import PolicyParams, duration_text
-from shunter.policies.tables import ModelSkew, load_skews, parse_history
+from shunter.policies import ModelSkew, PolicyParams, duration_text, load_skews, parse_history
 
 if TYPE_CHECKING:
-    from shunter.workloads.factors import FactorFile
-    from shunter.workloads.sensitivity import SensitivityFile
-    from shunter.workloads.throughputs import ThroughputFile
+    from shunter.workloads import FactorFile, SensitivityFile, ThroughputFile
 
 
 SkewTables = Mapping[str, Mapping[str, ModelSkew]]
@@ -102,13 +98,13 @@ class LoadedConfig:
 
     def table_records(self) -> dict[str, object]:
         """Return the tables of the workload as a log records them, by their keys."""
-        from shunter.workloads import sensitivity, throughputs
+        from shunter.workloads import compact_sensitivity, compact_throughputs
 
         record: dict[str, object] = {}
         if self.throughputs is not None:
-            record["throughputs"] = throughputs.compact_throughputs(self.throughputs)
+            record["throughputs"] = compact_throughputs(self.throughputs)
         if self.sensitivity is not None:
-            record["sensitivity"] = sensitivity.compact_sensitivity(self.sensitivity)
+            record["sensitivity"] = compact_sensitivity(self.sensitivity)
         return record
 
     def table_digests(self) -> Iterator[tuple[str, str]]:
@@ -327,7 +323,7 @@ def _model_tables(
     """Return the tables of sensitivity and factors, and that of the truth."""
     if config is None:
         return None, None, None
-    from shunter.workloads.sensitivity import load_sensitivity
+    from shunter.workloads import load_sensitivity
 
     sensitivity = known.sensitivity_file if known else None
     factors, real = (known.factor_file, known.truth_file) if known else (None, None)
@@ -340,7 +336,7 @@ def _model_tables(
 
 
 def _load_factors(source: str, read: Callable[[str], str]) -> "FactorFile":
-    from shunter.workloads.factors import load_factors
+    from shunter.workloads import load_factors
 
     return load_factors(source, read)
 

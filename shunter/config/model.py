@@ -13,7 +13,7 @@ from shunter.config.simulation import SimulationSection
 from shunter.config.workload import NO_WORKLOAD, WorkloadSection
 from shunter.core.sizing import Mechanism
 from shunter.errors import extra_hint
-from shunter.policies.sizing import why_unusable
+from shunter.policies import why_unusable
 
 DEFAULT_QUEUE: Final = "default"
 """Where a job goes that names no queue."""

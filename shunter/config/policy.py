@@ -7,28 +7,26 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, field_validator, model_validator
 
 from shunter.config.section import Positive, Section, Span, Stretch
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.draft import CanMakeRoom
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.placement import (
+from shunter.core import AnyPolicy, Guards
+from shunter.core.planning import (
     PACK_ABOVE,
     PLACEMENTS,
     SKEW_THRESHOLD,
     SPREAD_BELOW,
+    CanMakeRoom,
+    CanPropose,
+    Decentralised,
     Mode,
+    OnFault,
     Placement,
     Skew,
     Topology,
 )
-from shunter.core.planning.proposals import CanPropose, Decentralised
 from shunter.core.ranking import LEVELS_MOST, Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.view import Guards
+from shunter.core.speeds import SensitivityTable
 from shunter.errors import ConfigError
-from shunter.policies.migration import MakeRoomParams
-from shunter.policies.sizing import HighsSolver
-from shunter.policies.tables import BUILTIN_SKEWS
+from shunter.policies import BUILTIN_SKEWS, HighsSolver, MakeRoomParams
 
 # `[policy.skew]` and `[policy.topology]`: what the placements of these names go by.
 

@@ -10,16 +10,14 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import ValidationError
 
 from shunter.config.cluster import ClusterSection
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.fault_barrier import told_of
-from shunter.core.planning.placement import Placement
+from shunter.core import AnyPolicy
+from shunter.core.planning import Placement, told_of
 from shunter.core.ranking import RankedPolicy, Weighing
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds import SensitivityTable, ThroughputTable
 from shunter.errors import ConfigError, NotFoundError, ShunterError
-from shunter.events.values import GpuType
+from shunter.events import GpuType
 from shunter.plugins import Plugins
-from shunter.policies.params import Extra, PolicyParams
+from shunter.policies import Extra, PolicyParams
 
 POLICIES = Plugins("policy", "shunter.policies")
 HOOKS = ("start", "observers", "advance", "target", "plan", "wake_at", "settled")

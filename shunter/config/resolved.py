@@ -23,10 +23,9 @@ from shunter.config.policy_plugins import (
     weighed,
 )
 from shunter.config.simulation import Reactions, find_world
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.planner import RoundRules
-from shunter.core.speeds.sensitivity import SensitivityTable, TableCheck
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core import AnyPolicy
+from shunter.core.planning import RoundRules
+from shunter.core.speeds import SensitivityTable, TableCheck, ThroughputTable
 from shunter.errors import ConfigError
 
 LAUNCHES_FIRST = "launches_first"
@@ -378,7 +377,7 @@ def recorded_throughputs(record: str) -> ThroughputTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
-    from shunter.workloads.throughputs import parse_compact_throughputs
+    from shunter.workloads import parse_compact_throughputs
 
     form = _recorded_table(record, "throughputs")
     return (
@@ -394,7 +393,7 @@ def recorded_sensitivity(record: str) -> SensitivityTable | None:
     Raises:
         ConfigError: the record was not written by `record_of`.
     """
-    from shunter.workloads.sensitivity import parse_compact_sensitivity
+    from shunter.workloads import parse_compact_sensitivity
 
     form = _recorded_table(record, "sensitivity")
     return (

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shunter.policies.params import Duration
+from shunter.policies import Duration
 
 
 class Section(BaseModel):

@@ -6,14 +6,22 @@ from typing import Annotated, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
-from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
-from shunter.backends.simulated.work import Costs, transfer_us, transfers_us
+from shunter.backends.simulated import (
+    Costs,
+    Credit,
+    EndSeen,
+    Lease,
+    Progress,
+    RoundEnds,
+    transfer_us,
+    transfers_us,
+)
 from shunter.config.section import Section, Share, Span, Stretch
-from shunter.core.interfaces import AnyPolicy, Backend, SimulatedWorld
+from shunter.core import AnyPolicy, Backend, SimulatedWorld
 from shunter.errors import ConfigError
-from shunter.events.values import ConfigurationSet
+from shunter.events import ConfigurationSet
 from shunter.plugins import Plugins
-from shunter.policies.params import duration_text
+from shunter.policies import duration_text
 
 _MB_MAX = 1e12
 _MEAN_LEAST_US = 1_000_000

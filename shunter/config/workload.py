@@ -13,7 +13,7 @@ Row = Annotated[int, Field(ge=0)]
 
 def _known_format(name: str) -> str:
     """Refuse a name that no format has; reading the trace says what is missing."""
-    from shunter.workloads import format_names, is_known_format
+    from shunter.workloads.formats import format_names, is_known_format
 
     if not is_known_format(name):
         raise ValueError(f"expected one of {', '.join(format_names())}")

@@ -11,11 +11,10 @@ from functools import cache
 from typing import Final
 
 from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
-from shunter.core.planning.placement import Consolidated, place
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.planning import Consolidated, place
+from shunter.core.speeds import ThroughputTable
 from shunter.core.state import Queue
-from shunter.events.records import fact
-from shunter.events.values import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName
+from shunter.events import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName, fact
 
 # What can never run here is said at once, not left to wait for ever.
 

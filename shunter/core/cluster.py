@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from shunter.errors import IllegalEventError
-from shunter.events.records import DERIVED
-from shunter.events.values import (
+from shunter.events import (
     BELOW_SERVER,
+    DERIVED,
     Allocation,
     ConfigurationSet,
     GpuType,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from shunter.core.cluster import Health
-from shunter.core.fold.attempts import can_begin, can_end, given_up, job_of
+from shunter.core.fold import can_begin, can_end, given_up, job_of
 from shunter.core.interfaces import (
     AttemptExited,
     CancelJob,
@@ -32,12 +32,15 @@ from shunter.core.interfaces import (
     Weigh,
     WorldEnded,
 )
-from shunter.core.planning.approver import Refused, looked_at
-from shunter.core.planning.planner import RoundRules
+from shunter.core.planning import Refused, RoundRules, looked_at
 from shunter.core.reactor import Reactor
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    CALLER,
+    GIVEN_UP,
+    HELD,
+    NOTHING,
     AllocationChanged,
     AllocationLearned,
     AttemptEnded,
@@ -69,18 +72,21 @@ from shunter.events.facts import (
     NodeReachable,
     NodeRestored,
     NodeUnreachable,
+    PastJobs,
     ProfileSampled,
     ReshapeRefused,
     SegmentSealed,
+    Sharing,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
+    SuspendMode,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
+    ended_before,
+    key_of,
 )
-from shunter.events.past_jobs import PastJobs, ended_before, key_of
-from shunter.events.values import CALLER, GIVEN_UP, HELD, NOTHING, Sharing, SuspendMode
 
 
 class Core(Protocol):

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from shunter.core.plan import Plan
 from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.events import (
+    Allocation,
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
@@ -20,11 +21,14 @@ from shunter.events.facts import (
     GpusReleased,
     GpusTaken,
     JobContinued,
+    JobId,
+    JobSpec,
     JobStopped,
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
     NodeLost,
+    NodeName,
     NodeReachable,
     NodeUnreachable,
     ProfileSampled,
@@ -38,9 +42,8 @@ from shunter.events.facts import (
     TrainingStarted,
     TurnEnded,
     TurnStarted,
+    fact,
 )
-from shunter.events.records import fact
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 
 # What comes in: commands of people and observations of backends, each with its instant.
 #

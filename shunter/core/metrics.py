@@ -20,23 +20,24 @@ from shunter.core.cluster import UsableGpus
 from shunter.core.interfaces import Observers
 from shunter.core.state import ProposalBook, State
 from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptLost,
     Event,
     GangApproved,
     GpusReleased,
+    JobId,
     JobReshaped,
     LaunchFailed,
     Outcome,
     RoundPlanned,
     end_us_of,
+    fact,
 )
-from shunter.events.records import fact
-from shunter.events.values import Allocation, JobId
 
 _REJECTED = Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.

@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from shunter.events.records import fact
-from shunter.events.values import (
+from shunter.events import (
     NOTHING,
     Allocation,
     Batch,
@@ -15,6 +14,7 @@ from shunter.events.values import (
     TrialKind,
     TrialReason,
     Wait,
+    fact,
 )
 
 

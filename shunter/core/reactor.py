@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from shunter.core.admission import Admission
-from shunter.core.fold.attempts import backoff_us
-from shunter.core.planning.approver import gang_reactions
-from shunter.core.planning.planner import RoundRules
-from shunter.core.speeds.measured import SAMPLES_BEFORE
-from shunter.core.speeds.sensitivity import MeasuredCell, SensitivityTable, TableCheck, corrected
-from shunter.core.speeds.speed_model import level_of
+from shunter.core.fold import backoff_us
+from shunter.core.planning import RoundRules, gang_reactions
+from shunter.core.speeds import (
+    SAMPLES_BEFORE,
+    MeasuredCell,
+    SensitivityTable,
+    TableCheck,
+    corrected,
+    level_of,
+)
 from shunter.core.state import (
     ENDING,
     GRANTED,
@@ -27,10 +31,20 @@ from shunter.core.state import (
     State,
 )
 from shunter.core.timers import Due, Timers
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts import (
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
     CLUSTER_CHANGES,
+    DEPENDENCY,
+    DISPLACED,
+    EXITED,
     JOB_ENDS,
+    LOST,
+    NODE_LOST,
+    NOTHING,
+    RESIZED,
+    TIMEOUT,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptLost,
@@ -38,6 +52,7 @@ from shunter.events.facts import (
     CheckpointDiscarded,
     CheckpointSaved,
     Event,
+    FactClass,
     GpusReleased,
     GpusTaken,
     JobCancelled,
@@ -45,6 +60,7 @@ from shunter.events.facts import (
     JobFailed,
     JobFinished,
     JobHeld,
+    JobId,
     JobRejected,
     JobReleased,
     JobResized,
@@ -52,31 +68,18 @@ from shunter.events.facts import (
     JobSubmitted,
     JobSuspended,
     LaunchFailed,
+    Level,
     NodeLost,
     ProfileSampled,
+    Reason,
     ReshapeRefused,
     SchedulerStarted,
     SensitivityCorrected,
+    Sharing,
     TimeLimitReached,
     ToleranceLearnt,
-)
-from shunter.events.records import record
-from shunter.events.values import (
-    ARRAY,
-    BACKING_OFF,
-    DEPENDENCY,
-    DISPLACED,
-    EXITED,
-    LOST,
-    NODE_LOST,
-    NOTHING,
-    RESIZED,
-    TIMEOUT,
-    Allocation,
-    JobId,
-    Level,
-    Reason,
-    Sharing,
+    class_of,
+    record,
 )
 
 # Jobs whose attempts leave though nobody asked them to: the wait grows, and ends by a bound.

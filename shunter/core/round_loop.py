@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from shunter.core.interfaces import Backend, Effect, EventLog, Input
 from shunter.core.scheduler import Scheduler
-from shunter.events.facts import Event
+from shunter.events import Event
 
 Step = Callable[[int, Sequence[Input]], Awaitable[tuple[list[Event], list[Effect]]]]
 """One step of a scheduler whose policy is not at hand and must be waited for."""

@@ -8,8 +8,7 @@ over), then time limits, then ranks that change by themselves, then the round.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from shunter.core.fold import RULES
-from shunter.core.fold.attempts import within_reach
+from shunter.core.fold import RULES, within_reach
 from shunter.core.input_handlers import HANDLERS
 from shunter.core.interfaces import (
     Effect,
@@ -25,14 +24,12 @@ from shunter.core.interfaces import (
     SuspendAttempt,
     Terminate,
 )
-from shunter.core.planning.fault_barrier import Barrier
-from shunter.core.planning.planner import Planner, RoundRules
-from shunter.core.planning.trials import orders_of
+from shunter.core.planning import Barrier, Planner, RoundRules, orders_of
 from shunter.core.reactor import WATCHED, Reactor, holds, orders_end
 from shunter.core.state import LAUNCHING, NO_RESULT, RUNNING, Job, Rule, State
 from shunter.core.view import View
 from shunter.errors import IllegalEventError, PlanError
-from shunter.events.facts import (
+from shunter.events import (
     JOB_ENDS,
     TRIALS,
     AllocationChanged,
@@ -40,11 +37,12 @@ from shunter.events.facts import (
     JobReleased,
     JobReshaped,
     JobSubmitted,
+    MemoryPastJobs,
+    PastJobs,
     PlanRejected,
     RoundPlanned,
     Trigger,
 )
-from shunter.events.past_jobs import MemoryPastJobs, PastJobs
 
 _ROUND, _EVENT, _WAKE = Trigger  # members are slow to look up
 

@@ -15,21 +15,19 @@ from operator import attrgetter
 from typing import Any
 
 from shunter.core.cluster import Cluster
-from shunter.core.speeds.measured import (
+from shunter.core.speeds import (
     NO_PACE,
     BestBatch,
     KnownVerdict,
+    MeasuredCell,
     MeasuredPlacement,
     MeasuredRate,
     Pace,
     Trial,
     bounded,
 )
-from shunter.core.speeds.sensitivity import MeasuredCell
-from shunter.events.codec import encode_record
-from shunter.events.facts import Outcome, Target
-from shunter.events.records import DERIVED, fact, record
-from shunter.events.values import (
+from shunter.events import (
+    DERIVED,
     NOTHING,
     Allocation,
     ChangeKey,
@@ -37,11 +35,16 @@ from shunter.events.values import (
     JobId,
     JobSpec,
     NodeName,
+    Outcome,
     QueueName,
     Reason,
     Share,
     Sharing,
+    Target,
     Wait,
+    encode_record,
+    fact,
+    record,
 )
 
 # How work turns into time and back, and where what is done lies saved.

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from shunter.core.cluster import Gpu, gpus_of
 from shunter.core.state import Job
-from shunter.events.records import fact
-from shunter.events.values import JobId, NodeName, Share
+from shunter.events import JobId, NodeName, Share, fact
 
 # Which part of the time gangs over several servers have, where they share GPUs in turns.
 #

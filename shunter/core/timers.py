@@ -15,33 +15,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from shunter.core.fold.attempts import hold_wanted, waits_for_checkpoint
-from shunter.core.planning.approver import Refused
-from shunter.core.planning.planner import RoundRules
+from shunter.core.fold import hold_wanted, waits_for_checkpoint
+from shunter.core.planning import Refused, RoundRules
 from shunter.core.state import ENDING, Job, State
-from shunter.events.facts import (
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
     CLUSTER_CHANGES,
     JOB_ENDS,
+    REPEATED,
+    STAYS,
     AttemptLost,
     CheckpointDiscarded,
     Event,
     GangRejected,
     GpusReleased,
     JobHeld,
+    JobId,
     JobReleased,
+    JobSpec,
     LaunchFailed,
+    Reason,
     SchedulerStarted,
     TimeLimitReached,
-)
-from shunter.events.values import (
-    ARRAY,
-    BACKING_OFF,
-    CHECKPOINT,
-    REPEATED,
-    STAYS,
-    JobId,
-    JobSpec,
-    Reason,
     Wait,
 )
 

@@ -13,8 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from shunter.core.cluster import Cluster, Pool
-from shunter.core.speeds.measured import KnownVerdict, Trial
-from shunter.core.speeds.sensitivity import MeasuredCell
+from shunter.core.speeds import KnownVerdict, MeasuredCell, Trial
 from shunter.core.state import (
     ENDING,
     NO_RESULT,
@@ -26,9 +25,18 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import PlanError
-from shunter.events.facts import Outcome, Target
-from shunter.events.records import fact
-from shunter.events.values import ChangeKey, Demand, JobId, QueueName, Reason, SuspendMode, Wait
+from shunter.events import (
+    ChangeKey,
+    Demand,
+    JobId,
+    Outcome,
+    QueueName,
+    Reason,
+    SuspendMode,
+    Target,
+    Wait,
+    fact,
+)
 
 # Promises to single jobs that hold under every policy.
 #

@@ -4,8 +4,6 @@
 `commands`; `policy` asks the policy's process; `backends` makes what runs jobs.
 """
 
-from shunter.daemon.requests import Caller, Receipt, Submission
-from shunter.daemon.site import Site
-from shunter.daemon.startup import open_site
+import lazy_loader
 
-__all__ = ["Caller", "Receipt", "Site", "Submission", "open_site"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,27 +10,32 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.settings import Limits, LocalNode, LocalSettings, TurnSettings
-from shunter.backends.live.transport import NO_DEVICE
+from shunter.backends.live import (
+    NO_DEVICE,
+    Limits,
+    LocalBackend,
+    LocalNode,
+    LocalSettings,
+    NodeAgent,
+    Stamped,
+    TurnSettings,
+)
 from shunter.backends.node.records import get, hold, make_folder, put
 from shunter.backends.node.wire import Found
-from shunter.config.cluster import ClusterSection
-from shunter.config.live import (
+from shunter.config import (
     BackendSection,
+    ClusterSection,
+    LoadedConfig,
     LocalSection,
     SlurmSection,
     SshSection,
     shared_limits,
 )
-from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import Backend
+from shunter.core import Backend
 from shunter.counting import counted
 from shunter.daemon.cluster_identity import TermClock
 from shunter.errors import BackendError, ConfigError, extra_hint
-from shunter.events.values import Allocation, JobId, NodeName
+from shunter.events import Allocation, JobId, NodeName
 
 LimitsT = TypeVar("LimitsT", bound=Limits)
 
@@ -210,7 +215,7 @@ def _over_ssh(
     """Return the SSH backend, whose libraries only its users need."""
     if find_spec("asyncssh") is None:
         raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
-    from shunter.backends.live.ssh import SshBackend
+    from shunter.backends.live import SshBackend
     from shunter.daemon.host_settings import ssh_settings
 
     settings = ssh_settings(section, loaded.config.cluster, cluster_id, term)
@@ -234,10 +239,10 @@ def _inside_slurm(
     settings = as_wanted(settings, loaded)
     keep = partial(keep_mode, settings.root, section.mode, held)
     if section.mode == "per-job":
-        from shunter.backends.slurm.job_backend import JobBackend
+        from shunter.backends.slurm import JobBackend
 
         return _below(settings.root, cluster_id, JobBackend(settings, instants.now_us()), keep)
-    from shunter.backends.slurm.pilot_fleet import PilotBackend
+    from shunter.backends.slurm import PilotBackend
 
     return _below(settings.root, cluster_id, PilotBackend(settings, instants.now_us()), keep)
 

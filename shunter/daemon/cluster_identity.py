@@ -9,11 +9,11 @@ from uuid import uuid4
 import anyio
 
 from shunter import clock
-from shunter.ask.log_reading import state_at
-from shunter.backends.live.inbox import Stamped
-from shunter.core.state import State
+from shunter.ask import state_at
+from shunter.backends.live import Stamped
+from shunter.core import State
 from shunter.errors import LogDamagedError, UsageError
-from shunter.events.facts import ClockStepped, SchedulerStarted
+from shunter.events import ClockStepped, SchedulerStarted
 from shunter.events.log import LogReader
 
 

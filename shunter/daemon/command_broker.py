@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 import anyio
 
 from shunter.backends.node.records import failpoint, is_armed
-from shunter.core.interfaces import Command, Effect, Input
-from shunter.core.scheduler import Scheduler
+from shunter.core import Command, Effect, Input, Scheduler
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed
 from shunter.daemon.log_maintenance import LogMaintenance
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Receipt
 from shunter.errors import ShunterError, UnreachableError
-from shunter.events.facts import Event
+from shunter.events import Event
 from shunter.events.log import LogWriter
 from shunter.gc_control import collector_on
 

@@ -10,19 +10,20 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from shunter.ask.words import refuse_impossible, rejection_in_words
-from shunter.backends.live.orders import put_privately
-from shunter.config.model import Config
-from shunter.config.resolved import learns_tolerance
-from shunter.core.admission import AcceptedTypes, Admission
-from shunter.core.cluster import Health
-from shunter.core.fold.attempts import awaited, given_up, waits_for_checkpoint
-from shunter.core.interfaces import (
+from shunter.ask import refuse_impossible, rejection_in_words
+from shunter.backends.live import put_privately
+from shunter.config import Config, learns_tolerance
+from shunter.core import (
+    ENDING,
+    AcceptedTypes,
+    Admission,
     CancelJob,
     ChangePriority,
     Command,
     DiscardCheckpoint,
     DrainNode,
+    Health,
+    Job,
     ProposeGang,
     QuarantineGpu,
     ReleaseGpu,
@@ -30,20 +31,32 @@ from shunter.core.interfaces import (
     ResizeJob,
     RestoreNode,
     SetAttemptAside,
+    State,
     SubmitJob,
     SuspendJob,
+    has_no_turn,
 )
-from shunter.core.ranking.ranking import PRIORITY_MOST
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.state import ENDING, Job, State
-from shunter.core.timers import has_no_turn
+from shunter.core.fold import awaited, given_up, waits_for_checkpoint
+from shunter.core.ranking import PRIORITY_MOST
+from shunter.core.speeds import has_learnt_floor
 from shunter.daemon.past_jobs import LivePastJobs
 from shunter.daemon.requests import Caller, Receipt, Submission, no_such_job, server_for
 from shunter.daemon.slurm import as_first_asked, asked_of_slurm
 from shunter.errors import BackendError, ConflictError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts import JobRejected, JobSubmitted, Outcome
-from shunter.events.past_jobs import key_of, number_of
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, SuspendMode, UserName
+from shunter.events import (
+    Allocation,
+    JobId,
+    JobRejected,
+    JobSpec,
+    JobSubmitted,
+    NodeName,
+    Outcome,
+    Share,
+    SuspendMode,
+    UserName,
+    key_of,
+    number_of,
+)
 
 # What the log may know of the variables a job was given: names, and keyed digests of values. Equal
 # digests under a name are equal values, so that one can see whether two jobs were given the same.

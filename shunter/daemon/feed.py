@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 import anyio
 
 from shunter.errors import UnreachableError, UsageError
-from shunter.events.facts import Event
+from shunter.events import Event
 from shunter.events.log import LogWriter, read_log
 
 KEPT_EVENTS = 10_000

@@ -13,12 +13,17 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-from shunter.backends.live.backend import ask_wirings, set_sockets
-from shunter.backends.live.messages import GpuWiring, Wiring, wiring_in
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.settings import Socket
+from shunter.backends.live import (
+    GpuWiring,
+    NodeAgent,
+    Socket,
+    Wiring,
+    ask_wirings,
+    set_sockets,
+    wiring_in,
+)
 from shunter.backends.node.messages import WrongMessageError
-from shunter.config.cluster import (
+from shunter.config import (
     ClusterSection,
     CpuGroups,
     GpuGroups,
@@ -27,9 +32,8 @@ from shunter.config.cluster import (
     joined_level,
     levels_of,
 )
-from shunter.core.cluster import Health, Server
-from shunter.core.state import State
-from shunter.events.values import ConfigurationSet, LevelGroups, NodeName, gpu_numbers
+from shunter.core import Health, Server, State
+from shunter.events import ConfigurationSet, LevelGroups, NodeName, gpu_numbers
 
 # What a server tells, under the keys by which a config gives a map. It may be incomplete or make no
 # sense. Then its GPUs have no map (they are all equally near), and `cause` says why: a map that is

@@ -3,13 +3,11 @@
 import os
 import secrets
 
-from shunter.backends.live.settings import Socket, SshAccess, SshHost, SshSettings
-from shunter.backends.live.transport import NO_DEVICE
-from shunter.config.cluster import ClusterSection
-from shunter.config.live import SshHostSection, SshSection, shared_limits
+from shunter.backends.live import NO_DEVICE, Socket, SshAccess, SshHost, SshSettings
+from shunter.config import ClusterSection, SshHostSection, SshSection, shared_limits
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.values import ConfigurationSet, NodeName
+from shunter.events import ConfigurationSet, NodeName
 
 
 def ssh_settings(

@@ -7,17 +7,15 @@ import anyio
 import anyio.lowlevel
 
 from shunter.backends.node.records import failpoint
-from shunter.config.model import LogSection
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
+from shunter.config import LogSection
+from shunter.core import Scheduler, State
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.feed import Feed
 from shunter.daemon.policy import PolicyProxy
 from shunter.errors import BackendError, UnreachableError
-from shunter.events.facts import JOB_ENDS, SegmentSealed
+from shunter.events import JOB_ENDS, PastJobs, SegmentSealed
 from shunter.events.log import LogWriter, Segment, Snapshot
-from shunter.events.past_jobs import PastJobs
-from shunter.run.snapshots import snapshot_of
+from shunter.run import snapshot_of
 
 # The log: snapshots on the way, what is old compressed, restarts quick. A start reads the newest
 # snapshot and what follows it, so snapshots come every few thousand events. Events that are old

@@ -10,22 +10,21 @@ from typing import Protocol, runtime_checkable
 
 import anyio
 
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.planner import RoundRules
+from shunter.core import AnyPolicy, Scheduler
+from shunter.core.planning import RoundRules
 from shunter.core.ranking import RankedPolicy
-from shunter.core.scheduler import Scheduler
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import ServerMap
 from shunter.daemon.policy import PolicyProxy
-from shunter.events.facts import (
+from shunter.events import (
     NO_SUCH_JOB,
+    NodeName,
     PlanRejected,
     PolicySetAside,
     RoundPlanned,
     TrainingStarted,
 )
 from shunter.events.log import LogWriter
-from shunter.events.values import NodeName
 
 TellOperator = Callable[[str], None]
 """Told what has happened, in one or more lines."""

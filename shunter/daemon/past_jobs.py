@@ -14,10 +14,8 @@ from typing import Any
 import anyio
 
 from shunter.errors import NotFoundError, UnavailableError
-from shunter.events.facts import Event, JobSubmitted, Outcome
+from shunter.events import EndedJob, Event, JobId, JobSubmitted, Outcome, PastRows, number_of
 from shunter.events.log import LogReader, LogWriter, StoredPastJobs, open_past_jobs
-from shunter.events.past_jobs import EndedJob, PastRows, number_of
-from shunter.events.values import JobId
 
 
 @contextmanager

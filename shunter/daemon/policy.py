@@ -22,21 +22,34 @@ import anyio
 import msgspec
 
 from shunter import clock
-from shunter.core.interfaces import AnyPolicy, Effect, Input, Observers, Rng
-from shunter.core.plan import EMPTY_PLAN, Plan
-from shunter.core.planning.fault_barrier import NoMemory, OnFault
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.core.view import View
+from shunter.core import (
+    EMPTY_PLAN,
+    AnyPolicy,
+    Effect,
+    Input,
+    Observers,
+    Plan,
+    Rng,
+    Scheduler,
+    State,
+    View,
+)
+from shunter.core.planning import NoMemory, OnFault
 from shunter.errors import PlanError
-from shunter.events.codec import encode_payload
-from shunter.events.facts import Event, JobSubmitted, PolicySetAside, SchedulerStarted, SolvedFact
-from shunter.events.values import JobId
-from shunter.policy_process.child import Child, taken
-from shunter.policy_process.messages import (
+from shunter.events import (
+    Event,
+    JobId,
+    JobSubmitted,
+    PolicySetAside,
+    SchedulerStarted,
+    SolvedFact,
+    encode_payload,
+)
+from shunter.policy_process import (
     HEADER,
     REPLY,
     Begin,
+    Child,
     Decide,
     Decided,
     DryRan,
@@ -51,6 +64,7 @@ from shunter.policy_process.messages import (
     Request,
     Tell,
     plan_of,
+    taken,
     targets_of,
 )
 

@@ -23,25 +23,27 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from shunter.core.input_handlers import stays_in_place
-from shunter.core.interfaces import (
+from shunter.core import (
+    ENDING,
+    LAUNCHING,
+    SUSPENDING,
     Continue,
     Effect,
     Fence,
+    Job,
     Migrate,
     SetAside,
     ShareTurns,
+    State,
     Stop,
     SuspendAttempt,
     Terminate,
     Weigh,
+    launch_of,
+    stays_in_place,
 )
-from shunter.core.scheduler import launch_of
-from shunter.core.state import ENDING, LAUNCHING, SUSPENDING, Job, State
 from shunter.daemon.backends import LiveBackend
-from shunter.events.facts import GpusTaken
-from shunter.events.past_jobs import PastJobs
-from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
+from shunter.events import Allocation, GpusTaken, JobId, NodeName, PastJobs, Share, Sharing
 
 Key = tuple[str, int]
 _TRACES = ("starting", "running", "ended", "lost")

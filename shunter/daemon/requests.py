@@ -3,14 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from shunter.core.cluster import Health, Server
-from shunter.core.planning.approver import unfit_for_sizes
-from shunter.core.ranking.ranking import PRIORITY_MOST
-from shunter.core.speeds.speed_model import unfit_contract
-from shunter.core.state import State
+from shunter.core import Health, Server, State
+from shunter.core.planning import unfit_for_sizes
+from shunter.core.ranking import PRIORITY_MOST
+from shunter.core.speeds import unfit_contract
 from shunter.errors import NotFoundError, RefusedError, UsageError
-from shunter.events.facts import Event
-from shunter.events.values import Dependency, JobId, JobSpec, NodeName
+from shunter.events import Dependency, Event, JobId, JobSpec, NodeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,9 @@ import anyio
 
 from shunter import clock
 from shunter.backends.node.records import failpoint
-from shunter.config.loading import LoadedConfig
-from shunter.core.admission import AcceptedTypes
-from shunter.core.interfaces import Command, Effect, Input
-from shunter.core.planning.planner import RoundRules
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
+from shunter.config import LoadedConfig
+from shunter.core import AcceptedTypes, Command, Effect, Input, Scheduler, State, run_rounds
+from shunter.core.planning import RoundRules
 from shunter.daemon.backends import LiveBackend
 from shunter.daemon.cluster_identity import Identity, watch_clock
 from shunter.daemon.command_broker import CommandBroker, Stopped
@@ -51,13 +47,11 @@ from shunter.daemon.slurm import (
     tell_silence,
 )
 from shunter.errors import NotFoundError, UnreachableError, first_error
-from shunter.events.facts import Event, JobSubmitted, SchedulerStopped
+from shunter.events import Event, JobId, JobSubmitted, NodeName, SchedulerStopped, ended_before
 from shunter.events.log import LogReader, LogWriter, read_log
-from shunter.events.past_jobs import ended_before
-from shunter.events.values import JobId, NodeName
 from shunter.gc_control import collector_off
-from shunter.policy_process.messages import DryRan
-from shunter.run.snapshots import snapshot_of
+from shunter.policy_process import DryRan
+from shunter.run import snapshot_of
 
 IMAGINED = JobId("dry-run")
 """The id of a job that is only imagined; those of others are numbers."""

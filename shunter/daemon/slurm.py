@@ -15,27 +15,34 @@ from typing import Final, Protocol, runtime_checkable
 import anyio
 
 from shunter import clock
-from shunter.backends.live.messages import Wiring, wiring_in
+from shunter.backends.live import Wiring, wiring_in
 from shunter.backends.node.batch import WITHDRAWN, claimed_by
 from shunter.backends.node.host.wiring import NOTED
 from shunter.backends.node.messages import WrongMessageError
 from shunter.backends.node.records import get, put
-from shunter.backends.slurm import NetworkSwitch, Slurm
-from shunter.backends.slurm.pilot_allocations import GpuRequest
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.config.cluster import ClusterSection
-from shunter.config.live import BackendSection, SlurmSection, shared_limits
-from shunter.config.loading import LoadedConfig
-from shunter.config.model import Config
-from shunter.core.cluster import Health
-from shunter.core.interfaces import Command, DrainNode, RestoreNode
-from shunter.core.state import State
+from shunter.backends.slurm import GpuRequest, NetworkSwitch, Slurm, SlurmServer, SlurmSettings
+from shunter.config import (
+    BackendSection,
+    ClusterSection,
+    Config,
+    LoadedConfig,
+    SlurmSection,
+    shared_limits,
+)
+from shunter.core import Command, DrainNode, Health, RestoreNode, State
 from shunter.daemon.feed import Feed
 from shunter.daemon.gpu_maps import Place
 from shunter.errors import ConfigError, SlurmUnknownError, UnreachableError, extra_hint
-from shunter.events.facts import NodeDrained, NodeRemoved, NodeRestored
+from shunter.events import (
+    ConfigurationSet,
+    JobId,
+    JobSpec,
+    NodeDrained,
+    NodeName,
+    NodeRemoved,
+    NodeRestored,
+)
 from shunter.events.log import LogWriter, read_log
-from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName
 
 # From `[cluster]` and `[backend.slurm]` to the backend that `shunter serve` runs.
 

@@ -14,12 +14,8 @@ from contextlib import asynccontextmanager, closing, suppress
 from shunter import __version__, clock
 from shunter.backends.node.records import failpoint
 from shunter.clock import wall_now
-from shunter.config.loading import LoadedConfig
-from shunter.config.resolved import PolicyRuntime, policy_runtime, record_of
-from shunter.core.cluster import Health
-from shunter.core.interfaces import EventLog
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import ENDING, State
+from shunter.config import LoadedConfig, PolicyRuntime, policy_runtime, record_of
+from shunter.core import ENDING, EventLog, Health, Scheduler, State
 from shunter.daemon.backends import LiveBackend, live_backend, refuse_other_attempts, root_of
 from shunter.daemon.cluster_identity import STEP_US, History, Identity, TermClock, read_history
 from shunter.daemon.command_broker import mark
@@ -36,23 +32,25 @@ from shunter.daemon.recovery import (
 from shunter.daemon.site import Site
 from shunter.daemon.slurm import ask_places, read_noted_wirings
 from shunter.errors import ConfigError, UsageError, first_error
-from shunter.events.codec import encode_record
-from shunter.events.facts import (
+from shunter.events import (
     AttemptSetAside,
     ClockStepped,
+    ConfigurationSet,
     Event,
     EventsLost,
     JobHeld,
+    JobId,
     NodeAdded,
+    NodeName,
     NodeRemoved,
+    QueueName,
     QuotaChanged,
     SchedulerStarted,
+    encode_record,
+    number_of,
 )
-from shunter.events.log import LogWriter, WithoutLost, open_log, read_log
-from shunter.events.log.opening import files_of
-from shunter.events.past_jobs import number_of
-from shunter.events.values import ConfigurationSet, JobId, NodeName, QueueName
-from shunter.run.code_digests import sources_of
+from shunter.events.log import LogWriter, WithoutLost, files_of, open_log, read_log
+from shunter.run import sources_of
 
 OPERATOR = "operator"
 """Who sets an attempt aside at the start of a daemon."""

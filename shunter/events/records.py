@@ -34,8 +34,7 @@ from operator import attrgetter
 from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
 import msgspec
-from msgspec import Struct, structs
-from msgspec import field as struct_field
+from msgspec import Struct, field as struct_field, structs
 
 from shunter.errors import IllegalEventError
 

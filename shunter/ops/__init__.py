@@ -1,1 +1,5 @@
 """What an operator runs beside the daemon: a first config, checks, profiles of jobs."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

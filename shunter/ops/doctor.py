@@ -19,16 +19,16 @@ from shunter.addresses import (
     socket_of_up,
     usual_sockets,
 )
-from shunter.api.access import read_tokens, user_name
+from shunter.api import read_tokens, user_name
 from shunter.errors import ConfigError, NotFoundError, RefusedError, ShunterError, UnavailableError
-from shunter.events.values import DISPLACED, HELD, NODE_LOST, RESIZED
+from shunter.events import DISPLACED, HELD, NODE_LOST, RESIZED
 from shunter.ops import machine_checks as machine
 from shunter.ops.machine_checks import Check, Finding, Looked
 from shunter.ops.slurm_site import slurm
 from shunter.ops.ssh_hosts import hosts
 
 if TYPE_CHECKING:
-    from shunter.client.requests import Answer
+    from shunter.client import Answer
 
 
 EVENTS_LOOKED_AT = 10_000
@@ -74,7 +74,7 @@ def kept_log(looked: Looked) -> Iterator[Finding]:
     """Check that a daemon can go on with the log that is there, if there is one."""
     import anyio
 
-    from shunter.events.log.opening import MEMORY, NONE, path_of
+    from shunter.events.log import MEMORY, NONE, path_of
 
     url = "" if looked.loaded is None else looked.loaded.config.log.url
     if url in ("", MEMORY, NONE):
@@ -109,7 +109,7 @@ def _is_empty(path: Path) -> bool:
 
 def _refuse_other_attempts(looked: Looked, cluster: str) -> None:
     """Raise ConfigError if the folder of attempts here is that of another log."""
-    from shunter.daemon.backends import refuse_other_attempts
+    from shunter.daemon import refuse_other_attempts
 
     local = None if looked.loaded is None else looked.loaded.config.backend.local
     if local is not None:
@@ -119,7 +119,7 @@ def _refuse_other_attempts(looked: Looked, cluster: str) -> None:
 
 async def _resumed(url: str) -> tuple[int, str, str]:
     """Read a log as a daemon that starts; return last number, cluster and warning."""
-    from shunter.daemon.cluster_identity import read_history
+    from shunter.daemon import read_history
     from shunter.events.log import read_log
 
     async with read_log(url) as reader:
@@ -180,7 +180,7 @@ def _port(address: UnixAddress | TcpAddress) -> Finding | None:
     """Return what keeps a daemon from a port, if something does."""
     if isinstance(address, UnixAddress):
         return None
-    from shunter.api.sockets import listening_on
+    from shunter.api import listening_on
     from shunter.client import Client
 
     try:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from shunter.addresses import host_name
-from shunter.backends.live.gpus import use_told, why_unseen
+from shunter.backends.live import use_told, why_unseen
 from shunter.backends.node.host.gpus import read_gpus
 
 OPEN_BASE = "/var/lib/shunter"

@@ -23,24 +23,32 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from shunter import clock
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.backends.live import LocalBackend, LocalNode, LocalSettings, SupervisedBackend
 from shunter.backends.node.attempts import alive_below
 from shunter.backends.node.cgroups import held_to
 from shunter.backends.node.messages import started_in
 from shunter.backends.node.records import folder_of
-from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import AttemptExited, Input, Launch, Terminate
+from shunter.config import LoadedConfig
+from shunter.core import AttemptExited, Input, Launch, Terminate
 from shunter.counting import counted
 from shunter.errors import BackendError, ConfigError, UsageError, extra_hint, first_error
-from shunter.events.facts import AttemptLost, AttemptStarted, LaunchFailed, ProfileSampled
-from shunter.events.values import Allocation, ConfigurationSet, JobId, JobSpec, NodeName, Share
+from shunter.events import (
+    Allocation,
+    AttemptLost,
+    AttemptStarted,
+    ConfigurationSet,
+    JobId,
+    JobSpec,
+    LaunchFailed,
+    NodeName,
+    ProfileSampled,
+    Share,
+)
 from shunter.ops.profiling import JobFile, Point
-from shunter.workloads.profiling import Profile
+from shunter.workloads import Profile
 
 if TYPE_CHECKING:
-    from shunter.backends.live.settings import SshSettings
+    from shunter.backends.live import SshSettings
 
 
 # The seconds of a mini-batch, from samples of an attempt that come about once a second.
@@ -436,7 +444,7 @@ class SshServer:
 
     def backend(self, root: str) -> SupervisedBackend:
         """Return the SSH backend."""
-        from shunter.backends.live.ssh import SshBackend
+        from shunter.backends.live import SshBackend
 
         return SshBackend(replace(self.settings, root=root))
 
@@ -482,7 +490,7 @@ def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServ
         )
     if find_spec("asyncssh") is None:
         raise ConfigError(f"backend.kind = 'ssh' needs asyncssh: {extra_hint('ssh')}")
-    from shunter.daemon.host_settings import ssh_settings
+    from shunter.daemon import ssh_settings
 
     servers = dict(loaded.config.cluster.servers())
     with_gpus = [node for node, where in servers.items() if where.gpus]

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from shunter.api.access import user_name
-from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, use_told, why_unseen
-from shunter.backends.live.local import memory_control
+from shunter.api import user_name
+from shunter.backends.live import EXPLANATIONS, GpuFault, memory_control, use_told, why_unseen
 from shunter.backends.node.host.gpus import read_gpus
 from shunter.backends.node.shares import means_of
 from shunter.counting import counted
@@ -249,7 +248,7 @@ def _journal_mode(folder: Path) -> str:
 def _log_folder(looked: Looked) -> Path | None:
     if looked.loaded is None or not looked.loaded.config.backend.is_live:
         return None
-    from shunter.events.log.opening import path_of
+    from shunter.events.log import path_of
 
     return path_of(looked.loaded.config.log.url).absolute().parent
 

@@ -31,23 +31,31 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, ValidationError
 
-from shunter.config.keys import Fault, config_error, faults_of
-from shunter.config.layers import Layers, read_layers
-from shunter.config.section import Positive, Section, Share, Span, Stretch
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.config import (
+    Fault,
+    Layers,
+    Positive,
+    Section,
+    Share,
+    Span,
+    Stretch,
+    config_error,
+    faults_of,
+    read_layers,
+)
+from shunter.core.speeds import SensitivityTable
 from shunter.counting import counted
 from shunter.errors import ConfigError
-from shunter.events.facts import ProfileMeasured
-from shunter.events.values import GpuType, Resources
-from shunter.run.summary import SCHEMA
-from shunter.workloads.profiling import (
+from shunter.events import GpuType, ProfileMeasured, Resources
+from shunter.run import SCHEMA
+from shunter.workloads import (
+    BUILTIN_SENSITIVITY,
     CpuSearch,
     MinioModel,
     Profile,
     RelativeProfile,
     table_document,
 )
-from shunter.workloads.sensitivity import BUILTIN_SENSITIVITY
 
 # The file of a job to profile.
 

@@ -7,22 +7,22 @@ asks for; those that are asked for together run in one simulation.
 from collections.abc import Sequence
 from functools import cached_property
 
-from shunter.config import make_config
-from shunter.config.inputs import read_text
-from shunter.core.speeds.sensitivity import Sensitivity
-from shunter.events.values import JobId, JobSpec
+from shunter.config import make_config, read_text
+from shunter.core.speeds import Sensitivity
+from shunter.events import JobId, JobSpec
 from shunter.ops.profiling import JobFile, Point
 from shunter.plugins import did_you_mean
-from shunter.run.simulation import simulate
-from shunter.workloads import QualityReport, Trace
-from shunter.workloads.profiling import Profile
-from shunter.workloads.sensitivity import (
+from shunter.run import simulate
+from shunter.workloads import (
     BUILTIN_SENSITIVITY,
+    Profile,
+    QualityReport,
     SensitivityFile,
+    Trace,
+    TraceJob,
     load_sensitivity,
     published_models,
 )
-from shunter.workloads.trace import TraceJob
 
 _MILLI, _US = 1000, 1_000_000
 

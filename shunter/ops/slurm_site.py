@@ -10,14 +10,19 @@ from pathlib import Path
 import anyio
 
 from shunter import clock
-from shunter.backends.slurm import NetworkSwitch, Partition, Reservation, Slurm, SlurmNode
-from shunter.backends.slurm.node_service import node_reservation, reservation_in
-from shunter.config.cluster import GPUS_MAX, ClusterSection
-from shunter.config.live import SlurmSection
-from shunter.core.admission import is_mig
+from shunter.backends.slurm import (
+    NetworkSwitch,
+    Partition,
+    Reservation,
+    Slurm,
+    SlurmNode,
+    node_reservation,
+    reservation_in,
+)
+from shunter.config import GPUS_MAX, ClusterSection, SlurmSection
+from shunter.core import is_mig
 from shunter.counting import counted
-from shunter.daemon.gpu_maps import Place, rack_notes
-from shunter.daemon.slurm import check_served, places_in
+from shunter.daemon import Place, check_served, places_in, rack_notes
 from shunter.errors import (
     ConfigError,
     SlurmRefusedError,
@@ -25,7 +30,7 @@ from shunter.errors import (
     UnreachableError,
     UsageError,
 )
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 from shunter.ops.first_config import LOG, POLICY
 from shunter.ops.machine_checks import Finding, Looked
 
@@ -497,10 +502,7 @@ def _notes(partition: Partition, servers: Discovered) -> list[str]:
 
 
 def _group(kind: ServerKind, names: Sequence[str], features: Sequence[str]) -> str:
-    from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
-        RESOLVER_NOGROUP,
-        NodeSet,
-    )
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
     folded = str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
     lines = [

@@ -5,15 +5,21 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, GpuUse, use_told
-from shunter.backends.live.settings import SshAccess, SshHost
-from shunter.backends.live.ssh import HostInventory, host_inventories
-from shunter.config.cluster import ClusterSection, GpuGroups, NodeGroup
-from shunter.config.live import SshSection
+from shunter.backends.live import (
+    EXPLANATIONS,
+    GpuFault,
+    GpuUse,
+    HostInventory,
+    SshAccess,
+    SshHost,
+    host_inventories,
+    use_told,
+)
+from shunter.config import ClusterSection, GpuGroups, NodeGroup, SshSection
 from shunter.counting import counted
-from shunter.daemon.gpu_maps import found_map_of, server_map
+from shunter.daemon import found_map_of, server_map
 from shunter.errors import UnreachableError, UsageError, extra_hint
-from shunter.events.values import ConfigurationSet, NodeName
+from shunter.events import ConfigurationSet, NodeName
 from shunter.ops.first_config import LOG, OPEN_BASE, POLICY
 from shunter.ops.machine_checks import Finding, Looked, shares
 
@@ -39,7 +45,7 @@ def hosts(looked: Looked) -> Iterator[Finding]:
 
 
 def _hosts(section: SshSection, cluster: ClusterSection, *, is_sized: bool) -> Iterator[Finding]:
-    from shunter.daemon.host_settings import access_of, hosts_of
+    from shunter.daemon import access_of, hosts_of
 
     described, groups = dict(cluster.servers()), cluster.groups()
     inventories = host_inventories(

@@ -5,4 +5,6 @@ docs/how-to/add-a-policy.md says what it must hold. Those that only rank jobs (`
 are an index for the engine in `shunter.core.ranking`; others plan for themselves (`gavel`).
 """
 
-__all__: list[str] = []
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

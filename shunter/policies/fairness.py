@@ -4,12 +4,11 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from shunter.core.planning.placement import Placement
+from shunter.core import Job, View
+from shunter.core.planning import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.sizing import Demands
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
 
 # Dominant resource first: the job that demands the smallest part of the cluster goes first.

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from shunter.core.planning.placement import Placement
+from shunter.core import Job, View
+from shunter.core.planning import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
-from shunter.core.state import Job
-from shunter.core.view import View
 from shunter.policies.params import Duration, PolicyParams
 
 

@@ -14,10 +14,9 @@ from itertools import pairwise
 
 from pydantic import Field, field_validator
 
-from shunter.core.planning.placement import Placement
+from shunter.core import Job, View
+from shunter.core.planning import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
-from shunter.core.state import Job
-from shunter.core.view import View
 from shunter.policies.params import Duration, PolicyParams
 
 

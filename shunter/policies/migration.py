@@ -12,24 +12,40 @@ from typing import Final, NamedTuple, Protocol
 
 from pydantic import BaseModel, Field
 
-from shunter.core.cluster import Pool, Server
-from shunter.core.plan import Change, Judge, Move, Plan, Start, Suspend, Try
-from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE, Draft, Needs
-from shunter.core.planning.placement import Placement, groups_within, pick_emptiest, pick_gpus
-from shunter.core.planning.trials import (
+from shunter.core import (
+    RUNNING,
+    Change,
+    Job,
+    Judge,
+    Move,
+    Plan,
+    Pool,
+    Server,
+    Start,
+    Suspend,
+    Try,
+    View,
+    expected_us,
+    turn_shares,
+)
+from shunter.core.planning import (
+    MAKE_ROOM,
+    ROOM_MADE,
+    Draft,
+    Needs,
+    Placement,
     TrialRules,
     Verdict,
+    groups_within,
     is_known_to_pay,
     model_of,
+    pick_emptiest,
+    pick_gpus,
     proposed,
     running,
 )
-from shunter.core.speeds.measured import Trial
-from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import RUNNING, Job
-from shunter.core.time_shares import turn_shares
-from shunter.core.view import View, expected_us
-from shunter.events.values import (
+from shunter.core.speeds import Trial, level_of
+from shunter.events import (
     BELOW_SERVER,
     KEPT,
     LEVEL_ORDER,

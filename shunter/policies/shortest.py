@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
-from shunter.core.planning.placement import Placement
+from shunter.core import Job, View
+from shunter.core.planning import Placement
 from shunter.core.ranking import Measure, Misfit, RankedPolicy
 from shunter.core.sizing import WHOLE, Demands
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core.speeds import SensitivityTable
 from shunter.policies.params import PolicyParams
 
 # Shortest first, by what only an oracle knows: total run time, or what remains of it.

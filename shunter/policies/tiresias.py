@@ -8,12 +8,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from shunter.core.planning.placement import Placement
+from shunter.core import Job, View
+from shunter.core.planning import Placement
 from shunter.core.ranking import Index, Measure, Misfit, Note, NotedRanks, Notes, RankedPolicy
-from shunter.core.state import Job
-from shunter.core.view import View
 from shunter.errors import ConfigError
-from shunter.events.values import JobId
+from shunter.events import JobId
 from shunter.policies.params import Duration, PolicyParams
 from shunter.policies.tables import LOG, load_history
 
@@ -272,7 +271,7 @@ POINTS = 32
 INDEX_ONE = 1 << 50
 """A Gittins index of one, which is certain completion within one GPU-microsecond."""
 
-UNKNOWN_US = 1 << 50
+LARGEST_INDEX_US = 1 << 50
 """The rest expected of a job that has outlived the whole history."""
 
 
@@ -330,7 +329,7 @@ def expected_rest(history: Sequence[int], points: int = POINTS) -> Steps:
     def rest(point: int) -> int:
         first = bisect_right(history, point)
         left = len(history) - first
-        return (sums[-1] - sums[first]) // left - point if left else UNKNOWN_US
+        return (sums[-1] - sums[first]) // left - point if left else LARGEST_INDEX_US
 
     return _steps(history, points, rest)
 
@@ -348,7 +347,7 @@ def _steps(history: Sequence[int], points: int, value_of: Callable[[int], int]) 
     return Steps(tuple(place for place, _ in found), tuple(value for _, value in found))
 
 
-_INDEX_BITS = 52  # above INDEX_ONE and UNKNOWN_US
+_INDEX_BITS = 52  # above INDEX_ONE and LARGEST_INDEX_US
 
 
 @dataclass(frozen=True)

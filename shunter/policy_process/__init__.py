@@ -5,4 +5,6 @@ would import of `shunter.daemon` and `shunter.run` is a third of its start. `chi
 `messages` what it and the daemon say to each other.
 """
 
-__all__: list[str] = []
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

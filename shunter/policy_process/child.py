@@ -23,20 +23,23 @@ from functools import partial
 from traceback import format_exception
 from typing import NoReturn, Protocol
 
-from shunter.ask.forks.forecast_process import die_with_parent
-from shunter.ask.recorded_terms import Term
-from shunter.ask.waits import wait_of
-from shunter.ask.words import allocation_in_words
-from shunter.config.resolved import recorded_runtime
+from shunter.ask import Term, allocation_in_words, wait_of
+from shunter.ask.forks import die_with_parent
+from shunter.config import recorded_runtime
+from shunter.core import AnyPolicy, State
 from shunter.core.fold import apply
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking.ranking import Ranking
-from shunter.core.state import State
+from shunter.core.planning import OnFault, RoundRules
+from shunter.core.ranking import Ranking
 from shunter.errors import ShunterError
-from shunter.events.codec import decode_payload, decode_record, encode_record
-from shunter.events.facts import Event, JobSubmitted, SchedulerStarted, Trigger
+from shunter.events import (
+    Event,
+    JobSubmitted,
+    SchedulerStarted,
+    Trigger,
+    decode_payload,
+    decode_record,
+    encode_record,
+)
 from shunter.policy_process.messages import (
     Begin,
     Decide,

@@ -11,11 +11,17 @@ from typing import Any, get_args
 
 import msgspec
 
-from shunter.core.plan import Change, Judge, Plan, Proposal, Reservation, Try
+from shunter.core import Change, Judge, Plan, Proposal, Reservation, Try
 from shunter.errors import PlanError
-from shunter.events.codec import decode_payload, encode_payload
-from shunter.events.facts import SOLVED, SolvedFact
-from shunter.events.values import ClassWait, JobId, Wait
+from shunter.events import (
+    SOLVED,
+    ClassWait,
+    JobId,
+    SolvedFact,
+    Wait,
+    decode_payload,
+    encode_payload,
+)
 
 HEADER = struct.Struct("!I")
 _CHANGES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Change)}

@@ -1,7 +1,5 @@
 """Runs: one simulation, several compared, and the demonstration."""
 
-from shunter.run.comparison import compare
-from shunter.run.setup import load_jobs, rebuild
-from shunter.run.simulation import RunResult, simulate
+import lazy_loader
 
-__all__ = ["RunResult", "compare", "load_jobs", "rebuild", "simulate"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

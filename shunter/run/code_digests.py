@@ -14,7 +14,7 @@ from io import FileIO
 from operator import attrgetter
 from pathlib import Path
 
-from shunter.config.policy_plugins import POLICIES
+from shunter.config import POLICIES
 
 OURS = "shunter"
 _MADE = "__pycache__"

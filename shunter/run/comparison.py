@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import NotRequired, TypedDict
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.events.log.stores import NullStore
+from shunter.config import LoadedConfig, make_config
+from shunter.events.log import NullStore
 from shunter.run.parallel import Report, run_all
 from shunter.run.setup import load_jobs, refuse_no_jobs
 from shunter.run.simulation import simulate

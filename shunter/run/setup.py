@@ -9,27 +9,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shunter import __version__
-from shunter.config.loading import LoadedConfig
-from shunter.config.resolved import (
+from shunter.config import (
+    ONE_OF,
+    LoadedConfig,
     PolicyRuntime,
     learns_tolerance,
     policy_runtime,
     record_of,
     recorded_runtime,
+    world_around,
 )
-from shunter.config.simulation import world_around
-from shunter.config.workload import ONE_OF
-from shunter.core.admission import AcceptedTypes
-from shunter.core.interfaces import AnyPolicy, Backend
-from shunter.core.planning.fault_barrier import is_our_own
-from shunter.core.planning.planner import RoundRules
-from shunter.core.speeds.measured import has_learnt_floor
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core import AcceptedTypes, AnyPolicy, Backend
+from shunter.core.planning import RoundRules, is_our_own
+from shunter.core.speeds import JobKind, SensitivityTable, ThroughputTable, has_learnt_floor
 from shunter.counting import counted
 from shunter.errors import ConfigError, TraceError, UsageError
-from shunter.events.facts import Event, NodeAdded, QuotaChanged, SchedulerStarted
-from shunter.events.values import JobId, JobSpec, QueueName, Resources
+from shunter.events import (
+    Event,
+    JobId,
+    JobSpec,
+    NodeAdded,
+    QueueName,
+    QuotaChanged,
+    Resources,
+    SchedulerStarted,
+)
 from shunter.run.worlds import WorldParts, simulated_world
 from shunter.workloads import (
     Choices,

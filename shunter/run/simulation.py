@@ -17,25 +17,38 @@ from statistics import fmean
 from types import FrameType
 from typing import Protocol
 
-from shunter.config.loading import LoadedConfig
-from shunter.config.simulation import CostsSection
-from shunter.core.interfaces import Backend, Command, Effect, Input, NothingComes, Observers
-from shunter.core.metrics import JobLedger, JobResult, ProposalNumbers
-from shunter.core.planning.fault_barrier import OBSERVER, Barrier
+from shunter.config import CostsSection, LoadedConfig
+from shunter.core import (
+    NEVER_US,
+    Backend,
+    Command,
+    Effect,
+    Input,
+    JobLedger,
+    JobResult,
+    NothingComes,
+    Observers,
+    ProposalNumbers,
+    Scheduler,
+    State,
+    Step,
+    View,
+    run_rounds,
+    state_digest,
+)
+from shunter.core.planning import OBSERVER, Barrier
 from shunter.core.ranking import RankedPolicy
-from shunter.core.round_loop import Step, run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import NEVER_US, State, state_digest
-from shunter.core.view import View
 from shunter.errors import PlanError
-from shunter.events.facts import (
+from shunter.events import (
     JOB_ENDS,
     NO_SUCH_JOB,
     AllocationChanged,
     Event,
+    GpuType,
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
     JobRejected,
     PlanRejected,
     PolicySetAside,
@@ -43,9 +56,7 @@ from shunter.events.facts import (
     SizesSet,
     TargetsSet,
 )
-from shunter.events.log import LogWriter, load_store, open_log
-from shunter.events.log.stores import NullStore
-from shunter.events.values import GpuType, JobId
+from shunter.events.log import LogWriter, NullStore, load_store, open_log
 from shunter.gc_control import collector_off
 from shunter.run.code_digests import sources_of
 from shunter.run.parallel import Report

@@ -14,23 +14,23 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
+from shunter.core import Scheduler, State
 from shunter.errors import IllegalEventError, LogDamagedError, PlanError
-from shunter.events.codec import encode_record, encode_row
-from shunter.events.facts import Outcome
-from shunter.events.log import LogReader, Snapshot
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.records import (
+from shunter.events import (
     Column,
     Encode,
+    JobId,
+    MemoryPastJobs,
+    Outcome,
     columns_of,
     compile_encoder,
+    encode_record,
+    encode_row,
     row_decoder,
     row_encoder,
     stored_fields,
 )
-from shunter.events.values import JobId
+from shunter.events.log import LogReader, Snapshot
 
 _ENDED, _KEYS = "ended", "keys"
 _AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}

@@ -15,19 +15,19 @@ from itertools import chain
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from shunter.core.metrics import (
+from shunter.core import (
     SIZE_CLASSES,
     Distribution,
     JobLedger,
     JobResult,
     ProposalsDocument,
+    State,
     distribution,
     distribution_of,
     finish_time_fairness,
     size_class,
 )
-from shunter.core.state import State
-from shunter.events.facts import Outcome
+from shunter.events import Outcome
 from shunter.output_files import replacing
 
 SCHEMA = 1

@@ -4,20 +4,28 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.failures import Failures, RecordedFailures
-from shunter.backends.simulated.lease import Progress
-from shunter.backends.simulated.resuming import Resumed
-from shunter.backends.simulated.turns import NO_SLICING, Slicing
-from shunter.backends.simulated.work import Arrival
-from shunter.backends.simulated.world import Samples
-from shunter.config.policy import PolicySection, SlicingSection
-from shunter.config.resolved import recorded_sensitivity, recorded_throughputs
-from shunter.config.simulation import Reactions, SimulationSection
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.speeds.speed_model import FactorTable, SpeedModel, ThroughputTable
+from shunter.backends.simulated import (
+    NO_SLICING,
+    Arrival,
+    Failures,
+    Progress,
+    RecordedFailures,
+    Resumed,
+    Samples,
+    SimulatedBackend,
+    Slicing,
+)
+from shunter.config import (
+    PolicySection,
+    Reactions,
+    SimulationSection,
+    SlicingSection,
+    recorded_sensitivity,
+    recorded_throughputs,
+)
+from shunter.core.speeds import FactorTable, SensitivityTable, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import ConfigurationSet, GpuType, JobId, JobSpec, NodeName
+from shunter.events import ConfigurationSet, GpuType, JobId, JobSpec, NodeName
 
 Servers = Sequence[tuple[NodeName, ConfigurationSet]]
 

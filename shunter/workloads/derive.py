@@ -19,9 +19,9 @@ from statistics import median
 from textwrap import fill
 from typing import Final
 
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import TraceError, UsageError
-from shunter.events.values import GpuType
+from shunter.events import GpuType
 from shunter.workloads.job_statistics import PROBABILITIES, quantile
 from shunter.workloads.loading import load_trace
 from shunter.workloads.throughputs import compact_throughputs, load_throughputs

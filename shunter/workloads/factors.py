@@ -27,9 +27,9 @@ from typing import Final
 
 from msgspec import Struct, ValidationError, convert
 
-from shunter.core.speeds.speed_model import FactorTable, MemoryCycle, ModelFactors, Shape
+from shunter.core.speeds import FactorTable, MemoryCycle, ModelFactors, Shape
 from shunter.errors import ConfigError
-from shunter.events.values import BY_BUS, IN_SERVER, GpuType, Level
+from shunter.events import BY_BUS, IN_SERVER, GpuType, Level
 from shunter.workloads.loading import table_text
 
 BUILTIN_FACTORS: Final = "builtin:published"

@@ -13,7 +13,7 @@ from itertools import chain
 from math import inf
 from typing import Final, Literal, Protocol, get_args
 
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError
 from shunter.workloads.job_statistics import (
     SYNERGY_SPLIT,

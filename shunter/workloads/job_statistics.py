@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import JobId, JobSpec, QueueName, UserName
+from shunter.events import JobId, JobSpec, QueueName, UserName
 from shunter.workloads.trace import JobEnd, TraceJob
 
 

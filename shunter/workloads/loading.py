@@ -15,16 +15,10 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError, TraceError
-from shunter.events.values import JobId, JobSpec
-from shunter.workloads.formats.format import (
-    TraceFormat,
-    TraceText,
-    find_format,
-    guess_format,
-    iso_text,
-)
+from shunter.events import JobId, JobSpec
+from shunter.workloads.formats import TraceFormat, TraceText, find_format, guess_format, iso_text
 from shunter.workloads.trace import Fault, Inspection, Trace, TraceJob
 
 # Files that people name: read whole, if they are files, and of a size that can be meant.

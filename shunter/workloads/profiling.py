@@ -13,9 +13,9 @@ from itertools import accumulate
 from math import inf
 from typing import Any, Final
 
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values import Resources
+from shunter.events import Resources
 from shunter.workloads.sensitivity import SPEED_MOST
 
 # The MinIO cache model: how long an epoch takes with a part of its dataset in memory.

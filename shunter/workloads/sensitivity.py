@@ -25,9 +25,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final
 
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values import Resources
+from shunter.events import Resources
 from shunter.workloads.loading import table_text
 
 # What the public Synergy simulator publishes of its models, as it comes with the package.

@@ -11,9 +11,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
+from shunter.core.speeds import JobKind, Pair, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
+from shunter.events import GpuType
 from shunter.workloads.loading import table_text
 
 # What is wrong with a table of throughputs, collected: one line each, the first few in full.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from shunter.events.values import JobId, JobSpec
+from shunter.events import JobId, JobSpec
 
 # What was wrong with a trace: every row that was dropped or doubted, with its place.
 #

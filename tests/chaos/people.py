@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
-from shunter.client import Client
-from shunter.client.requests import JobOptions
+from shunter.client import Client, JobOptions
 from shunter.errors import NotFoundError, RefusedError, ShunterError, UnreachableError
 from tests.chaos.programs import command_of
 from tests.chaos.scenario import Fault, JobPlan

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from shunter.core.interfaces import (
+from shunter.core import (
     AttemptExited,
     Backend,
     Effect,
@@ -23,8 +23,15 @@ from shunter.core.interfaces import (
     Resume,
     SuspendAttempt,
 )
-from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName
+from shunter.events import (
+    Allocation,
+    AttemptStarted,
+    GpusReleased,
+    JobId,
+    JobSpec,
+    JobSuspended,
+    NodeName,
+)
 from tests.factories import allocation, job_id
 
 Seen = TypeVar("Seen", AttemptStarted, AttemptExited, JobSuspended, GpusReleased)

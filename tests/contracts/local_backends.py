@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode, LocalSettings, TurnSettings
+from shunter.backends.live import LocalBackend, LocalNode, LocalSettings, TurnSettings
 from shunter.backends.node import attempts
-from shunter.events.values import JobId, JobSpec, NodeName
+from shunter.events import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 
 TICK_US = 200_000

@@ -4,11 +4,18 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.values import JobId, JobSpec, NodeName
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.backends.simulated import (
+    Costs,
+    Credit,
+    EndSeen,
+    Lease,
+    Progress,
+    RoundEnds,
+    SimulatedBackend,
+)
+from shunter.core.speeds import SpeedModel
+from shunter.events import JobId, JobSpec, NodeName
+from shunter.workloads import JobEnd, TraceJob
 from tests.contracts.backends import Program, Stage
 from tests.factories import configuration
 

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.settings import Limits, Owner, TurnSettings
-from shunter.events.values import JobId, JobSpec, NodeName
+from shunter.backends.live import Limits, Owner, SupervisedBackend, TurnSettings
+from shunter.events import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 from tests.doubles.simulated_nodes import (
     SimulatedNode,

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.settings import TurnSettings
-from shunter.events.values import JobId, JobSpec, NodeName
+from shunter.backends.live import SupervisedBackend, TurnSettings
+from shunter.events import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 from tests.contracts.local_backends import TICK_US, spec_of
 from tests.live.slurm.bench import BenchNode, SlurmBench, bench_at, lacking

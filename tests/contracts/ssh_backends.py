@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.settings import SshAccess, SshHost, SshSettings, TurnSettings
-from shunter.backends.live.ssh import SshBackend
-from shunter.events.values import JobId, JobSpec, NodeName
+from shunter.backends.live import SshAccess, SshBackend, SshHost, SshSettings, TurnSettings
+from shunter.events import JobId, JobSpec, NodeName
 from tests.contracts.backends import Program, Stage
 from tests.contracts.local_backends import TICK_US, empty, spec_of
 from tests.live.ssh.farm import LACKING, Farm, farm_at

@@ -5,9 +5,8 @@ What repeated, late and outdated orders do stands in test_backend_orders.py.
 
 import pytest
 
-from shunter.core.interfaces import AttemptExited, Migrate, SuspendAttempt, Terminate
-from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values import NodeName
+from shunter.core import AttemptExited, Migrate, SuspendAttempt, Terminate
+from shunter.events import AttemptStarted, GpusReleased, JobSuspended, NodeName
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Driver, Program, driven, ended_us
 from tests.factories import allocation, job_id, packed
 

@@ -6,7 +6,7 @@ answers were lost, and an order can meet an end on its way.
 
 import pytest
 
-from shunter.core.interfaces import (
+from shunter.core import (
     AttemptExited,
     Fence,
     Launch,
@@ -16,8 +16,7 @@ from shunter.core.interfaces import (
     SuspendAttempt,
     Terminate,
 )
-from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values import Allocation, NodeName, Share
+from shunter.events import Allocation, AttemptStarted, GpusReleased, JobSuspended, NodeName, Share
 from tests.contracts.backends import ON_N0, ON_N1, BackendKind, Program, driven, ended_us
 from tests.factories import job_id, job_spec
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LogDamagedError
-from shunter.events.facts import Event
-from shunter.events.log import open_log, read_log
-from shunter.events.log.frames import SPAN_EVENTS
+from shunter.events import Event
+from shunter.events.log import SPAN_EVENTS, open_log, read_log
 from tests.contracts.event_logs import query, story
 from tests.factories import job_id, job_submitted, round_planned
 

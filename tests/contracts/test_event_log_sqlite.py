@@ -17,18 +17,14 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import create_engine
 
-from shunter.errors import (
-    LogError,
-    LogExistsError,
-    LogVersionError,
-    NotFoundError,
-    StaleTermError,
-)
-from shunter.events import JobId
-from shunter.events.codec import SCHEMA
+from shunter.errors import LogError, LogExistsError, LogVersionError, NotFoundError, StaleTermError
+from shunter.events import SCHEMA, JobId
 from shunter.events.log import (
+    REVISION,
     LogWriter,
+    WriterConnection,
     claim_log,
+    export_jsonl,
     open_log,
     open_past_jobs,
     read_log,
@@ -36,11 +32,9 @@ from shunter.events.log import (
     seal,
     sqlite,
     upgrade_log,
+    upgrade_tables,
+    writing,
 )
-from shunter.events.log.opening import export_jsonl
-from shunter.events.log.sqlite import WriterConnection, writing
-from shunter.events.log.tables import REVISION
-from shunter.events.log.upgrading import upgrade_tables
 from tests.contracts.event_logs import (
     content,
     events_of,

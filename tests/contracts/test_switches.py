@@ -2,10 +2,10 @@
 
 import pytest
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.core.interfaces import AttemptExited
+from shunter.backends.live import SupervisedBackend
+from shunter.core import AttemptExited
 from shunter.errors import BackendError
-from shunter.events.values import JobId
+from shunter.events import JobId
 from tests.contracts.backends import BackendKind, Driver, Program, driven
 from tests.contracts.conftest import SUPERVISED_KINDS
 from tests.factories import allocation, job_id

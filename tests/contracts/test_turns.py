@@ -4,9 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from shunter.core.interfaces import ShareTurns, Terminate, Weigh
-from shunter.events.facts import LaunchFailed, TurnEnded, TurnStarted
-from shunter.events.values import Allocation, Sharing
+from shunter.core import ShareTurns, Terminate, Weigh
+from shunter.events import Allocation, LaunchFailed, Sharing, TurnEnded, TurnStarted
 from tests.contracts.backends import ON_N0, BackendKind, Driver, Program, driven
 from tests.contracts.conftest import SUPERVISED_KINDS
 from tests.contracts.simulated_nodes import NODES_KINDS

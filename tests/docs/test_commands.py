@@ -13,7 +13,7 @@ from typer import Context
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from shunter.cli.application import app
+from shunter.cli import app
 from tests.docs.pages import REASONS, Page, page_of, pages
 from tests.docs.running import GIVEN, run_page, script_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 from shunter.config import make_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "one-job.md"

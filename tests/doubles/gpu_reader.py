@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from shunter.backends.live.gpus import EXPLANATIONS, GpuFault, GpuUse, fault_of_code
+from shunter.backends.live import EXPLANATIONS, GpuFault, GpuUse, fault_of_code
 
 _MIB = 1 << 20
 

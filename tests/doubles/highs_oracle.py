@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shunter.policies.gavel.interior import Floats
-from shunter.policies.gavel.programs import Groups, Program
+from shunter.policies.gavel import Floats, Groups, Program
 
 if TYPE_CHECKING:
     import highspy

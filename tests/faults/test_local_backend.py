@@ -10,30 +10,25 @@ from typing import TypeVar
 
 import pytest
 
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.backends.live import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node import attempts
-from shunter.core.interfaces import (
-    AttemptExited,
-    Effect,
-    Input,
-    Launch,
-    Resume,
-    SuspendAttempt,
-    Terminate,
-)
+from shunter.core import AttemptExited, Effect, Input, Launch, Resume, SuspendAttempt, Terminate
 from shunter.errors import BackendError
-from shunter.events.facts import (
+from shunter.events import (
+    Allocation,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
+    JobSpec,
     JobSuspended,
     LaunchFailed,
+    NodeName,
+    Share,
     SuspendAcknowledged,
     TrainingStarted,
+    UserName,
 )
-from shunter.events.values import Allocation, JobSpec, NodeName, Share, UserName
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.faults.supervised import pid_of, wait_for

@@ -12,29 +12,25 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.orders import environment_path
-from shunter.backends.live.settings import LocalNode, LocalSettings
-from shunter.core.interfaces import (
-    AttemptExited,
-    Effect,
-    Input,
-    Launch,
-    Resume,
-    SuspendAttempt,
-    Terminate,
-)
-from shunter.events.facts import (
+from shunter.backends.live import LocalBackend, LocalNode, LocalSettings, environment_path
+from shunter.core import AttemptExited, Effect, Input, Launch, Resume, SuspendAttempt, Terminate
+from shunter.events import (
+    Allocation,
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    JobId,
+    JobSpec,
     JobSuspended,
     LaunchFailed,
+    NodeName,
     ProfileSampled,
+    Share,
+    Sharing,
     SuspendAcknowledged,
     SuspendEscalated,
+    SuspendMode,
 )
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.faults.supervised import fill, is_alive, pid_of, wait_for

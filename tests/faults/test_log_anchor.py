@@ -18,16 +18,19 @@ import pytest
 from shunter.errors import LogDamagedError, LogError
 from shunter.events import EventsLost
 from shunter.events.log import (
+    SLOT_BYTES,
+    Anchor,
     VerifyReport,
     WithoutLost,
+    anchor_path,
+    export_jsonl,
     import_jsonl,
     open_log,
     open_past_jobs,
+    read_anchor,
     read_log,
     reindex_log,
 )
-from shunter.events.log.opening import export_jsonl
-from shunter.events.log.sqlite import SLOT_BYTES, Anchor, anchor_path, read_anchor
 from tests.contracts.event_logs import content, events_of, files_in, put, query, remove, story
 from tests.faults.test_log_crash import killed_after
 

@@ -12,15 +12,13 @@ from string import Template
 
 import pytest
 
-from shunter.ask.log_reading import fold_events, fold_log, state_at
-from shunter.ask.run_history import log_statistics
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.core.state import State, state_digest
+from shunter.ask import fold_events, fold_log, log_statistics, state_at
+from shunter.ask.why import document, explain
+from shunter.core import State, state_digest
 from shunter.errors import LogDamagedError, LogError, ShunterError
-from shunter.events.facts import JobSubmitted
+from shunter.events import JobSubmitted
 from shunter.events.log import LogReader, export_jsonl, open_log, read_log, seal
-from shunter.run.snapshots import snapshot_of_state
+from shunter.run import snapshot_of_state
 from tests.contracts.event_logs import query
 from tests.factories import World, policy, run, scheduler_started, servers, trace_job
 from tests.replay.recording import rebuilt

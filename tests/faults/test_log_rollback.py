@@ -16,8 +16,7 @@ import pytest_asyncio
 from anyio import run_process, to_thread
 
 from shunter.errors import LogError
-from shunter.events.log import open_log, read_log
-from shunter.events.log.sqlite import SIDE_FILES
+from shunter.events.log import SIDE_FILES, open_log, read_log
 from tests.contracts.event_logs import story
 
 pytestmark = pytest.mark.asyncio

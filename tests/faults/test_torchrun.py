@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.local import LocalBackend
-from shunter.core.interfaces import AttemptExited, Launch, Resume, SuspendAttempt
-from shunter.events.facts import CheckpointSaved, GpusReleased, JobSuspended, SuspendEscalated
-from shunter.events.values import Allocation, JobSpec, NodeName, Share
+from shunter.backends.live import LocalBackend
+from shunter.core import AttemptExited, Launch, Resume, SuspendAttempt
+from shunter.events import (
+    Allocation,
+    CheckpointSaved,
+    GpusReleased,
+    JobSpec,
+    JobSuspended,
+    NodeName,
+    Share,
+    SuspendEscalated,
+)
 from tests.faults.test_local_backend import J0, order, seen_until
 from tests.faults.test_local_faults import machine, output, shows
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from shunter.config import load_config
-from shunter.run.simulation import simulate
-from shunter.run.summary import write_jobs
+from shunter.run import simulate, write_jobs
 
 pytestmark = pytest.mark.fidelity
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.loading import make_config
-from shunter.run.simulation import RunResult, simulate
+from shunter.config import make_config
+from shunter.run import RunResult, simulate
 from shunter.workloads import Trace, load_trace
 from tests.fidelity.literal import finish_times_us
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.objectives import FinishTimes
+from shunter.core.speeds import ThroughputTable
+from shunter.policies.gavel import Demands, FinishTimes, Fractions
 from shunter_peers.gavel import PeerRounds
 from shunter_peers.gavel.policy_table import POLICY_TABLE, PolicyEntry
 from tests.fidelity.test_gavel_literal import NONE, REPLAYS

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
-from shunter.policies.gavel.objectives import FastestFirst, Isolated
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import FastestFirst, Fractions, Gang, Isolated, Targets
 from shunter_peers.gavel import PeerJob, PeerRounds
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.objectives import Allox, StaleFifo

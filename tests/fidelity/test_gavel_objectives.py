@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.policies.gavel.arrays import Arrays, arrays_of
-from shunter.policies.gavel.interior import Floats
-from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.programs import Groups, proportional_rates
+from shunter.core.speeds import ThroughputTable
+from shunter.policies.gavel import (
+    Arrays,
+    Demands,
+    Floats,
+    Fractions,
+    Groups,
+    arrays_of,
+    proportional_rates,
+)
 from shunter_peers.gavel import PeerRounds
 from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic import Form, Kind

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from shunter.config import load_config
-from shunter.run.simulation import simulate
-from tests.fidelity.test_gavel_literal import (
-    ALONE_CASES,
-    INPUTS,
-    NONE,
-    RUNS,
-    times_s,
-    trace_of,
-)
+from shunter.run import simulate
+from tests.fidelity.test_gavel_literal import ALONE_CASES, INPUTS, NONE, RUNS, times_s, trace_of
 
 pytestmark = pytest.mark.fidelity
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from shunter.config import load_config
-from shunter.core.metrics import percentile
-from shunter.run.simulation import RunResult, simulate
+from shunter.core import percentile
+from shunter.run import RunResult, simulate
 from shunter_peers.synergy.policy import PeerMemory
 from tests.peers.synergy.literal import PeerJob, peer_run
 from tests.peers.synergy.played import play

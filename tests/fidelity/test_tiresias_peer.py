@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from shunter.config import load_config
-from shunter.core.metrics import percentile
-from shunter.run.simulation import simulate
+from shunter.core import percentile
+from shunter.run import simulate
 from tests.peers.tiresias_literal import PeerJob, peer_run
 
 pytestmark = pytest.mark.fidelity

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
+from shunter.ask import fold_events
+from shunter.ask.why import document, explain
 from shunter.cli import app
-from shunter.core.state import Job, State
+from shunter.core import Job, State
 from shunter.events import AllocationChanged, Event, JobId
 from shunter.events.log import read_log
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 
 pytestmark = pytest.mark.fidelity
 

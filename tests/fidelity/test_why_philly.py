@@ -13,18 +13,13 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, used_in_words
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.ask.words import clock, span
+from shunter.ask import clock, fold_events, gpu_time_in_words, ordinal_in_words, span, used_in_words
+from shunter.ask.why import document, explain
 from shunter.config import load_config
-from shunter.core.state import Job, JobPhase, State
-from shunter.events.facts import AllocationChanged, Event, JobFinished, JobSubmitted, RoundPlanned
+from shunter.core import Job, JobPhase, State
+from shunter.events import AllocationChanged, Event, JobFinished, JobId, JobSubmitted, RoundPlanned
 from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.run.setup import rebuild
-from shunter.run.simulation import simulate
+from shunter.run import rebuild, simulate
 from tests.replay.truth.brute_force import Truth
 
 pytestmark = pytest.mark.fidelity

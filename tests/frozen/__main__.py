@@ -12,12 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shunter.api.job_rows import queue_document
-from shunter.ask.log_reading import fold_events
-from shunter.ask.words import clock
-from shunter.core.state import State
-from shunter.events import Event
-from shunter.events.facts import AllocationChanged
+from shunter.api import queue_document
+from shunter.ask import clock, fold_events
+from shunter.core import State
+from shunter.events import AllocationChanged, Event
 from tests.frozen import questions as frozen
 from tests.replay.truth.brute_force import decision_around
 

@@ -15,17 +15,13 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner
 
-from shunter.api.job_history import history_of
-from shunter.api.job_rows import queue_document
-from shunter.ask.verification import Verifier
-from shunter.ask.why.answer import document
-from shunter.ask.words import clock
+from shunter.api import history_of, queue_document
+from shunter.ask import Verifier, clock
+from shunter.ask.why import document
 from shunter.cli import app
 from shunter.core.ranking import Ranking
-from shunter.events import Event
-from shunter.events.facts import JobSubmitted
+from shunter.events import Event, JobSubmitted, Reason
 from shunter.events.log import import_jsonl, open_log, read_log
-from shunter.events.values import Reason
 from shunter.run import setup
 from tests.replay.eventful_run import eventful
 from tests.replay.golden_runs import SOLVED, SOLVED_FOLDER

@@ -3,7 +3,7 @@
 import sys
 
 from shunter.daemon import Submission
-from shunter.events.values import JobSpec
+from shunter.events import JobSpec
 
 WRONG = (
     '{"what": "saved", "checkpoint": "x", "step": 99999999999999999999999999}',

@@ -11,11 +11,9 @@ from typing import Any
 
 import anyio
 
-from shunter.ask.forks.fork import Wishes
-from shunter.ask.forks.scenario import what_if
+from shunter.ask.forks import Wishes, what_if
 from shunter.daemon import Site
-from shunter.events.facts import Event, JobFinished
-from shunter.events.values import SuspendMode
+from shunter.events import Event, JobFinished, SuspendMode
 from tests.live.local.test_prediction import training
 from tests.live.site.sites import NOBODY, events_until, of
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from shunter.config import LoadedConfig
-from shunter.core.metrics import JobResult
-from shunter.events.values import JobId
-from shunter.run.simulation import simulate
+from shunter.core import JobResult
+from shunter.events import JobId
+from shunter.run import simulate
 from shunter_papers.experiments import Contender, Scene, Variant, growth, run_scenes
 
 Generated = Callable[..., LoadedConfig]

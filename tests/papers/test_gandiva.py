@@ -6,9 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.core.metrics import distribution
-from shunter.run.setup import load_jobs
-from shunter.run.simulation import simulate
+from shunter.core import distribution
+from shunter.run import load_jobs, simulate
 from shunter_papers.gandiva.comparison import FIRST_US, Asked, Reproduction, reproduce
 from shunter_papers.gandiva.figures import CLAIMED_EARLIER
 from shunter_papers.gandiva.rows import FeedbackRow, ShareRow

@@ -13,9 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.core.interfaces import Command
-from shunter.core.view import View
-from shunter.run.simulation import simulate
+from shunter.core import Command, View
+from shunter.run import simulate
 from shunter_papers.gandiva import comparison
 from shunter_papers.gandiva.automl.comparison import AutoMl, AutoMlRow, Found, compare, found_min
 from shunter_papers.gandiva.automl.curves import (

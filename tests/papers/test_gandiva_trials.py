@@ -4,8 +4,8 @@ from typing import Final
 
 import pytest
 
-from shunter.events.values import GpuType
-from shunter.workloads.throughputs import builtin_throughputs
+from shunter.events import GpuType
+from shunter.workloads import builtin_throughputs
 from shunter_papers.gandiva.introspection import gathering, packing, pairs
 from shunter_papers.gandiva.introspection.comparison import Trials
 from shunter_papers.gandiva.introspection.packing import Crowd, PackingRow

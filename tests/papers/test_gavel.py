@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.core.metrics import JobResult
-from shunter.events.values import JobId
+from shunter.core import JobResult
+from shunter.events import JobId
 from shunter_papers.gavel import Asked, Reproduction, reproduce
 from shunter_papers.gavel_arrivals import FULL, QUICK, Scene
 from shunter_papers.gavel_contenders import (

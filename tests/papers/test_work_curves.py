@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.loading import make_config
-from shunter.events.values import JobId
-from shunter.run.simulation import simulate
+from shunter.config import make_config
+from shunter.events import JobId
+from shunter.run import simulate
 from shunter_papers.gandiva.work_curves import Point, WorkCurve, WorkCurves
 
 S = 1_000_000

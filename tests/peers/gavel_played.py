@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from shunter.config.loading import make_config
-from shunter.run.simulation import RunResult, simulate
-from shunter.workloads.throughputs import builtin_throughputs
+from shunter.config import make_config
+from shunter.run import RunResult, simulate
+from shunter.workloads import builtin_throughputs
 from tests.peers.gavel_inputs import GavelJob, GavelTable, servers_of
 from tests.peers.gavel_literal import GavelRun
 from tests.peers.gavel_policies_literal import literal_policy

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.lease import Credit, EndSeen, Lease
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.policies.fifo import Fifo, FifoBackfill
-from shunter.workloads.trace import TraceJob
+from shunter.backends.simulated import Credit, EndSeen, Lease, SimulatedBackend
+from shunter.core.planning import PLACEMENTS
+from shunter.policies import Fifo, FifoBackfill
+from shunter.workloads import TraceJob
 from shunter_peers.queueing import BloxPeer, TiresiasPeer
 from shunter_peers.remembered_ends import RememberedEnds
 from tests.factories import Outcome, World, node_added, run, trace_job

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.policies.tiresias import FeedbackQueues, ServiceSteps, gittins_index
+from shunter.policies import FeedbackQueues, ServiceSteps, gittins_index
 from tests.factories import World, run, servers
 from tests.peers.played import SECOND_US, ends_s, play_tiresias, trace_jobs
 from tests.peers.tiresias_literal import LIMITS, QUANTUM, PeerJob, gittins_table, peer_run

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.ask.verification import Verifier
-from shunter.core.state import state_digest
+from shunter.ask import Verifier
+from shunter.core import state_digest
 from shunter.events import SchedulerStarted, encode_record
 from tests.commanded import Commanded
 from tests.factories import run

@@ -5,14 +5,12 @@ and lengths lie on a common grid, so that ends, arrivals and timers often coinci
 """
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from shunter.config.inputs import read_text
-from shunter.events.facts import JobRejected
-from shunter.policies.tables import load_history
-from tests.peers.blox_literal import ROUND_S, BloxJob, blox_ends
-from tests.peers.blox_literal import SCHEDULES as BLOX_SCHEDULES
+from shunter.config import read_text
+from shunter.events import JobRejected
+from shunter.policies import load_history
+from tests.peers.blox_literal import ROUND_S, SCHEDULES as BLOX_SCHEDULES, BloxJob, blox_ends
 from tests.peers.played import SECOND_US, ends_s, play_blox, play_tiresias
 from tests.peers.tiresias_literal import SCHEDULES, PeerJob, peer_run
 from tests.slices import searched

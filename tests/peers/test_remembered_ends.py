@@ -4,12 +4,11 @@ import pytest
 from pydantic import ValidationError
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.config.loading import make_config
-from shunter.config.simulation import SimulationSection
-from shunter.core.interfaces import AttemptExited, Backend, Input, SubmitJob
+from shunter.config import SimulationSection, make_config
+from shunter.core import AttemptExited, Backend, Input, SubmitJob
 from shunter.errors import ConfigError
-from shunter.run.setup import load_jobs, set_up
-from shunter.workloads.trace import TraceJob
+from shunter.run import load_jobs, set_up
+from shunter.workloads import TraceJob
 from shunter_peers.remembered_ends import RememberedEnds
 from tests.factories import job_id, trace_job
 from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend

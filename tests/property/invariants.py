@@ -1,8 +1,7 @@
 """What holds of a state after every step, whoever decided what; each check names what broke."""
 
-from shunter.core.cluster import Health, Pool, Server
-from shunter.core.state import Job, JobPhase, State
-from shunter.events.values import Allocation, JobId, NodeName, Sharing
+from shunter.core import Health, Job, JobPhase, Pool, Server, State
+from shunter.events import Allocation, JobId, NodeName, Sharing
 
 Owner = tuple[int, JobId, Sharing]
 LEAVING = (JobPhase.suspending, JobPhase.ending)

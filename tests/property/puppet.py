@@ -4,12 +4,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.planning.placement import FirstFit, place
-from shunter.core.state import Job, JobPhase, State
-from shunter.core.view import View
-from shunter.events.values import Allocation, Because, JobId, NodeName, Reason, Share, Sharing
+from shunter.core import Change, Job, JobPhase, Move, Pack, Plan, Rng, Start, State, Suspend, View
+from shunter.core.planning import FirstFit, place
+from shunter.events import Allocation, Because, JobId, NodeName, Reason, Share, Sharing
 from tests.stateless import Stateless
 
 GRANTED, SUSPENDING = JobPhase.granted, JobPhase.suspending

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shunter.events.facts import KINDS, Event
+from shunter.events import KINDS, Event
 
 # What JSON can carry exactly: 64-bit integers, no NaN or infinities, no lone surrogates.
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {

@@ -4,13 +4,20 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.events import decode_event, decode_payload, encode_event, encode_payload
-from shunter.events.codec import row_fields
-from shunter.events.facts import KINDS, Event
-from shunter.events.schema import check_event, from_object, to_object
+from shunter.events import (
+    KINDS,
+    Event,
+    check_event,
+    decode_event,
+    decode_payload,
+    encode_event,
+    encode_payload,
+    from_object,
+    row_fields,
+    to_object,
+)
 from tests.property.strategies import events, facts
 from tests.slices import searched
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from shunter.core.interfaces import Policy
-from shunter.core.planning.placement import PLACEMENTS, Placement
+from shunter.core import Policy
+from shunter.core.planning import PLACEMENTS, Placement
 from shunter.core.ranking import Aged, Index, RankedPolicy
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     JobCancelled,
     JobFailed,
@@ -18,8 +18,7 @@ from shunter.events.facts import (
     PlanRejected,
     RoundPlanned,
 )
-from shunter.policies import fairness, las, shortest, tiresias
-from shunter.policies.tiresias import Steps, expected_rest, gittins_index
+from shunter.policies import Steps, expected_rest, fairness, gittins_index, las, shortest, tiresias
 from tests.commanded import Commanded
 from tests.doubted import doubted
 from tests.factories import Outcome, World, policy, run, servers, trace_job

@@ -4,17 +4,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking.ranking import NO_POOL, Ranking
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.facts import KINDS, Event
-from shunter.events.values import JobId
-from shunter.policies.tiresias import FeedbackQueues
+from shunter.core import Job, View
+from shunter.core.planning import PLACEMENTS
+from shunter.core.ranking import NO_POOL, RankedPolicy, Ranking
+from shunter.events import KINDS, Event, JobId
+from shunter.policies import FeedbackQueues
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.worlds import Scene, scenes

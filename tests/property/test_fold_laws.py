@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.failures import Failures
+from shunter.backends.simulated import Costs, Failures
+from shunter.core import Backend, Effect, Input, Scheduler, State, run_rounds
 from shunter.core.fold import replay
-from shunter.core.interfaces import Backend, Effect, Input
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.events.codec import decode_record, encode_payload, encode_record
-from shunter.events.facts import AllocationChanged, AttemptLost, Event, GpusReleased, NodeRemoved
+from shunter.events import (
+    AllocationChanged,
+    AttemptLost,
+    Event,
+    GpusReleased,
+    NodeRemoved,
+    decode_record,
+    encode_payload,
+    encode_record,
+)
 from tests.commanded import Commanded
 from tests.factories import (
     POLICY_NAMES,

@@ -4,22 +4,28 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.verification import Verifier
-from shunter.config.policy_plugins import completed
-from shunter.core.interfaces import Policy
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.core.state import Job, state_digest
-from shunter.events import PlanRejected, SchedulerStarted, encode_record
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Ledger
-from shunter.policies.gavel.objectives import OBJECTIVES, Chosen
-from shunter.policies.gavel.policy import GavelPolicy, Timing
-from shunter.policies.gavel.seating import Candidate, FreeByType, choose
-from shunter.policies.gavel.two_level import TwoLevelPolicy
+from shunter.ask import Verifier
+from shunter.config import completed
+from shunter.core import Job, Policy, state_digest
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId, PlanRejected, SchedulerStarted, encode_record
+from shunter.policies.gavel import (
+    OBJECTIVES,
+    Candidate,
+    Chosen,
+    Demands,
+    Fractions,
+    FreeByType,
+    GavelPolicy,
+    JobRequest,
+    Ledger,
+    Timing,
+    TwoLevelPolicy,
+    choose,
+)
 from tests.commanded import Commanded
 from tests.factories import Outcome, job_spec, run
 from tests.property.worlds import Scene, scenes

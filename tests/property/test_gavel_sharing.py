@@ -7,37 +7,37 @@ round, and who shares GPUs must be a pair that the table knows and that fits.
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.failures import Failures
+from shunter.backends.simulated import Costs, Failures
+from shunter.core import Guards, Observers, Scheduler, State, View, both
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import Observers, both
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.proposals import AllocationHistory, ProposalMemory, proposal_observers
-from shunter.core.scheduler import Scheduler
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.core.state import State
-from shunter.core.view import Guards, View
-from shunter.events.codec import encode_record
-from shunter.events.facts import (
+from shunter.core.planning import (
+    PLACEMENTS,
+    AllocationHistory,
+    Draft,
+    ProposalMemory,
+    proposal_observers,
+)
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
+from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     AllocationChanged,
     AttemptLost,
     GangProposed,
     GpusReleased,
+    GpuType,
     JobSuspended,
     LaunchFailed,
     NodeLost,
     PlanRejected,
     RoundPlanned,
+    Sharing,
     TargetsSet,
+    encode_record,
 )
-from shunter.events.values import GpuType, Sharing
-from shunter.policies.gavel.policy import Gavel, GavelPolicy
+from shunter.policies.gavel import Gavel, GavelPolicy
 from tests.factories import Outcome, World, node_added, node_name, quota, run, scheme, trace_job
 from tests.property.invariants import check_state
 from tests.slices import searched

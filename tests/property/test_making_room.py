@@ -9,23 +9,17 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any
 
-from hypothesis import event, example, given
-from hypothesis import strategies as st
+from hypothesis import event, example, given, strategies as st
 
-from shunter.core.cluster import Server
+from shunter.core import Guards, Job, Move, Plan, RandomStream, Server, Start, State, View
 from shunter.core.fold import replay
-from shunter.core.plan import Move, Plan, Start
-from shunter.core.planning.approver import approve
-from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
-from shunter.core.planning.placement import is_within
-from shunter.core.rng import RandomStream
+from shunter.core.planning import MAKE_ROOM, ROOM_MADE, approve, is_within
 from shunter.core.sizing import Sizing
-from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import Job, State
-from shunter.core.view import Guards, View
-from shunter.events.facts import AllocationChanged, Event
-from shunter.events.values import (
+from shunter.core.speeds import level_of
+from shunter.events import (
     Allocation,
+    AllocationChanged,
+    Event,
     JobSpec,
     Level,
     LevelGroups,
@@ -33,7 +27,7 @@ from shunter.events.values import (
     Share,
     SuspendMode,
 )
-from shunter.policies.migration import MakingRoom
+from shunter.policies import MakingRoom
 from tests.factories import (
     BECAUSE,
     attempt_started,

@@ -9,21 +9,23 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from shunter.core.cluster import Pool, Server
+from shunter.core import Guards, Job, Plan, Pool, RandomStream, Server, Start, State, Suspend, View
 from shunter.core.fold import replay
-from shunter.core.plan import Plan, Start, Suspend
-from shunter.core.planning.approver import approve
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking.ranking import Ranking
-from shunter.core.rng import RandomStream
-from shunter.core.state import Job, State
-from shunter.core.view import Guards, View
-from shunter.events.facts import AllocationChanged, Event
-from shunter.events.values import Allocation, JobId, JobSpec, Level, Share, Sharing, SuspendMode
+from shunter.core.planning import PLACEMENTS, approve
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.events import (
+    Allocation,
+    AllocationChanged,
+    Event,
+    JobId,
+    JobSpec,
+    Level,
+    Share,
+    Sharing,
+    SuspendMode,
+)
 from shunter.policies import las
 from tests.factories import (
     BECAUSE,

@@ -7,23 +7,38 @@ and people do the rest.
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
+from shunter.backends.simulated import Costs, Failures, Lease, Progress, RoundEnds
+from shunter.core import (
+    Change,
+    Job,
+    JobPhase,
+    Move,
+    Pack,
+    Plan,
+    Rng,
+    Scheduler,
+    Start,
+    State,
+    Suspend,
+    View,
+)
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.planning.planner import RoundRules
-from shunter.core.scheduler import Scheduler
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.core.state import Job, JobPhase, State
-from shunter.core.view import View
-from shunter.events.codec import encode_record
-from shunter.events.facts import JobFinished, PlanRejected, RoundPlanned, SpeedChanged
-from shunter.events.values import Allocation, Because, GpuType, Share, Sharing
+from shunter.core.planning import RoundRules
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
+from shunter.events import (
+    Allocation,
+    Because,
+    GpuType,
+    JobFinished,
+    PlanRejected,
+    RoundPlanned,
+    Share,
+    Sharing,
+    SpeedChanged,
+    encode_record,
+)
 from tests.doubted import doubted
 from tests.factories import (
     POLICY_NAMES,

@@ -4,22 +4,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.interfaces import Observers, Policy
-from shunter.core.planning.placement import Skew, fewest_servers
+from shunter.core import Observers, Policy, View
+from shunter.core.planning import Skew, fewest_servers
 from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
+    Demand,
     JobCancelled,
     JobFailed,
     JobFinished,
     JobRejected,
     RoundPlanned,
 )
-from shunter.events.values import Demand
 from shunter.policies import fifo, las
 from tests.commanded import Commanded
 from tests.factories import Outcome, run

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.planning.approver import unfit_for_sizes
-from shunter.core.speeds.speed_model import unfit_contract
+from shunter.core.planning import unfit_for_sizes
+from shunter.core.speeds import unfit_contract
 from shunter.errors import TraceError
-from shunter.events.values import (
+from shunter.events import (
     Dependency,
     DependsWhen,
     GpuType,
@@ -24,8 +23,8 @@ from shunter.events.values import (
     SuspendMode,
     UserName,
 )
-from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob, load_trace, write_trace
-from shunter.workloads.formats.canonical import COLUMNS
+from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob, load_trace
+from shunter.workloads.formats import COLUMNS, write_trace
 from tests.slices import searched
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)

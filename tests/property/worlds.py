@@ -9,32 +9,31 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.world import NO_SAMPLES, Samples
-from shunter.core.interfaces import (
+from shunter.backends.simulated import NO_SAMPLES, Costs, Failures, Samples
+from shunter.core import (
     CancelJob,
     ChangePriority,
     Command,
     DrainNode,
+    Guards,
     HoldJob,
     ReleaseJob,
     RestoreNode,
     SuspendJob,
 )
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.view import Guards
-from shunter.events.facts import NodeAdded, QuotaChanged
-from shunter.events.values import (
+from shunter.core.speeds import SpeedModel
+from shunter.events import (
     Dependency,
     DependsWhen,
     GpuType,
     JobId,
     JobSpec,
     Level,
+    NodeAdded,
+    QuotaChanged,
     SuspendMode,
 )
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import World, configuration, job_id, node_name, quota
 
 HORIZON_US = 240

@@ -7,7 +7,7 @@ would order is written down here, and what the scheduler makes of it is its own.
 from dataclasses import replace
 from typing import Any
 
-from shunter.core.interfaces import (
+from shunter.core import (
     AttemptExited,
     CancelJob,
     ChangePriority,
@@ -16,24 +16,26 @@ from shunter.core.interfaces import (
     ReleaseJob,
     ResizeJob,
     RestoreNode,
+    Scheduler,
     SubmitJob,
     SuspendJob,
 )
-from shunter.core.scheduler import Scheduler
-from shunter.events import Event, SchedulerStarted
-from shunter.events.facts import (
+from shunter.events import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
+    Dependency,
+    Event,
     GpusReleased,
     GpusTaken,
+    JobId,
     JobSuspended,
     LaunchFailed,
     NodeLost,
     NodeReachable,
     NodeUnreachable,
+    SchedulerStarted,
 )
-from shunter.events.values import Dependency, JobId
 from tests.factories import World, allocation, job_id, job_spec, policy, servers
 from tests.replay.recording import Recorded, rebuilt
 

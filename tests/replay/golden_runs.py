@@ -17,9 +17,7 @@ from unittest.mock import patch
 
 from shunter.config import make_config
 from shunter.events.log import export_jsonl, read_log
-from shunter.run import setup
-from shunter.run.simulation import simulate
-from shunter.run.summary import RunDocument
+from shunter.run import RunDocument, setup, simulate
 
 FOLDER = Path(__file__).parent / "runs"
 SOLVED_FOLDER = FOLDER / "solved"

@@ -5,11 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.verification import Verifier
-from shunter.ask.why.explanation import Explanation, explain
-from shunter.core.interfaces import Command, Policy
-from shunter.core.planning.planner import RoundRules
+from shunter.ask import Rebuild, Verifier
+from shunter.ask.why import Explanation, explain
+from shunter.core import Command, Policy
+from shunter.core.planning import RoundRules
 from shunter.events import Event, JobId, SchedulerStarted, encode_record
 from shunter.events.log import LogReader, open_log, read_log
 from tests.commanded import Commanded

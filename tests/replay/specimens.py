@@ -18,10 +18,8 @@ from typing import Any
 
 import orjson
 
-from shunter.events import encode_event, encode_payload
-from shunter.events.facts import KINDS, Event
+from shunter.events import KINDS, Event, encode_event, encode_payload, to_object
 from shunter.events.log import Snapshot, open_log, seal
-from shunter.events.schema import to_object
 
 
 def specimens() -> list[Event]:

@@ -6,19 +6,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.ask.log_reading import end_of_decision, fold_events
-from shunter.ask.verification import Verifier
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.ask.why.sentences import details
-from shunter.backends.simulated.turns import Slicing
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.ask import Verifier, end_of_decision, fold_events
+from shunter.ask.why import details, document, explain
+from shunter.backends.simulated import Slicing
+from shunter.core import AnyPolicy, State, state_digest
+from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import State, state_digest
 from shunter.events import SchedulerStarted, encode_record
-from shunter.policies.gandiva.policy import Gandiva
-from shunter.policies.las import AttainedService
+from shunter.policies import AttainedService
+from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run
 from tests.property.worlds import Scene, scenes

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.ask.log_reading import fold_events
+from shunter.ask import fold_events
 from shunter.cli import app
-from shunter.core.state import State
+from shunter.core import State
 from shunter.events import (
     AllocationChanged,
     Event,
@@ -24,8 +24,7 @@ from shunter.events import (
     SchedulerStarted,
 )
 from shunter.events.log import open_log, read_log
-from shunter.run.code_digests import sources_of
-from shunter.run.summary import RunDocument
+from shunter.run import RunDocument, sources_of
 from tests.replay.golden_runs import run
 
 BOUNDS_GPU_US = (3_600_000_000, 72_000_000_000)

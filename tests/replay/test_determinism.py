@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.failures import Failures
-from shunter.core.view import Guards
-from shunter.events import encode_payload
-from shunter.events.values import Dependency, Level
+from shunter.backends.simulated import Costs, Failures
+from shunter.core import Guards
+from shunter.events import Dependency, Level, encode_payload
 from tests.factories import (
     POLICY_NAMES,
     World,

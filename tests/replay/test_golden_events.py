@@ -15,11 +15,17 @@ from pathlib import Path
 import orjson
 import pytest
 
-from shunter.events import decode_event, decode_payload, encode_event, encode_payload
-from shunter.events.codec import row_fields
-from shunter.events.facts import KINDS
+from shunter.events import (
+    KINDS,
+    decode_event,
+    decode_payload,
+    encode_event,
+    encode_payload,
+    from_object,
+    row_fields,
+    to_object,
+)
 from shunter.events.log import open_log, read_log
-from shunter.events.schema import from_object, to_object
 from tests.replay.specimens import digest_of
 
 ROOT = Path(__file__).resolve().parents[2]

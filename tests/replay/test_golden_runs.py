@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.verification import Verdict, verify_log
-from shunter.config.policy_plugins import POLICIES
-from shunter.core.state import state_digest
+from shunter.ask import Verdict, verify_log
+from shunter.config import POLICIES
+from shunter.core import state_digest
 from shunter.events.log import import_jsonl, open_log, read_log
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.replay.golden_runs import DIGESTS, FOLDER, RUNS, SOLVED, SOLVED_FOLDER, exported, run
 
 DIGESTS_KEPT: dict[str, dict[str, Any]] = json.loads(DIGESTS.read_text())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.log_reading import fold_events
-from shunter.core.state import Job, JobPhase, State
+from shunter.ask import fold_events
+from shunter.core import Job, JobPhase, State
 from shunter.events import Event
 from shunter.events.log import import_jsonl, open_log, read_log
 from tests.replay.golden_runs import FOLDER, RUNS

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from shunter.ask.verification import Verifier
+from shunter.ask import Verifier
 from shunter.backends.simulated import Costs
-from shunter.events.facts import RoundPlanned, SchedulerStarted, TimeLimitReached
+from shunter.events import RoundPlanned, SchedulerStarted, TimeLimitReached
 from tests.factories import World, policy, run, servers, trace_job
 from tests.replay.recording import rebuilt
 

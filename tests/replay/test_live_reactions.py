@@ -7,30 +7,29 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.world import Samples
-from shunter.config import LoadedConfig, make_config
-from shunter.config.resolved import recorded_runtime
-from shunter.core.interfaces import ReleaseJob, SuspendJob
+from shunter.ask import Verifier
+from shunter.backends.simulated import Costs, Samples
+from shunter.config import LoadedConfig, make_config, recorded_runtime
+from shunter.core import ReleaseJob, SuspendJob
 from shunter.errors import ConfigError
 from shunter.events import (
     AttemptEnded,
     AttemptLost,
+    JobContinued,
     JobFailed,
     JobFinished,
     JobHeld,
     JobReleased,
     JobRetried,
+    JobStopped,
     NodeLost,
     ProfileSampled,
     SchedulerStarted,
+    SuspendMode,
 )
-from shunter.events.facts import JobContinued, JobStopped
 from shunter.events.log import read_log
-from shunter.events.values import SuspendMode
-from shunter.run.simulation import simulate
-from shunter.workloads.trace import TraceJob
+from shunter.run import simulate
+from shunter.workloads import TraceJob
 from tests.factories import World, job_id, servers, trace_job
 from tests.replay.recording import Recorded, record
 from tests.unit.backends.simulated.driving import dies, mishaps, returns

@@ -9,10 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.verification import Verifier
+from shunter.ask import Verifier
 from shunter.backends.simulated import Costs
 from shunter.events import (
+    CALLER,
+    DERIVED_KINDS,
+    PROPOSED,
     Because,
+    DerivedKind,
     Event,
     JobFailed,
     JobFinished,
@@ -25,8 +29,6 @@ from shunter.events import (
     TimeLimitReached,
     ToleranceLearnt,
 )
-from shunter.events.fact_classes import DERIVED_KINDS, DerivedKind
-from shunter.events.values import CALLER, PROPOSED
 from tests.factories import World, allocation, servers, trace_job
 from tests.replay.eventful_run import eventful
 from tests.replay.placement.learnt_run import learnt_world, played

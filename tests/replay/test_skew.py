@@ -6,19 +6,14 @@ from typing import Any
 
 from hypothesis import given
 
-from shunter.ask.log_reading import fold_log
-from shunter.ask.recorded_terms import classes_at
-from shunter.ask.verification import Verdict, verify_log
-from shunter.ask.waits import state_document, wait_of
-from shunter.ask.why.reasons import needs
-from shunter.ask.why.sentences import details
+from shunter.ask import Verdict, classes_at, fold_log, state_document, verify_log, wait_of
+from shunter.ask.why import details, needs
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.planning.placement import Skew
+from shunter.core.planning import Skew
 from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.core.state import State
-from shunter.events import AllocationChanged, Event, RoundPlanned, SchedulerStarted
-from shunter.events.values import JobId
-from shunter.policies.fifo import SubmissionOrder
+from shunter.events import AllocationChanged, Event, JobId, RoundPlanned, SchedulerStarted
+from shunter.policies import SubmissionOrder
 from tests.factories import World, run, servers, trace_job
 from tests.property.test_skew_placement import PAIRS, Measured, measured
 from tests.replay.recording import Recorded, asked, reading, rebuilt

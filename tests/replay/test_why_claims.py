@@ -11,21 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.ask.words import clock
-from shunter.core.cluster import CPU_POOL
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.state import Job, State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import (
+from shunter.ask import clock, fold_events
+from shunter.ask.why import document, explain
+from shunter.core import CPU_POOL, NO_GUARDS, Job, State, View
+from shunter.core.planning import PLACEMENTS
+from shunter.events import (
+    HELD,
     JOB_ENDS,
+    NODE_LOST,
     AllocationChanged,
     Event,
+    JobId,
     JobReshaped,
     JobSubmitted,
     PlanRejected,
@@ -33,7 +31,6 @@ from shunter.events.facts import (
     RoundPlanned,
     WaitReasonChanged,
 )
-from shunter.events.values import HELD, NODE_LOST, JobId
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.test_engine_equals_stepping import BOUNDS_GPU_US, PAIRS

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core import Job, View
 from tests.stepping.room import Room
 
 

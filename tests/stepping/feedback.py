@@ -7,13 +7,9 @@ of all jobs are moved tick by tick from the last one.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import Plan
-from shunter.core.planning.placement import Placement
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.facts import KINDS, Event, JobSubmitted, Target
-from shunter.events.values import JobId
+from shunter.core import Job, Observers, Plan, Rng, View
+from shunter.core.planning import Placement
+from shunter.events import KINDS, Event, JobId, JobSubmitted, Target
 from tests.stepping.policy import Stepping
 
 

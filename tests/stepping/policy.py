@@ -8,14 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shunter.core.cluster import CPU_POOL, Health, Pool
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change, Move, Plan, Start, Suspend
-from shunter.core.planning.draft import untangled
-from shunter.core.planning.placement import Placement, place
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.values import Allocation, Because, Demand, JobId, Reason, Sharing, SuspendMode
+from shunter.core import CPU_POOL, Change, Health, Job, Move, Plan, Pool, Rng, Start, Suspend, View
+from shunter.core.planning import Placement, place, untangled
+from shunter.events import Allocation, Because, Demand, JobId, Reason, Sharing, SuspendMode
 from tests.stateless import Stateless
 from tests.stepping.easy import backfilled
 from tests.stepping.ranks import Rank

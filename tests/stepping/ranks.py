@@ -3,11 +3,9 @@
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from shunter.core.cluster import Health
+from shunter.core import Health, Job, View
 from shunter.core.sizing import WHOLE
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.policies.fairness import LADDER, RHO_ONE
+from shunter.policies import LADDER, RHO_ONE
 
 Rank = Callable[[Job, View], int]
 

@@ -2,13 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import Plan
-from shunter.core.planning.placement import Placement
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.facts import KINDS, Event, Target
-from shunter.events.values import JobId
+from shunter.core import Job, Observers, Plan, Rng, View
+from shunter.core.planning import Placement
+from shunter.events import KINDS, Event, JobId, Target
 from tests.stepping.policy import Stepping
 from tests.stepping.ranks import Rank
 

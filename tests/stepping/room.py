@@ -3,10 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from shunter.core.cluster import CPU_POOL
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.values import Demand, JobId, QueueName
+from shunter.core import CPU_POOL, Job, View
+from shunter.events import Demand, JobId, QueueName
 
 
 @dataclass

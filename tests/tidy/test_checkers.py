@@ -1,11 +1,11 @@
 """Every checker finds its fault in a snippet, and leaves the nearest good one alone."""
 
 from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 
 import pytest
 
-from tests.tidy import bans, clocks, sizes, words
-from tests.tidy.circles import circle_of_imports
+from tests.tidy import bans, clocks, rooms, sizes, words
 from tests.tidy.source import Finding, Source
 
 Checker = Callable[[Source], Iterator[Finding]]
@@ -154,9 +154,59 @@ def test_finding_reads_like_a_compiler_message() -> None:
     assert str(finding) == "shunter/core/step.py:2: imports time: no outside world here"
 
 
-def test_circle_of_imports_is_found_where_only_a_type_checker_follows_it() -> None:
-    one = Source("a/one.py", "from a import two")
-    two = Source("a/two.py", "if TYPE_CHECKING:\n    from a.three import f")
-    back = Source("a/three.py", "def f():\n    import a.one")
-    assert set(circle_of_imports([one, two, back])) == {"a.one", "a.two", "a.three"}
-    assert circle_of_imports([one, two, Source("a/three.py", "import os")]) == []
+def house(**texts: str) -> rooms.House:
+    """A house whose files are named with `__` for a slash, each folder with an empty face."""
+    named = {f"{name.replace('__', '/')}.py": text for name, text in texts.items()}
+    folders = {str(folder) for name in named for folder in PurePosixPath(name).parents}
+    empty = {f"{folder}/__init__.py": "" for folder in sorted(folders) if folder.startswith("a")}
+    return rooms.House([Source(path, text) for path, text in {**empty, **named}.items()], "a")
+
+
+def test_circle_of_modules_is_found_where_only_a_type_checker_follows_it() -> None:
+    one = "from a import two"
+    two = "if TYPE_CHECKING:\n    from a.three import f"
+    circle = rooms.module_circle(
+        house(a__one=one, a__two=two, a__three="def f():\n    import a.one")
+    )
+    assert set(circle) == {"a.one", "a.two", "a.three"}
+    assert rooms.module_circle(house(a__one=one, a__two=two, a__three="import os")) == []
+
+
+def test_circle_of_folders_is_found_where_no_two_modules_import_each_other() -> None:
+    there = {"a__x__one": "from a.y.two import f", "a__x__three": "", "a__y__two": ""}
+    assert list(rooms.folder_circles(house(**there))) == []
+    back = {**there, "a__y__four": "from a.x import three"}
+    assert [set(found) for found in rooms.folder_circles(house(**back))] == [{"a.x", "a.y"}]
+    assert rooms.module_circle(house(**back)) == []
+    # A folder and what it holds count as one, a module at the root counts alone.
+    held = {"a__x__one": "from a.x.deep.two import f", "a__x__deep__two": "", "a__root": ""}
+    assert list(rooms.folder_circles(house(**held))) == []
+    deep = {**held, "a__x__deep__two": "from a.x import three", "a__x__three": ""}
+    assert list(rooms.folder_circles(house(**deep))) == []
+    above = {**held, "a__root": "from a.x.one import f", "a__x__deep__two": "from a import root"}
+    assert [set(found) for found in rooms.folder_circles(house(**above))] == [{"a.x", "a.root"}]
+
+
+@pytest.mark.parametrize(
+    ("importer", "text", "found"),
+    [
+        ("a__y__two", "from a.x.one import f", 1),
+        ("a__y__two", "from a.x import one", 1),
+        ("a__y__two", "import a.x.one", 1),
+        ("a__y__two", "def g():\n    from a.x.one import f", 1),
+        ("tests__test_x", "from a.x.one import f", 1),
+        ("a__y__two", "from a.x import f", 0),
+        ("a__x__deep__three", "from a.x.one import f", 0),
+        ("a__y__two", "from a.root import f", 0),
+        ("tests__test_x", "from a.x import f, one", 0),
+    ],
+)
+def test_what_lies_outside_of_a_room_imports_its_face(importer: str, text: str, found: int) -> None:
+    built = house(**{"a__x__one": "", "a__root": "", importer: text})
+    assert len(list(rooms.faces(built))) == found
+
+
+def test_a_class_has_a_name_of_its_own_in_its_room() -> None:
+    twice = rooms.class_names(house(a__x__one="class C: ...", a__x__two="class C: ..."))
+    assert [finding.what for finding in twice] == ["C is a class of a.x.one as well"]
+    assert not list(rooms.class_names(house(a__x__one="class C: ...", a__y__two="class C: ...")))

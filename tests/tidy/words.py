@@ -87,7 +87,7 @@ def docstrings(source: Source) -> Iterator[Finding]:
 
 
 def package_files(source: Source) -> Iterator[Finding]:
-    """An `__init__.py` re-exports and holds no logic."""
+    """An `__init__.py` is a face: it hands on names, at once or when asked, and holds no logic."""
     if source.name != "__init__.py":
         return
     for node in source.tree.body:
@@ -131,7 +131,8 @@ def _assigned_names(node: ast.stmt) -> list[str]:
     targets = node.targets if isinstance(node, ast.Assign) else []
     if isinstance(node, ast.AnnAssign):
         targets = [node.target]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    names = [name for target in targets for name in getattr(target, "elts", [target])]
+    return [name.id for name in names if isinstance(name, ast.Name)]
 
 
 def _is_reexport(node: ast.stmt) -> bool:

@@ -17,8 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from shunter.client import Client
-from shunter.client.requests import Answer
+from shunter.client import Answer, Client
 from shunter.errors import ShunterError, UnreachableError
 
 TRAIN = Path(__file__).with_name("train.py")

@@ -2,7 +2,7 @@
 
 import typer
 
-from shunter.cli.options import takes_options
+from shunter.cli import takes_options
 from shunter_papers.commands.gandiva import gandiva
 from shunter_papers.commands.gavel import gavel
 from shunter_papers.commands.synergy import SynergyOptions, synergy

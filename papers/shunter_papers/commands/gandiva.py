@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.cli import output
-from shunter.cli.options import Json
-from shunter.cli.units import NOTHING
+from shunter.cli import NOTHING, Json, output
 from shunter_papers.commands.options import Seed, Workers, in_hours, in_times
 
 if TYPE_CHECKING:

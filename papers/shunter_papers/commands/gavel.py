@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shunter.cli import output
-from shunter.cli.options import Json
-from shunter.cli.units import NOTHING, number
+from shunter.cli import NOTHING, Json, number, output
 from shunter_papers.commands.options import (
     GangRates,
     Rates,

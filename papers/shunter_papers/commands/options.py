@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from shunter.cli.units import NOTHING
+from shunter.cli import NOTHING
 
 Seed = Annotated[int, typer.Option(min=0, help="Names the generated jobs.")]
 Rates = Annotated[

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shunter.cli import output
-from shunter.cli.options import Json
-from shunter.cli.units import number
+from shunter.cli import Json, number, output
 from shunter_papers.commands.options import (
     GangRates,
     Rates,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.cli import output
-from shunter.cli.options import Json
+from shunter.cli import Json, output
 from shunter.errors import UsageError
 from shunter_papers.commands.options import Seed, Workers, in_hours, in_times
 

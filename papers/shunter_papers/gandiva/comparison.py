@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig
-from shunter.core.metrics import Distribution, distribution
-from shunter.run.parallel import Report, run_all
-from shunter.run.setup import load_jobs
-from shunter.run.simulation import simulate
+from shunter.config import LoadedConfig
+from shunter.core import Distribution, distribution
+from shunter.run import Report, load_jobs, run_all, simulate
 from shunter_papers.gandiva.automl import verdicts as automl_verdicts
 from shunter_papers.gandiva.automl.comparison import AutoMl, compare
 from shunter_papers.gandiva.figures import BATCH_S, CLAIMED_EARLIER, FIRST_BATCHES
-from shunter_papers.gandiva.introspection import comparison as introspection
-from shunter_papers.gandiva.introspection import verdicts as trial_verdicts
+from shunter_papers.gandiva.introspection import (
+    comparison as introspection,
+    verdicts as trial_verdicts,
+)
 from shunter_papers.gandiva.introspection.comparison import Trials
 from shunter_papers.gandiva.rows import FeedbackRow, ShareRow, SuspensionRow
 from shunter_papers.gandiva.scenes import (

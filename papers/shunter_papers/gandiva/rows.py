@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.core.metrics import Distribution
+from shunter.core import Distribution
 from shunter_papers.gandiva.scenes import BASELINE, Feedback, Phase
 
 

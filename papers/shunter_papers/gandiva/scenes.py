@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.events.values import JobId, JobSpec
-from shunter.workloads import QualityReport, Trace, TraceJob
-from shunter.workloads.factors import load_factors
+from shunter.config import LoadedConfig, make_config
+from shunter.events import JobId, JobSpec
+from shunter.workloads import QualityReport, Trace, TraceJob, load_factors
 from shunter_papers.gandiva.figures import BATCH_S, MEMORY_SWING
 
 GPUS_PER_SERVER: Final = 4

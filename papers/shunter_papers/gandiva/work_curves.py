@@ -11,11 +11,8 @@ from itertools import zip_longest
 from operator import attrgetter
 from typing import Any
 
-from shunter.core.interfaces import Observers
-from shunter.core.state import Job, time_for_us, worked_us
-from shunter.core.view import View
-from shunter.events.facts import KINDS
-from shunter.events.values import JobId
+from shunter.core import Job, Observers, View, time_for_us, worked_us
+from shunter.events import KINDS, JobId
 
 _OF_JOBS = tuple(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 _AT_US = attrgetter("at_us")

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig
-from shunter.run.parallel import Report, run_all
-from shunter.run.simulation import simulate
-from shunter.run.summary import SCHEMA
+from shunter.config import LoadedConfig
+from shunter.run import SCHEMA, Report, run_all, simulate
 from shunter_papers.synergy.figures import CLAIMED_RATIO, SLIDES_H, Measure
 from shunter_papers.synergy.rows import ArrivalRow, SlideRow
 from shunter_papers.synergy.scenes import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.workloads.job_statistics import gpu_s_mean
+from shunter.config import LoadedConfig, make_config
+from shunter.workloads import gpu_s_mean
 from shunter_papers.synergy.figures import SLIDES_H, Measure
 from shunter_papers.windows import middle_of
 

@@ -13,31 +13,26 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from shunter.core.plan import Plan, Proposal
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.planner import Planner, RoundRules
-from shunter.core.planning.proposals import Decentralised
-from shunter.core.scheduler import Scheduler
-from shunter.events.facts import (
-    AllocationChanged,
-    JobFinished,
-    JobSubmitted,
-    NodeAdded,
-    SchedulerStarted,
-    Trigger,
-)
-from shunter.events.log import LogWriter, open_log
-from shunter.events.values import (
+from shunter.core import Plan, Proposal, Scheduler
+from shunter.core.planning import Consolidated, Decentralised, Planner, RoundRules
+from shunter.events import (
     Allocation,
+    AllocationChanged,
     Because,
     ConfigurationSet,
     GpuType,
+    JobFinished,
     JobId,
     JobSpec,
+    JobSubmitted,
+    NodeAdded,
     NodeName,
+    SchedulerStarted,
     Share,
+    Trigger,
 )
-from shunter.policies.fifo import Fifo
+from shunter.events.log import LogWriter, open_log
+from shunter.policies import Fifo
 
 GPUS = 8
 FILLED = 0.9

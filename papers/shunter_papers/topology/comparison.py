@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from shunter.run.parallel import Report
-from shunter.run.summary import SCHEMA
+from shunter.run import SCHEMA, Report
 from shunter_papers.topology import approvals, staleness
 from shunter_papers.topology.approvals import ApprovalRates
 from shunter_papers.topology.figures import Figure, figures

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.values import (
+from shunter.core.speeds import SpeedModel
+from shunter.events import (
     Allocation,
     ConfigurationSet,
     GpuType,
@@ -15,7 +15,7 @@ from shunter.events.values import (
     NodeName,
     Share,
 )
-from shunter.workloads.factors import BUILTIN_FACTORS, load_factors
+from shunter.workloads import BUILTIN_FACTORS, load_factors
 
 _NODES: Final = [NodeName(f"n{number}") for number in range(4)]
 _WHERE: Final = ConfigurationSet(

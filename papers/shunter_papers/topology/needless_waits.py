@@ -7,10 +7,8 @@ fast as its owner asks for (`CURVES`, `FLOOR`). It runs too slowly if it was giv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shunter.core.interfaces import Observers
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged, RoundPlanned
-from shunter.events.values import JobId
+from shunter.core import Observers, View
+from shunter.events import AllocationChanged, JobId, RoundPlanned
 from shunter_papers.topology.scenes import CURVES, FLOOR
 
 GANG = 4

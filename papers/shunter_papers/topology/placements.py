@@ -6,8 +6,7 @@ from math import ceil, fsum, sqrt
 from statistics import fmean, stdev
 from typing import Final
 
-from shunter.run.parallel import Report, run_all
-from shunter.run.simulation import simulate
+from shunter.run import Report, run_all, simulate
 from shunter_papers.topology.needless_waits import NeedlessWaits
 from shunter_papers.topology.rows import Row
 from shunter_papers.topology.scenes import CONTENDERS, LOADS, Contender, Scene

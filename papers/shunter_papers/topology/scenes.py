@@ -15,9 +15,9 @@ from math import exp, log
 from types import MappingProxyType
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.rng import RandomStream
-from shunter.events.values import JobId, JobSpec, Level
+from shunter.config import LoadedConfig, make_config
+from shunter.core import RandomStream
+from shunter.events import JobId, JobSpec, Level
 from shunter.workloads import QualityReport, Trace, TraceJob
 
 SERVERS: Final = 8

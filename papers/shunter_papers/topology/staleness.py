@@ -13,12 +13,10 @@ from math import log
 from statistics import fmean
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.metrics import ProposalNumbers, percentile
-from shunter.core.rng import RandomStream
-from shunter.events.values import JobId, JobSpec
-from shunter.run.parallel import Report, run_all
-from shunter.run.simulation import simulate
+from shunter.config import LoadedConfig, make_config
+from shunter.core import ProposalNumbers, RandomStream, percentile
+from shunter.events import JobId, JobSpec
+from shunter.run import Report, run_all, simulate
 from shunter.workloads import QualityReport, Trace, TraceJob
 
 SERVERS: Final = 16

@@ -8,12 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from shunter.events.values import GpuType
-from shunter.policies.gavel.arrays import Arrays, arrays_of
-from shunter.policies.gavel.interior import Floats
-from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.programs import Pairs, Places, Shares
-from shunter_peers.gavel.conic.forms import Form
+from shunter.events import GpuType
+from shunter.policies.gavel import (
+    Arrays,
+    Demands,
+    Floats,
+    Fractions,
+    Pairs,
+    Places,
+    Shares,
+    arrays_of,
+)
+from shunter_peers.gavel.forms import Form
 
 
 def rated(form: Form, demands: Demands) -> Arrays:

@@ -10,8 +10,8 @@ fractions wait for 1920 s, in which jobs without any take room in which nobody r
 from dataclasses import dataclass, field
 from typing import Final
 
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Fractions, Gang
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Fractions, Gang
 
 RESET_S: Final = 1920.0
 SEED_S: Final = 180.0

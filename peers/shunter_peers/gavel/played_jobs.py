@@ -6,9 +6,9 @@ A gang is given its rates once, when its last job comes: jobs never change their
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Gang
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Gang
 
 
 @dataclass(slots=True)

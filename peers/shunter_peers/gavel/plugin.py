@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, field_validator
 
-from shunter.core.planning.placement import Placement
-from shunter.events.values import GpuType
-from shunter.policies.params import PolicyParams
+from shunter.core.planning import Placement
+from shunter.events import GpuType
+from shunter.policies import PolicyParams
 from shunter_peers.gavel.policy import PeerRoundsPolicy, Solver
 from shunter_peers.gavel.policy_table import POLICY_TABLE
 

@@ -9,25 +9,28 @@ whole steps, a table of throughputs, and servers that stay.
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import EMPTY_PLAN, Change, Pack, Plan, Start, Suspend
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core import EMPTY_PLAN, Change, Job, Observers, Pack, Plan, Rng, Start, Suspend, View
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError, PlanError, extra_hint
-from shunter.events.facts import (
+from shunter.events import (
+    DERIVED,
+    Allocation,
     AllocationChanged,
+    Because,
+    GpuType,
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
     JobSubmitted,
+    NodeName,
+    Share,
+    Sharing,
     Target,
     TargetsSet,
 )
-from shunter.events.records import DERIVED
-from shunter.events.values import Allocation, Because, GpuType, JobId, NodeName, Share, Sharing
-from shunter.policies.gavel.mechanism import Fractions, Gang, Targets
-from shunter.policies.params import Extra
+from shunter.policies import Extra
+from shunter.policies.gavel import Fractions, Gang, Targets
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.objectives import Allox, CentredFinishTimes, RandomPairs, StaleFifo
 from shunter_peers.gavel.played_jobs import PeerJob

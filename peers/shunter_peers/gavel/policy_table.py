@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from shunter.events.values import GpuType
-from shunter.policies.gavel.mechanism import Targets
-from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
+from shunter.events import GpuType
+from shunter.policies.gavel import FastestFirst, Isolated, Proportional, Targets
 from shunter_peers.gavel.conic import Form, Kind
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.objectives import (

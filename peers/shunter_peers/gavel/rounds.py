@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import steps_in
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
+from shunter.core import steps_in
+from shunter.core.speeds import ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Demands, Gang, JobRequest
 from shunter_peers.gavel.ledger import Ledger
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.played_jobs import Jobs, PeerJob

@@ -7,9 +7,8 @@ and the place up to which it is filled never goes back.
 
 from collections.abc import Container, Mapping, Sequence
 
-from shunter.events.records import fact
-from shunter.events.values import GpuType
-from shunter.policies.gavel.mechanism import Gang
+from shunter.events import GpuType, fact
+from shunter.policies.gavel import Gang
 from shunter_peers.gavel.selection import Chosen, Gangs
 
 

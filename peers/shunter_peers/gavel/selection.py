@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Protocol
 
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Gang
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Gang
 from shunter_peers.gavel.ledger import Ledger
 
 Chosen = dict[GpuType, list[Gang]]

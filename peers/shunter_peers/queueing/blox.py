@@ -13,11 +13,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from shunter.core.planning.placement import Placement
+from shunter.core import Job, View
+from shunter.core.planning import Placement
 from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.policies.params import PolicyParams
+from shunter.policies import PolicyParams
 
 UNKNOWN_US = 1 << 60
 

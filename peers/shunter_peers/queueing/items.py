@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.values import Demand, JobId
+from shunter.core import Job, View
+from shunter.events import Demand, JobId
 
 SECOND_US = 1_000_000
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from shunter.events.values import Demand, JobId
+from shunter.events import Demand, JobId
 from shunter_peers.queueing.items import Item
 
 

@@ -5,10 +5,9 @@ The simulators played here count GPUs and ask for nothing else, so any free ones
 
 from collections.abc import Sequence
 
-from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
-from shunter.core.planning.placement import Placement, place
-from shunter.core.view import View
-from shunter.events.values import Allocation, Because, ClassWait, Demand, Reason, Wait
+from shunter.core import EMPTY_PLAN, Change, Plan, Start, Suspend, View
+from shunter.core.planning import Placement, place
+from shunter.events import Allocation, Because, ClassWait, Demand, Reason, Wait
 from shunter_peers.queueing.items import Item
 
 

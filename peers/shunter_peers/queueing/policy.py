@@ -10,12 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import Plan
-from shunter.core.planning.placement import Placement
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.core import Job, Observers, Plan, Rng, View
+from shunter.core.planning import Placement
+from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     AttemptLost,

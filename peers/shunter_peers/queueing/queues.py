@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
 
-from shunter.events.records import DERIVED
-from shunter.events.values import Demand, JobId
+from shunter.events import DERIVED, Demand, JobId
 from shunter_peers.queueing.items import Item
 from shunter_peers.queueing.timers import NEVER_S, Timers
 

@@ -12,8 +12,7 @@ last sort.
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from shunter.events.records import DERIVED
-from shunter.events.values import Demand, JobId
+from shunter.events import DERIVED, Demand, JobId
 from shunter_peers.queueing.items import Item
 
 _by_key = attrgetter("key")

@@ -9,8 +9,7 @@ no such tie, and events at which all fit together need no sorting.
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from shunter.events.records import DERIVED
-from shunter.events.values import Demand, JobId
+from shunter.events import DERIVED, Demand, JobId
 from shunter_peers.queueing.index import Index
 from shunter_peers.queueing.items import Item
 from shunter_peers.queueing.timers import NEVER_S, Timers

@@ -10,9 +10,8 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from shunter.core.planning.placement import Placement
-from shunter.policies.params import PolicyParams
-from shunter.policies.tables import builtin_history
+from shunter.core.planning import Placement
+from shunter.policies import PolicyParams, builtin_history
 from shunter_peers.queueing.index import Index
 from shunter_peers.queueing.items import SECOND_US
 from shunter_peers.queueing.memory import PeerMemory

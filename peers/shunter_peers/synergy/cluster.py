@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from shunter.core.state import Job
+from shunter.core import Job
 from shunter.errors import ConfigError
-from shunter.events.values import Allocation, ConfigurationSet, JobId, NodeName, Share
+from shunter.events import Allocation, ConfigurationSet, JobId, NodeName, Share
 from shunter_peers.synergy.jobs import Server
 from shunter_peers.synergy.rounds import Rounds, Seat
 

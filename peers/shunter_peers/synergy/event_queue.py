@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
-from shunter.events.values import JobId
+from shunter.events import JobId
 from shunter_peers.synergy.jobs import SECOND_US
 
 ARRIVAL: Final = 1

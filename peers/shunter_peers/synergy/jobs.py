@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from shunter.core.state import Job
+from shunter.core import Job
 from shunter.errors import ConfigError
-from shunter.events.values import JobId, JobSpec
-from shunter.workloads.sensitivity import published_models
+from shunter.events import JobId, JobSpec
+from shunter.workloads import published_models
 
 SECOND_US = 1_000_000
 Demand = tuple[float, float]

@@ -8,8 +8,8 @@ refused, or not what it plays.
 
 from pydantic import Field
 
-from shunter.core.planning.placement import Placement
-from shunter.policies.params import PolicyParams
+from shunter.core.planning import Placement
+from shunter.policies import PolicyParams
 from shunter_peers.synergy.mechanisms import Mechanism
 from shunter_peers.synergy.optimum import Solver
 from shunter_peers.synergy.orders import Order

@@ -9,14 +9,20 @@ are compared at each.
 from dataclasses import dataclass, field
 from typing import Any
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import EMPTY_PLAN, Change, Plan, Start, Suspend
-from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core import EMPTY_PLAN, Change, Job, Observers, Plan, Rng, Start, Suspend, View
 from shunter.errors import PlanError, extra_hint
-from shunter.events.facts import JobCancelled, JobFailed, JobFinished, JobSubmitted, Target
-from shunter.events.values import Because, JobId, NodeName, Reason
-from shunter.policies.params import Extra
+from shunter.events import (
+    Because,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobId,
+    JobSubmitted,
+    NodeName,
+    Reason,
+    Target,
+)
+from shunter.policies import Extra
 from shunter_peers.synergy.cluster import allocations, rounds_of
 from shunter_peers.synergy.jobs import SECOND_US, of_view
 from shunter_peers.synergy.rounds import Rounds, Rules, Seat

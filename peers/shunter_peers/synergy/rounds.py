@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Final
 
-from shunter.events.values import JobId
+from shunter.events import JobId
 from shunter_peers.synergy.jobs import PlayedJob, Server
 from shunter_peers.synergy.mechanisms import (
     Counts,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shunter.core.interfaces import (
+from shunter.core import (
     AnyPolicy,
     AttemptExited,
     Backend,
@@ -24,7 +24,7 @@ from shunter.core.interfaces import (
     WorldEnded,
 )
 from shunter.errors import ConfigError
-from shunter.events.values import ConfigurationSet, JobId
+from shunter.events import ConfigurationSet, JobId
 from shunter_peers.synergy.cluster import rounds_of
 from shunter_peers.synergy.event_queue import EventQueue
 from shunter_peers.synergy.jobs import SECOND_US, played_job

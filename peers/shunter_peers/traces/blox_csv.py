@@ -10,9 +10,9 @@ from functools import partial
 from operator import itemgetter
 from typing import Final
 
-from shunter.events.values import JobId, JobSpec
-from shunter.workloads.formats.canonical import read_positive
-from shunter.workloads.formats.format import (
+from shunter.events import JobId, JobSpec
+from shunter.workloads import Fault, Inspection, TraceJob
+from shunter.workloads.formats import (
     COUNT_MAX,
     SECONDS_MAX,
     DelimitedRows,
@@ -20,9 +20,9 @@ from shunter.workloads.formats.format import (
     TraceText,
     first_fault,
     names_some_of,
+    read_positive,
     read_seconds,
 )
-from shunter.workloads.trace import Fault, Inspection, TraceJob
 
 _COLUMNS: Final = ("job_id", "arrival_s", "iterations", "iteration_time_s", "gpus")
 

@@ -12,18 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values import JobId, JobSpec
-from shunter.workloads.formats.canonical import read_above_zero, read_positive
-from shunter.workloads.formats.format import (
+from shunter.events import JobId, JobSpec
+from shunter.workloads import Fault, Inspection, TraceJob
+from shunter.workloads.formats import (
     SECONDS_MAX,
     TraceFormat,
     TraceText,
     first_fault,
+    read_above_zero,
+    read_positive,
     read_seconds,
 )
-from shunter.workloads.trace import Fault, Inspection, TraceJob
 
 LAYOUTS: Final = (
     (

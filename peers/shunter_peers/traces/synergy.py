@@ -10,19 +10,18 @@ nothing is published: an error, or they are dropped.
 from typing import Final
 
 from shunter.errors import TraceError
-from shunter.events.values import JobId, JobSpec
-from shunter.workloads.formats.canonical import read_positive
-from shunter.workloads.formats.format import (
+from shunter.events import JobId, JobSpec
+from shunter.workloads import Fault, Inspection, TraceJob, published_models
+from shunter.workloads.formats import (
     SECONDS_MAX,
     DelimitedRows,
     TraceFormat,
     TraceText,
     can_read,
     first_fault,
+    read_positive,
     read_seconds,
 )
-from shunter.workloads.sensitivity import published_models
-from shunter.workloads.trace import Fault, Inspection, TraceJob
 
 _COLUMNS: Final = ("id", "model", "arrival_s", "iterations", "gpus")
 _RATIOS: Final = ("3", "4", "5", "6")

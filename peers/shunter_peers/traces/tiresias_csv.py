@@ -10,18 +10,18 @@ without models, is read too.
 from operator import itemgetter
 from typing import Final
 
-from shunter.events.values import JobId, JobSpec
-from shunter.workloads.formats.canonical import read_positive
-from shunter.workloads.formats.format import (
+from shunter.events import JobId, JobSpec
+from shunter.workloads import Fault, Inspection, TraceJob, number_fault
+from shunter.workloads.formats import (
     SECONDS_MAX,
     DelimitedRows,
     TraceFormat,
     TraceText,
     first_fault,
     names_some_of,
+    read_positive,
     read_seconds,
 )
-from shunter.workloads.trace import Fault, Inspection, TraceJob, number_fault
 
 _NEEDED: Final = ("job_id", "num_gpu", "submit_time", "duration")
 _COLUMNS: Final = (*_NEEDED, "iterations", "model_name", "interval")

@@ -24,19 +24,27 @@ from shunter.ask.forks.fork import (
 )
 from shunter.ask.forks.remaining import WorkEstimates
 from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.why.explanation import Explanation
+from shunter.ask.why import Explanation
 from shunter.ask.words import clock
-from shunter.backends.simulated.failures import RecordedFailures
-from shunter.backends.simulated.resuming import Resumed, TotalWork
-from shunter.core.cluster import Server
-from shunter.core.interfaces import Backend, CancelJob, ChangePriority, Input, ResizeJob
-from shunter.core.state import RUNNING, WAITING, Job, JobPhase, State
+from shunter.backends.simulated import RecordedFailures, Resumed, TotalWork
+from shunter.core import (
+    RUNNING,
+    WAITING,
+    Backend,
+    CancelJob,
+    ChangePriority,
+    Input,
+    Job,
+    JobPhase,
+    ResizeJob,
+    Server,
+    State,
+)
 from shunter.counting import counted
-from shunter.events.facts import QuotaChanged
+from shunter.events import DependsWhen, JobId, JobSpec, NodeName, QuotaChanged
 from shunter.events.log import LogReader
-from shunter.events.values import DependsWhen, JobId, JobSpec, NodeName
-from shunter.run.worlds import WorldParts, recorded_parts, simulated_world
-from shunter.workloads.trace import TraceJob
+from shunter.run import WorldParts, recorded_parts, simulated_world
+from shunter.workloads import TraceJob
 
 # The changes that are tried where a job waits: ends of others, its own size, quotas, servers.
 #

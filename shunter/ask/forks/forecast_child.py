@@ -20,10 +20,10 @@ from shunter.ask.forks.forecast_process import (
     die_with_parent,
 )
 from shunter.ask.forks.forecasts import answer
-from shunter.ask.why.explanation import explain
+from shunter.ask.why import explain
 from shunter.errors import ShunterError
 from shunter.events.log import read_log
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 
 
 def main(words: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shunter.events.values import JobId
+from shunter.events import JobId
 
 SAMPLES = 19
 """Runs of a forecast; with 9, 19, 29, … its P50 and P90 are runs of their own; ours."""

@@ -32,21 +32,22 @@ from shunter.ask.log_reading import first_start
 from shunter.ask.recorded_terms import origin_of
 from shunter.ask.waits import job_state
 from shunter.ask.words import clock
-from shunter.backends.simulated.failures import RecordedFailures
-from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.interfaces import Observers
-from shunter.core.metrics import LAUNCHES
-from shunter.core.rng import RandomStream
-from shunter.core.state import WAITING, Job, State
-from shunter.core.view import View
+from shunter.backends.simulated import RecordedFailures, TotalWork
+from shunter.core import LAUNCHES, WAITING, Job, Observers, RandomStream, State, View
 from shunter.counting import counted
 from shunter.errors import PlanError, UsageError
-from shunter.events.codec import decode_payload
-from shunter.events.facts import JOB_ENDS, Event, JobSubmitted, Outcome, end_us_of
+from shunter.events import (
+    JOB_ENDS,
+    Event,
+    JobId,
+    JobSpec,
+    JobSubmitted,
+    Outcome,
+    decode_payload,
+    end_us_of,
+)
 from shunter.events.log import LogReader, read_log
-from shunter.events.values import JobId, JobSpec
-from shunter.run.setup import rebuild
-from shunter.run.worlds import WorldParts, recorded_parts
+from shunter.run import WorldParts, rebuild, recorded_parts
 
 # When jobs start and end, as P50 and P90: a moment is forked again and again, and run on.
 #

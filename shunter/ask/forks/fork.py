@@ -12,53 +12,72 @@ from pydantic import ValidationError
 from shunter.ask.forks.future import Future
 from shunter.ask.log_reading import told_term
 from shunter.ask.recorded_terms import Rebuild, Term, last_start, terms_up_to
-from shunter.backends.simulated.resuming import Resumed, TotalWork
-from shunter.config.cluster import ClusterSection, NodeGroup, expanded_hostlist
-from shunter.config.keys import Fault, faults_of, parse_path, path_text
-from shunter.config.layers import parse_value
-from shunter.config.loading import refused_at_events
-from shunter.config.model import Config, unsized
-from shunter.config.policy import PolicySection
-from shunter.config.policy_plugins import equipped, find_policy
-from shunter.config.resolved import PolicyRuntime, recorded_runtime, refuse_callers, refuse_misfits
-from shunter.core.cluster import Health
-from shunter.core.interfaces import (
+from shunter.backends.simulated import Resumed, TotalWork
+from shunter.config import (
+    ClusterSection,
+    Config,
+    Fault,
+    NodeGroup,
+    PolicyRuntime,
+    PolicySection,
+    equipped,
+    expanded_hostlist,
+    faults_of,
+    find_policy,
+    parse_path,
+    parse_value,
+    path_text,
+    recorded_runtime,
+    refuse_callers,
+    refuse_misfits,
+    refused_at_events,
+    unsized,
+)
+from shunter.core import (
     AnyPolicy,
     Backend,
     CancelJob,
     DrainNode,
     Effect,
     EventLog,
+    Health,
     Input,
+    Job,
     Observers,
+    Scheduler,
+    State,
     SubmitJob,
+    leaves_work,
+    run_rounds,
 )
-from shunter.core.planning.planner import RoundRules
-from shunter.core.planning.proposals import CanPropose
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler, leaves_work
-from shunter.core.state import Job, State
+from shunter.core.planning import CanPropose, RoundRules
 from shunter.errors import ConfigError, UsageError
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts import (
+from shunter.events import (
     JOB_ENDS,
     ClockStepped,
+    ConfigurationSet,
     Event,
     EventsLost,
+    FactClass,
+    JobId,
     JobReleased,
+    JobSpec,
     JobSubmitted,
+    MemoryPastJobs,
     NodeAdded,
+    NodeName,
     RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
+    UserName,
+    class_of,
+    decode_record,
+    encode_record,
 )
 from shunter.events.log import LogReader
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName, UserName
 from shunter.gc_control import collector_off
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.workloads import JobEnd, TraceJob
 
 # The moment at which a fork begins: state, policy with its memory, and who decided there.
 #

@@ -13,29 +13,30 @@ from dataclasses import dataclass, field, replace
 from shunter.ask.attempts import Observed, observe_log
 from shunter.ask.costs import Fitted, Launch, Slowed, fit_costs, slowed_in, slowed_us, work_us
 from shunter.ask.forks.remaining import Worked
-from shunter.backends.simulated.failures import NodeChange
-from shunter.backends.simulated.resuming import TotalWork
-from shunter.backends.simulated.work import EXIT_CODES
-from shunter.config.simulation import CostsSection
-from shunter.core.fold import RULES
-from shunter.core.interfaces import (
+from shunter.backends.simulated import EXIT_CODES, NodeChange, TotalWork
+from shunter.config import CostsSection
+from shunter.core import (
+    NO_GUARDS,
+    NO_RESULT,
     CancelJob,
     ChangePriority,
     DiscardCheckpoint,
     DrainNode,
     HoldJob,
     Input,
+    Job,
+    JobLedger,
     ReleaseJob,
     ResizeJob,
     RestoreNode,
+    State,
     SuspendJob,
+    View,
+    merged,
 )
-from shunter.core.metrics import JobLedger
-from shunter.core.scheduler import merged
-from shunter.core.state import NO_RESULT, Job, State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts import (
+from shunter.core.fold import RULES
+from shunter.events import (
+    HELD,
     JOB_ENDS,
     AllocationChanged,
     AttemptEnded,
@@ -43,6 +44,7 @@ from shunter.events.facts import (
     CheckpointDiscarded,
     ConfigChanged,
     Event,
+    FactClass,
     GpuQuarantined,
     GpuRestored,
     GpusTaken,
@@ -50,6 +52,7 @@ from shunter.events.facts import (
     JobCancelRequested,
     JobFailed,
     JobHeld,
+    JobId,
     JobPriorityChanged,
     JobRejected,
     JobReleased,
@@ -65,11 +68,11 @@ from shunter.events.facts import (
     NodeUnreachable,
     Outcome,
     QuotaChanged,
+    class_of,
 )
 from shunter.events.log import LogReader
-from shunter.events.values import HELD, JobId
 from shunter.gc_control import collector_off
-from shunter.run.worlds import WorldParts
+from shunter.run import WorldParts
 
 _NOT_REPLAYED = (
     *(NodeAdded, NodeRemoved, QuotaChanged, ConfigChanged),

@@ -16,17 +16,17 @@ from shunter.ask.forks.remaining import ENOUGH
 from shunter.ask.words import clock, span, span_up
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events.facts import (
+from shunter.events import (
     JOB_ENDS,
     AllocationChanged,
     Event,
+    JobId,
     JobSubmitted,
     Outcome,
     end_us_of,
     is_preemption,
     outcome_of,
 )
-from shunter.events.values import JobId
 
 NORMAL_US = 60_000_000
 """A wait of a minute is normal anywhere; ours."""

@@ -24,34 +24,46 @@ from shunter.ask.forks.remaining import WorkEstimates
 from shunter.ask.forks.scenario import Staged, assumptions_of, future_of, needs_rerun
 from shunter.ask.log_reading import seq_at
 from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.job_events import Round
+from shunter.ask.why import Explanation, Round
 from shunter.ask.words import clock, span
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.metrics import JobLedger
-from shunter.core.plan import Change, Plan, Start, Suspend
-from shunter.core.planning.draft import Draft, pools_without_gpus
-from shunter.core.planning.placement import FirstFit, Placement
-from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import Ranking
-from shunter.core.ranking.ranking import (
+from shunter.core import (
+    Asked,
+    Band,
+    Change,
+    Job,
+    JobLedger,
+    Observers,
+    Plan,
+    Rng,
+    Start,
+    Suspend,
+    View,
+)
+from shunter.core.planning import Draft, FirstFit, Placement, RoundRules, pools_without_gpus
+from shunter.core.ranking import (
     NO_POOL,
     PRIORITY_MOST,
     Entry,
+    Ranking,
     band_of,
     ordinal_of,
     pack,
     rank_of,
 )
-from shunter.core.scheduler import Asked
-from shunter.core.state import Job
-from shunter.core.view import Band, View
 from shunter.counting import counted
 from shunter.errors import ConfigError, UsageError
-from shunter.events.facts import AllocationChanged, JobSubmitted, SolvedFact, Target
+from shunter.events import (
+    Allocation,
+    AllocationChanged,
+    Because,
+    JobId,
+    JobSubmitted,
+    Reason,
+    SolvedFact,
+    Target,
+)
 from shunter.events.log import LogReader
-from shunter.events.values import Allocation, Because, JobId, Reason
-from shunter.run.worlds import WorldParts, recorded_parts
+from shunter.run import WorldParts, recorded_parts
 
 # One job first, at one decision: the policy is asked as ever, and after that decision as before.
 #

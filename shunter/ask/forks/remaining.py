@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 from shunter.ask.costs import NOT_SLOWED, Slowed
 from shunter.ask.log_reading import fold_events, restored
-from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.rng import RandomStream
-from shunter.core.state import Job, State
-from shunter.core.view import remaining_us
-from shunter.events.facts import (
+from shunter.backends.simulated import TotalWork
+from shunter.core import Job, RandomStream, State, remaining_us
+from shunter.events import (
     JOB_ENDS,
     Event,
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
     JobRejected,
+    JobSpec,
     JobSubmitted,
+    Outcome as JobOutcome,
+    UserName,
     end_us_of,
 )
-from shunter.events.facts import Outcome as JobOutcome
 from shunter.events.log import LogReader
-from shunter.events.values import JobId, JobSpec, UserName
 from shunter.gc_control import collector_off
 
 # How much work a job has of which the future does not tell: drawn from what others worked.

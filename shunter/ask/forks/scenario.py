@@ -37,26 +37,36 @@ from shunter.ask.forks.remaining import Worked, WorkEstimates, read_history
 from shunter.ask.log_reading import first_start, place_of, state_at
 from shunter.ask.recorded_terms import Rebuild, origin_of, refuse_other_version
 from shunter.ask.words import clock
-from shunter.backends.simulated.failures import RecordedFailures
-from shunter.backends.simulated.lease import RoundEnds
-from shunter.backends.simulated.resuming import Resumed
-from shunter.config.simulation import world_around
-from shunter.core.interfaces import Backend, Observers
-from shunter.core.metrics import JobLedger, JobResult, distribution
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State, state_digest
+from shunter.backends.simulated import RecordedFailures, Resumed, RoundEnds
+from shunter.config import world_around
+from shunter.core import (
+    Backend,
+    JobLedger,
+    JobResult,
+    Observers,
+    Scheduler,
+    State,
+    distribution,
+    run_rounds,
+    state_digest,
+)
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events.facts import Event, NodeAdded, Outcome, QuotaChanged, SchedulerStarted
+from shunter.events import (
+    ConfigurationSet,
+    Event,
+    JobId,
+    MemoryPastJobs,
+    NodeAdded,
+    NodeName,
+    Outcome,
+    QuotaChanged,
+    SchedulerStarted,
+)
 from shunter.events.log import LogReader, read_log
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import ConfigurationSet, JobId, NodeName
 from shunter.gc_control import collector_off
-from shunter.run.parallel import Report, run_all
-from shunter.run.setup import rebuild
-from shunter.run.worlds import WorldParts, recorded_parts, simulated_world
-from shunter.workloads.trace import TraceJob
+from shunter.run import Report, WorldParts, rebuild, recorded_parts, run_all, simulated_world
+from shunter.workloads import TraceJob
 
 # What a simulated answer rests on, in sentences: it is printed with every one.
 

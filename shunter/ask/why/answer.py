@@ -32,9 +32,8 @@ from shunter.ask.why.sentences import (
 )
 from shunter.ask.why.timeline import RunSpan, Waiting
 from shunter.ask.words import allocation_in_words, clock, first_of, gpus_in_words, stamp
-from shunter.core.state import Job, JobPhase
-from shunter.events.facts import AllocationChanged, JobPriorityChanged
-from shunter.events.values import JobId, Reason, Sharing, Wait
+from shunter.core import Job, JobPhase
+from shunter.events import AllocationChanged, JobId, JobPriorityChanged, Reason, Sharing, Wait
 
 # The short answer to why a job waits: the reason, what it waits for, and what to do about it.
 

@@ -30,16 +30,14 @@ from shunter.ask.why.timeline import (
     unheld_by_log,
 )
 from shunter.ask.words import clock, is_short_when_empty
-from shunter.core.cluster import Cluster
-from shunter.core.fold.attempts import release_wait
-from shunter.core.planning.planner import RoundRules
+from shunter.core import PROPOSING, Cluster, Job, JobPhase, State, under_way
+from shunter.core.fold import release_wait
+from shunter.core.planning import RoundRules
 from shunter.core.ranking import Measure
 from shunter.core.sizing import Sizing
-from shunter.core.state import PROPOSING, Job, JobPhase, State
-from shunter.core.timers import under_way
 from shunter.errors import NotFoundError
-from shunter.events.codec import decode_event
-from shunter.events.facts import (
+from shunter.events import (
+    DEPENDENCY,
     JOB_ENDS,
     AllocationChanged,
     AttemptEnded,
@@ -50,20 +48,25 @@ from shunter.events.facts import (
     JobCancelled,
     JobCancelRequested,
     JobContinued,
+    JobId,
     JobRejected,
     JobResized,
     JobStopped,
     JobSubmitted,
     JobSuspended,
+    NodeName,
     Outcome,
+    Reason,
+    Sharing,
     TimeLimitReached,
     TurnEnded,
     TurnStarted,
+    Wait,
+    decode_event,
     end_us_of,
     outcome_of,
 )
 from shunter.events.log import LogReader
-from shunter.events.values import DEPENDENCY, JobId, NodeName, Reason, Sharing, Wait
 
 # What became of a waiting job after the point that was asked for, if the log goes on.
 #

@@ -12,36 +12,45 @@ import orjson
 
 from shunter.ask.recorded_terms import TERMS, Began, Rebuild, classing_of, last_start, terms_up_to
 from shunter.ask.words import allocation_in_words, clock, names_partners
-from shunter.core.fold.attempts import demand_with, split_of
-from shunter.core.fold.jobs import note_messages
-from shunter.core.planning.placement import Classing
-from shunter.core.speeds.measured import MeasuredPlacement, has_learnt_floor, with_placement
-from shunter.core.state import Rejection, State, admitted_wait, rejected_wait
+from shunter.core import Rejection, State, admitted_wait, rejected_wait
+from shunter.core.fold import demand_with, note_messages, split_of
+from shunter.core.planning import Classing
+from shunter.core.speeds import MeasuredPlacement, has_learnt_floor, with_placement
 from shunter.counting import counted
-from shunter.events.codec import decode_event, row_fields
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts import (
+from shunter.events import (
     JOB_ENDS,
+    NOTHING,
     TRIALS,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptStarted,
     CheckpointDiscarded,
+    Demand,
     Event,
+    FactClass,
     GangRejected,
+    JobId,
     JobResized,
+    JobSpec,
     JobSubmitted,
     ProfileSampled,
     QuotaChanged,
     RoundPlanned,
     SchedulerStarted,
+    Share,
     ToleranceLearnt,
     TrialStarted,
+    Wait,
+    class_of,
+    decode_event,
+    decoder_of,
+    row_encoder,
+    row_fields,
+    stored_fields,
 )
 from shunter.events.log import Frame, LogReader
-from shunter.events.records import decoder_of, row_encoder, stored_fields
-from shunter.events.values import NOTHING, Allocation, Demand, JobId, JobSpec, Share, Wait
-from shunter.run.snapshots import state_of
+from shunter.run import state_of
 
 # Where to begin to read a job's story: at the newest snapshot before it came.
 #

@@ -11,16 +11,24 @@ from shunter.ask.recorded_terms import Term
 from shunter.ask.waits import most_free, outlasts, promise_basis, told_apart
 from shunter.ask.why.job_events import JobEvents
 from shunter.ask.words import first_of, gpus_in_words
-from shunter.core.cluster import Cluster, Pool
-from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.ranking.ranking import NO_POOL, Entry, drift, rank_of
-from shunter.core.sizing import Sizing
-from shunter.core.sizing.mechanism import Whole, counts_as_it_is, whole_of
-from shunter.core.state import WAITING, Job, State
-from shunter.core.view import NO_GUARDS, View, is_by_limit
+from shunter.core import NO_GUARDS, WAITING, Cluster, Job, Pool, State, View, is_by_limit
+from shunter.core.ranking import NO_POOL, Entry, RankedPolicy, Ranking, drift, rank_of
+from shunter.core.sizing import Sizing, Whole, counts_as_it_is, whole_of
 from shunter.counting import counted
-from shunter.events.facts import AllocationChanged, Event, RoundPlanned, Trigger, WaitReasonChanged
-from shunter.events.values import Demand, GpuType, JobId, NodeName, Reason, Resources, Wait
+from shunter.events import (
+    AllocationChanged,
+    Demand,
+    Event,
+    GpuType,
+    JobId,
+    NodeName,
+    Reason,
+    Resources,
+    RoundPlanned,
+    Trigger,
+    Wait,
+    WaitReasonChanged,
+)
 
 # Whom the next plan gives the GPUs that are free now, if nothing else happens.
 

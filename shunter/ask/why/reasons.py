@@ -17,20 +17,22 @@ from shunter.ask.words import (
     share_in_words,
     split_in_words,
 )
-from shunter.core.cluster import Cluster, Health, Server
-from shunter.core.fold.attempts import awaited, home_of, out_of_reach
-from shunter.core.state import JobPhase
+from shunter.core import Cluster, Health, JobPhase, Server
+from shunter.core.fold import awaited, home_of, out_of_reach
 from shunter.counting import counted
-from shunter.events.facts import (
+from shunter.events import (
+    HEIGHT_MOST,
     AllocationChanged,
     AttemptLost,
     AttemptStarted,
     JobHeld,
+    JobId,
     JobRetried,
     JobSuspended,
     LaunchFailed,
+    Reason,
+    Wait,
 )
-from shunter.events.values import HEIGHT_MOST, JobId, Reason, Wait
 
 # For what GPUs are that are free and enough for a job that waits all the same.
 #

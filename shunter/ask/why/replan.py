@@ -17,24 +17,22 @@ from shunter.ask.log_reading import Rules, fold_events, restored
 from shunter.ask.recorded_terms import Rebuild, Term, takes_notes
 from shunter.ask.why.job_events import JobEvents
 from shunter.ask.why.present import Present, demand_of, present_of
-from shunter.core.fold import RULES
-from shunter.core.fold.decisions import SET_ASIDE
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.planner import RoundRules
+from shunter.core import NO_RESULT, AnyPolicy, JobPhase, State
+from shunter.core.fold import RULES, SET_ASIDE
+from shunter.core.planning import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
-from shunter.core.state import NO_RESULT, JobPhase, State
 from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     Event,
     RoundPlanned,
     SchedulerStarted,
     Trigger,
+    Wait,
     WaitReasonChanged,
 )
 from shunter.events.log import LogReader, Snapshot
-from shunter.events.values import Wait
 from shunter.gc_control import collector_off
 
 REMEMBERS = "it decides by what it remembers of the rounds before"

@@ -18,42 +18,43 @@ from shunter.ask.words import (
     split_in_words,
     stamp,
 )
-from shunter.core.admission import Admission
-from shunter.core.sizing import SHRUNK
-from shunter.core.sizing.mechanism import whole_of
-from shunter.core.speeds.measured import LearntPoint, has_learnt_floor, learnt_points
-from shunter.core.speeds.speed_model import level_of, tolerated_speed
-from shunter.core.state import Job, JobPhase, State
+from shunter.core import Admission, Job, JobPhase, State
+from shunter.core.sizing import SHRUNK, whole_of
+from shunter.core.speeds import (
+    LearntPoint,
+    has_learnt_floor,
+    learnt_points,
+    level_of,
+    tolerated_speed,
+)
 from shunter.counting import counted
-from shunter.events.facts import (
+from shunter.events import (
     TRIALS,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptEnded,
+    Batch,
+    Demand,
     JobContinued,
+    JobId,
     JobReshaped,
+    JobSpec,
+    Level,
     ProfileSampled,
+    Reason,
     ReshapeRefused,
+    Resources,
     SensitivityCorrected,
+    Share,
+    Sharing,
     SpeedChanged,
     TrialKept,
+    TrialKind,
+    TrialReason,
     TrialReverted,
     TrialStarted,
     TurnStarted,
-)
-from shunter.events.values import (
-    Allocation,
-    Batch,
-    Demand,
-    JobId,
-    JobSpec,
-    Level,
-    Reason,
-    Resources,
-    Share,
-    Sharing,
-    TrialKind,
-    TrialReason,
 )
 
 # A gang's contract: what distance costs it, as said or learnt, and what its floor refuses.

@@ -22,18 +22,26 @@ from shunter.ask.words import (
     span,
     stamp,
 )
-from shunter.core.state import JobPhase
+from shunter.core import JobPhase
 from shunter.counting import counted, signal_in_words
-from shunter.events.facts import (
+from shunter.events import (
+    BY_POLICY,
+    DEPENDENCY,
+    EXITED,
+    HELD,
+    RESIZED,
+    Allocation,
     AllocationChanged,
     AttemptEnded,
     AttemptLost,
     CheckpointDiscarded,
+    DependsWhen,
     JobCancelled,
     JobCancelRequested,
     JobFailed,
     JobFinished,
     JobHeld,
+    JobId,
     JobRejected,
     JobReshaped,
     JobResized,
@@ -42,19 +50,9 @@ from shunter.events.facts import (
     JobSuspended,
     LaunchFailed,
     Outcome,
-    is_preemption,
-)
-from shunter.events.values import (
-    BY_POLICY,
-    DEPENDENCY,
-    EXITED,
-    HELD,
-    RESIZED,
-    Allocation,
-    DependsWhen,
-    JobId,
     Reason,
     Sharing,
+    is_preemption,
 )
 
 _SERVERS_NAMED = 4

@@ -16,12 +16,19 @@ from shunter.ask.why.job_events import (
     proposal_wait,
 )
 from shunter.ask.words import clock
-from shunter.core.cluster import Health
+from shunter.core import Health, State, turn_of
 from shunter.core.fold import apply
-from shunter.core.state import State
-from shunter.core.timers import turn_of
-from shunter.events.facts import (
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    DISPLACED,
+    HELD,
     JOB_ENDS,
+    NOTHING,
+    RESIZED,
+    STAYS,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptEnded,
@@ -31,7 +38,9 @@ from shunter.events.facts import (
     GpuRestored,
     GpusReleased,
     GpusTaken,
+    GpuType,
     JobHeld,
+    JobId,
     JobReleased,
     JobRetried,
     JobSuspended,
@@ -39,32 +48,19 @@ from shunter.events.facts import (
     NodeAdded,
     NodeDrained,
     NodeLost,
+    NodeName,
     NodeReachable,
     NodeRemoved,
     NodeRestored,
     NodeUnreachable,
     Outcome,
+    Reason,
+    Wait,
     WaitReasonChanged,
     is_preemption,
     outcome_of,
 )
 from shunter.events.log import LogReader
-from shunter.events.values import (
-    ARRAY,
-    BACKING_OFF,
-    CHECKPOINT,
-    DISPLACED,
-    HELD,
-    NOTHING,
-    RESIZED,
-    STAYS,
-    Allocation,
-    GpuType,
-    JobId,
-    NodeName,
-    Reason,
-    Wait,
-)
 
 # Which of a job's own events gave it GPUs, and when its attempts began.
 

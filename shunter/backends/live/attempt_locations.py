@@ -15,9 +15,9 @@ from shunter.backends.live.node_agent import NodeAgent
 from shunter.backends.live.transport import UnreachedError, run_verb
 from shunter.backends.node.messages import COUNT_MOST, a_list, a_record, a_text, a_whole
 from shunter.backends.node.wire import Ages, Found, Removed, Shape
-from shunter.core.interfaces import Resume
+from shunter.core import Resume
 from shunter.errors import BackendError
-from shunter.events.values import JobId, NodeName
+from shunter.events import JobId, NodeName
 
 T = TypeVar("T")
 _NAMES = a_list(a_text(256), COUNT_MOST)

@@ -41,7 +41,7 @@ from shunter.backends.live.watch import Watch
 from shunter.backends.node.records import failpoint
 from shunter.backends.node.wire import Found
 from shunter.backends.turn_timetables import timetables
-from shunter.core.interfaces import (
+from shunter.core import (
     Effect,
     Fence,
     Input,
@@ -51,13 +51,12 @@ from shunter.core.interfaces import (
     Resume,
     SetAside,
     ShareTurns,
+    Tenant,
     Terminate,
     Weigh,
 )
-from shunter.core.time_shares import Tenant
 from shunter.errors import BackendError
-from shunter.events.facts import AttemptLost, LaunchFailed, ReshapeRefused
-from shunter.events.values import Allocation, JobId, NodeName
+from shunter.events import Allocation, AttemptLost, JobId, LaunchFailed, NodeName, ReshapeRefused
 
 # The gangs that are under way: watched at their agents, told of, and given what is due to them.
 #

@@ -27,7 +27,7 @@ from shunter.backends.node.host.file_trees import (
 from shunter.backends.node.messages import cleaned
 from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 CACHE_KIB = 512
 FEW, FEW_CHARACTERS = 1_000, 100_000

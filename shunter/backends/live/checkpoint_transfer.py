@@ -42,7 +42,7 @@ from shunter.backends.node.host.file_trees import (
 )
 from shunter.backends.node.records import failpoint
 from shunter.errors import BackendError
-from shunter.events.values import JobId, NodeName, UserName
+from shunter.events import JobId, NodeName, UserName
 
 READ_BYTES = 1 << 18
 

@@ -19,6 +19,7 @@ from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.messages import (
     Command,
     Do,
+    Fence as FenceQuestion,
     Fenced,
     Known,
     Note,
@@ -32,15 +33,21 @@ from shunter.backends.live.messages import (
     State,
     Status,
 )
-from shunter.backends.live.messages import Fence as FenceQuestion
 from shunter.backends.live.node_agent import NodeAgent, Reading
 from shunter.backends.live.orders import shares_kept
 from shunter.backends.live.transport import UnreachedError
 from shunter.backends.live.watch import NOT_BEGUN, Standing, Told, Watch
-from shunter.core.interfaces import Effect, Fence, PauseEffect, Stop, Terminate
+from shunter.core import Effect, Fence, PauseEffect, Stop, Terminate
 from shunter.errors import BackendError
-from shunter.events.facts import AttemptLost, LaunchFailed, ReshapeRefused
-from shunter.events.values import NOTHING, Allocation, NodeName, Sharing
+from shunter.events import (
+    NOTHING,
+    Allocation,
+    AttemptLost,
+    LaunchFailed,
+    NodeName,
+    ReshapeRefused,
+    Sharing,
+)
 
 STRENGTH = ("", "suspend", "terminate", "fence")
 _ORDERS: dict[type[Effect], str] = {Terminate: "terminate", Fence: "fence"}

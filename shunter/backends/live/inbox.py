@@ -14,9 +14,8 @@ from anyio import lowlevel
 
 from shunter import clock
 from shunter.backends.node.messages import CAUSE_CHARACTERS
-from shunter.core.interfaces import Input
-from shunter.events.codec import fault_of
-from shunter.events.facts import KINDS, MessagesDropped
+from shunter.core import Input
+from shunter.events import KINDS, MessagesDropped, fault_of
 
 Stamped = Callable[[int], Input]
 

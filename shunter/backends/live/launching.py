@@ -20,10 +20,9 @@ from shunter.backends.live.orders import Where, given_to, orders_for
 from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import UnreachedError
 from shunter.backends.node.records import failpoint
-from shunter.core.interfaces import Effect, Launch, Resume
+from shunter.core import Effect, Launch, Resume
 from shunter.errors import BackendError
-from shunter.events.facts import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.values import JobId, NodeName
+from shunter.events import JobId, NodeLost, NodeName, NodeReachable, NodeUnreachable
 
 # Orders on their way: those of one job one after the other, of different jobs side by side.
 

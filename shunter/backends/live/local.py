@@ -16,7 +16,7 @@ from shunter.backends.live.backend import SupervisedBackend
 from shunter.backends.live.settings import LocalSettings
 from shunter.backends.live.transport import AgentProcess, Link, Server, begin_here
 from shunter.backends.node.cgroups import divisible
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 NAME = NodeName("local")
 LOOPBACK = "127.0.0.1"

@@ -42,7 +42,7 @@ from shunter.backends.live.transport import AgentProcess, Link, Transport, Unrea
 from shunter.backends.node.messages import FACTS, WrongMessageError
 from shunter.backends.node.records import boot_id, failpoint
 from shunter.errors import BackendError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 # How far the journal of an attempt on one machine was read, and how far that is durable.
 

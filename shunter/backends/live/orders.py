@@ -32,10 +32,9 @@ from shunter.backends.live.settings import Limits, Owner
 from shunter.backends.live.transport import NO_DEVICE, Server, Transport
 from shunter.backends.node.messages import a_job, checked
 from shunter.backends.node.records import own_folder
-from shunter.core.interfaces import Launch, Resume
+from shunter.core import Launch, Resume
 from shunter.errors import BackendError
-from shunter.events.facts import ReshapeRefused
-from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
+from shunter.events import Allocation, JobId, NodeName, ReshapeRefused, Share, Sharing
 
 # The CPUs and memory to which attempts are held: what each agent is told of, and what people are.
 #

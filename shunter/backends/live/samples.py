@@ -16,8 +16,7 @@ from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.messages import GpuReading, Sample
 from shunter.backends.live.settings import Limits
 from shunter.backends.live.transport import Server
-from shunter.events.facts import GpuQuarantined, ProfileSampled
-from shunter.events.values import JobId, NodeName
+from shunter.events import GpuQuarantined, JobId, NodeName, ProfileSampled
 
 # Profiles, downsampled for the log: what is as before is recorded once a while.
 #

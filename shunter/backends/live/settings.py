@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from shunter.backends.node.records import create_private, own_folder
 from shunter.backends.node.verbs import command
 from shunter.backends.node.wire import Shape
 from shunter.errors import BackendError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 T = TypeVar("T")
 READ_BYTES = 1 << 18

@@ -8,25 +8,29 @@ from shunter.backends.live.inbox import Inbox, Stamped
 from shunter.backends.live.messages import Note, Started, State, Status
 from shunter.backends.node.messages import FACTS
 from shunter.backends.node.records import boot_id
-from shunter.core.interfaces import AttemptExited, Input
-from shunter.events.facts import (
+from shunter.core import AttemptExited, Input
+from shunter.events import (
+    Allocation,
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
     JobContinued,
+    JobId,
     JobStopped,
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    NodeName,
+    Share,
     SuspendAcknowledged,
     SuspendEscalated,
+    SuspendMode,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import Allocation, JobId, NodeName, Share, SuspendMode
 
 SET_ASIDE = "set aside"
 NOT_BEGUN = "its supervisor was gone before it began"

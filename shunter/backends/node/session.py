@@ -46,10 +46,7 @@ from shunter.backends.node.attempts import (
     sweep,
 )
 from shunter.backends.node.host.accounts import as_user, at_home
-from shunter.backends.node.host.checkpoint_transfer import (
-    open_checkpoints,
-    open_shared_checkpoints,
-)
+from shunter.backends.node.host.checkpoint_transfer import open_checkpoints, open_shared_checkpoints
 from shunter.backends.node.host.gpus import Readings, gpus_command
 from shunter.backends.node.messages import (
     PROTOCOL,

@@ -1,6 +1,5 @@
 """A cluster on a virtual clock."""
 
-from shunter.backends.simulated.backend import SimulatedBackend
-from shunter.backends.simulated.work import Costs
+import lazy_loader
 
-__all__ = ["Costs", "SimulatedBackend"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

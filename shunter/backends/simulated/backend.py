@@ -23,7 +23,8 @@ from shunter.backends.simulated.world import (
     at_its_speed,
     is_void,
 )
-from shunter.core.interfaces import (
+from shunter.core import (
+    NEVER_US,
     AttemptExited,
     CancelJob,
     Effect,
@@ -33,10 +34,16 @@ from shunter.core.interfaces import (
     SubmitJob,
     WorldEnded,
 )
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import NEVER_US
-from shunter.events.facts import AttemptLost, AttemptStarted, GpusReleased, NodeLost, NodeReachable
-from shunter.events.values import JobId, JobSpec
+from shunter.core.speeds import SpeedModel
+from shunter.events import (
+    AttemptLost,
+    AttemptStarted,
+    GpusReleased,
+    JobId,
+    JobSpec,
+    NodeLost,
+    NodeReachable,
+)
 
 
 class SimulatedBackend:

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import log
 
-from shunter.core.rng import RandomStream
-from shunter.core.state import NEVER_US
-from shunter.events.records import fact
-from shunter.events.values import NodeName
+from shunter.core import NEVER_US, RandomStream
+from shunter.events import NodeName, fact
 
 
 @fact

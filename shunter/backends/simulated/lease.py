@@ -7,8 +7,8 @@ that end with their last gang are in `gang_rounds.py`.
 
 from enum import StrEnum
 
-from shunter.core.state import NEVER_US, steps_in, time_for_us, worked_us
-from shunter.events.records import fact
+from shunter.core import NEVER_US, steps_in, time_for_us, worked_us
+from shunter.events import fact
 
 # How fast the work of one attempt gets done, in units: microseconds at base speed, or steps.
 #

@@ -19,11 +19,20 @@ from shunter.backends.simulated.lease import StepRate
 from shunter.backends.simulated.turns import BEFORE_ALL
 from shunter.backends.simulated.work import EXIT_CODES, Costs, Run, Task
 from shunter.backends.simulated.world import World
-from shunter.core.interfaces import Migrate, ShareTurns, SuspendAttempt, Terminate
-from shunter.core.state import ENDING, LAUNCHING, NEVER_US, SUSPENDING, Job, State, worked_us
-from shunter.events.facts import AttemptStarted, GpusReleased, TurnEnded
-from shunter.events.records import fact
-from shunter.events.values import JobId, Sharing
+from shunter.core import (
+    ENDING,
+    LAUNCHING,
+    NEVER_US,
+    SUSPENDING,
+    Job,
+    Migrate,
+    ShareTurns,
+    State,
+    SuspendAttempt,
+    Terminate,
+    worked_us,
+)
+from shunter.events import AttemptStarted, GpusReleased, JobId, Sharing, TurnEnded, fact
 
 _SLICED = Sharing.sliced
 

@@ -14,11 +14,9 @@ from typing import Any, Final, Protocol, TypeVar
 from shunter.backends.node.rotation import Member, Rotation
 from shunter.backends.simulated.work import Run, Work, transfer_us
 from shunter.backends.turn_timetables import timetables
-from shunter.core.speeds.speed_model import FactorTable
-from shunter.core.time_shares import Tenant
-from shunter.events.facts import TurnEnded, TurnStarted
-from shunter.events.records import fact
-from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
+from shunter.core import Tenant
+from shunter.core.speeds import FactorTable
+from shunter.events import Allocation, JobId, NodeName, Share, Sharing, TurnEnded, TurnStarted, fact
 
 
 @fact

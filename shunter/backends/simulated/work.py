@@ -9,12 +9,9 @@ from fractions import Fraction
 from typing import Protocol
 
 from shunter.backends.simulated.lease import Lease, Progress, RoundEnds, StepRate
-from shunter.core.cluster import Gpu, gpus_of
-from shunter.core.interfaces import Launch, ReshapeAttempt, Resume
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import NEVER_US
-from shunter.events.records import fact, record, replace
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, SuspendMode
+from shunter.core import NEVER_US, Gpu, Launch, ReshapeAttempt, Resume, gpus_of
+from shunter.core.speeds import SpeedModel
+from shunter.events import Allocation, JobId, JobSpec, NodeName, SuspendMode, fact, record, replace
 
 # What launching, leaving and moving cost: time in which GPUs are held and no work is done.
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds, StepRate
 from shunter.backends.simulated.turns import Ready, Slicing, Turns
 from shunter.backends.simulated.work import KILLED, LOSING, Costs, Run, Task, Work
-from shunter.core.interfaces import (
+from shunter.core import (
+    NEVER_US,
     AttemptExited,
     CancelJob,
     Continue,
@@ -20,6 +21,7 @@ from shunter.core.interfaces import (
     Fence,
     Launch,
     Migrate,
+    RandomStream,
     ReshapeAttempt,
     Resume,
     ShareTurns,
@@ -28,22 +30,22 @@ from shunter.core.interfaces import (
     Terminate,
     Weigh,
 )
-from shunter.core.rng import RandomStream
-from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.core.state import NEVER_US
-from shunter.events.facts import (
+from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
+from shunter.events import (
     AttemptStarted,
     GpusReleased,
     JobContinued,
+    JobId,
     JobStopped,
     JobSuspended,
     ProfileSampled,
+    Sharing,
     SpeedChanged,
     TurnEnded,
     TurnStarted,
+    fact,
+    replace,
 )
-from shunter.events.records import fact, replace
-from shunter.events.values import JobId, Sharing
 
 # What is measured of jobs that run: how far they are, how long a mini-batch takes, what it uses.
 #

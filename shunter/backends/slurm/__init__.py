@@ -1,22 +1,5 @@
 """A Slurm cluster as it is seen by its own commands: queue, nodes, partitions, submissions."""
 
-from shunter.backends.slurm.answers import (
-    NetworkSwitch,
-    Partition,
-    PastJob,
-    QueuedJob,
-    Reservation,
-    SlurmNode,
-)
-from shunter.backends.slurm.commands import Slurm, Submitted
+import lazy_loader
 
-__all__ = [
-    "NetworkSwitch",
-    "Partition",
-    "PastJob",
-    "QueuedJob",
-    "Reservation",
-    "Slurm",
-    "SlurmNode",
-    "Submitted",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

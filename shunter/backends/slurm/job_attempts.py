@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from shunter import clock
-from shunter.backends.live.messages import Order
+from shunter.backends.live import Order
 from shunter.backends.node.batch import (
     BEGUN,
     WITHDRAWN,
@@ -49,7 +49,7 @@ from shunter.backends.slurm.settings import (
     usual_options,
 )
 from shunter.errors import SlurmUnknownError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 Key = tuple[str, int]
 LIMIT_SIGNAL = "SIGUSR2"

@@ -15,26 +15,25 @@ from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from shunter import clock
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.transport import (
+from shunter.backends.live import (
     AgentProcess,
     Link,
     Server,
+    SupervisedBackend,
     UnreachedError,
+    Watch,
     begin_here,
     install_shared,
 )
-from shunter.backends.live.watch import Watch
 from shunter.backends.slurm.answers import QueuedJob, SlurmNode
 from shunter.backends.slurm.commands import Slurm
 from shunter.backends.slurm.job_attempts import Key, QueueView, queue_view
 from shunter.backends.slurm.job_session import JobSession
 from shunter.backends.slurm.node_service import NodeListing, NodeService, least_s
 from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.core.interfaces import Launch, Resume
+from shunter.core import Launch, Resume
 from shunter.errors import BackendError, SlurmUnknownError
-from shunter.events.facts import GpusTaken
-from shunter.events.values import NOTHING, JobId, NodeName, Share
+from shunter.events import NOTHING, GpusTaken, JobId, NodeName, Share
 
 NAME = NodeName("slurm")
 

@@ -23,7 +23,7 @@ from anyio import TASK_STATUS_IGNORED, to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from shunter import clock
-from shunter.backends.live.messages import Order
+from shunter.backends.live import Order
 from shunter.backends.node.attempts import numbers_in, raise_fence, raise_term
 from shunter.backends.node.batch import claimed_by, withdraw
 from shunter.backends.node.messages import (
@@ -65,7 +65,7 @@ from shunter.backends.slurm.job_attempts import (
 from shunter.backends.slurm.node_service import NodeService
 from shunter.backends.slurm.settings import SlurmSettings, own_user
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 # What Slurm is told of attempts: to run, suspend and end them, and to wake their supervisors.
 #

@@ -21,7 +21,7 @@ from shunter import clock
 from shunter.backends.slurm.answers import Reservation, SlurmNode
 from shunter.backends.slurm.commands import Slurm
 from shunter.errors import SlurmUnknownError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 # Reservations of Slurm as one of its users meets them: nodes that are kept from the user's jobs.
 #

@@ -23,7 +23,7 @@ from shunter.backends.slurm.answers import duration
 from shunter.backends.slurm.commands import reason_in_words
 from shunter.backends.slurm.node_service import NodeReservation, least_s
 from shunter.backends.slurm.settings import NOTICE_LEAD_MOST_S, SlurmServer
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 # What is known of pilots and of the demand for nodes, and what is decided on it.
 #

@@ -17,12 +17,12 @@ from typing import Self
 import anyio
 
 from shunter import clock
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.transport import (
+from shunter.backends.live import (
     AgentProcess,
     Link,
+    NodeAgent,
     Server,
+    SupervisedBackend,
     UnreachedError,
     begin_here,
     install_shared,
@@ -59,7 +59,7 @@ from shunter.backends.slurm.settings import (
     usual_options,
 )
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 # An agent inside a pilot: there once the pilot has dialled in, gone when it is lost.
 #

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shunter.backends.live.settings import Limits, Owner, Socket
+from shunter.backends.live import Limits, Owner, Socket
 from shunter.backends.slurm.answers import QueuedJob
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 
 @dataclass(frozen=True, slots=True)

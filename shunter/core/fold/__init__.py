@@ -1,5 +1,5 @@
 """How facts become state."""
 
-from shunter.core.fold.apply import RULES, apply, replay
+import lazy_loader
 
-__all__ = ["RULES", "apply", "replay"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

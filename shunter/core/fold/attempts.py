@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from shunter.core.cluster import Cluster, Gpu, Health, Server, gpus_of
-from shunter.core.speeds.measured import NO_PACE, KnownVerdict, MeasuredPlacement, bounded
+from shunter.core.speeds import NO_PACE, KnownVerdict, MeasuredPlacement, bounded
 from shunter.core.state import (
     GRANTED,
     LAUNCHING,
@@ -22,27 +22,25 @@ from shunter.core.state import (
     worked_us,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
-    Outcome,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.values import (
+from shunter.events import (
     CHECKPOINT,
     IN_SERVER,
     NOTHING,
     STAYS,
     Allocation,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
     Demand,
     DependsWhen,
     JobId,
     JobSpec,
     NodeName,
+    Outcome,
     Reason,
     Sharing,
+    TurnEnded,
+    TurnStarted,
     Wait,
 )
 

@@ -21,7 +21,7 @@ from shunter.core.fold.attempts import (
     unpack_job,
     vacate,
 )
-from shunter.core.speeds.measured import KnownVerdict, Trial
+from shunter.core.speeds import KnownVerdict, Trial
 from shunter.core.state import (
     GRANTED,
     LAUNCHING,
@@ -35,9 +35,18 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    DISPLACED,
+    HELD,
+    LOSSES,
+    MILLION,
     NO_SUCH_JOB,
+    NOTHING,
+    RESIZED,
+    SUM_MOST,
+    Allocation,
     AllocationChanged,
+    Because,
     ClockStepped,
     ConfigChanged,
     Event,
@@ -48,34 +57,23 @@ from shunter.events.facts import (
     JobReshaped,
     PlanRejected,
     PolicySetAside,
+    Reason,
     ReservationSet,
     RoundPlanned,
     SchedulerStarted,
     SchedulerStopped,
     SegmentSealed,
+    Sharing,
     SizesSet,
     TargetsSet,
     TrialKept,
-    TrialReverted,
-    TrialStarted,
-    WaitReasonChanged,
-    is_preemption,
-)
-from shunter.events.values import (
-    DISPLACED,
-    HELD,
-    LOSSES,
-    MILLION,
-    NOTHING,
-    RESIZED,
-    SUM_MOST,
-    Allocation,
-    Because,
-    Reason,
-    Sharing,
     TrialKind,
     TrialReason,
+    TrialReverted,
+    TrialStarted,
     Wait,
+    WaitReasonChanged,
+    is_preemption,
 )
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up

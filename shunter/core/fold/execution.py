@@ -38,7 +38,8 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    Allocation,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
@@ -49,19 +50,24 @@ from shunter.events.facts import (
     Event,
     GpusReleased,
     JobContinued,
+    JobId,
     JobStopped,
     JobSuspended,
     LaunchFailed,
     MessagesDropped,
+    NodeName,
+    Reason,
     ReshapeRefused,
+    Share,
+    Sharing,
     SpeedChanged,
     SuspendAcknowledged,
     SuspendEscalated,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
+    Wait,
 )
-from shunter.events.values import Allocation, JobId, NodeName, Reason, Share, Sharing, Wait
 
 # What an attempt keeps though it was to have other CPUs or memory: its server refused these.
 #

@@ -10,11 +10,22 @@ from shunter.core.fold.attempts import (
     settle_demand,
     was_not_preempted,
 )
-from shunter.core.speeds.measured import BestBatch, MeasuredRate, has_learnt_floor, with_placement
-from shunter.core.speeds.sensitivity import MeasuredCell, with_cell
+from shunter.core.speeds import (
+    BestBatch,
+    MeasuredCell,
+    MeasuredRate,
+    has_learnt_floor,
+    with_cell,
+    with_placement,
+)
 from shunter.core.state import ENDING, SUSPENDING, WAITING, FoldResult, Job, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    STAYS,
+    TIMEOUT,
     Event,
     JobCancelled,
     JobCancelRequested,
@@ -22,6 +33,7 @@ from shunter.events.facts import (
     JobFinished,
     JobGroupChanged,
     JobHeld,
+    JobId,
     JobPriorityChanged,
     JobRejected,
     JobReleased,
@@ -36,7 +48,6 @@ from shunter.events.facts import (
     ToleranceLearnt,
     outcome_of,
 )
-from shunter.events.values import ARRAY, BACKING_OFF, CHECKPOINT, STAYS, TIMEOUT, JobId
 
 _FINISHED = Outcome.finished  # members are slow to look up
 

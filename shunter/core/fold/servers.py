@@ -27,7 +27,9 @@ from shunter.core.state import (
     State,
 )
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    NOTHING,
+    Allocation,
     Event,
     GpuQuarantined,
     GpuRestored,
@@ -35,13 +37,16 @@ from shunter.events.facts import (
     NodeAdded,
     NodeDrained,
     NodeLost,
+    NodeName,
     NodeReachable,
     NodeRemoved,
     NodeRestored,
     NodeUnreachable,
     QuotaChanged,
+    Resources,
+    Share,
+    Sharing,
 )
-from shunter.events.values import NOTHING, Allocation, NodeName, Resources, Share, Sharing
 
 # Who loses what turns out to be in the hands of others: GPUs, or the CPUs and memory beside them.
 #

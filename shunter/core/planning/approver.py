@@ -19,35 +19,34 @@ from shunter.core.plan import Change, Move, Pack, Plan, Rehome, Reshape, Resize,
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import is_within
 from shunter.core.planning.proposals import Decentralised
-from shunter.core.speeds.speed_model import level_of
+from shunter.core.speeds import level_of
 from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import Guards
-from shunter.events.facts import (
+from shunter.events import (
+    CALLER,
     NO_SUCH_JOB,
+    PROPOSED,
+    Allocation,
     AllocationChanged,
+    ConfigurationSet,
+    Demand,
     Event,
     GangApproved,
     GangProposed,
     GangRejected,
-    JobReshaped,
-    PlanRejected,
-)
-from shunter.events.records import fact, record
-from shunter.events.values import (
-    CALLER,
-    PROPOSED,
-    Allocation,
-    ConfigurationSet,
-    Demand,
     JobId,
+    JobReshaped,
     JobSpec,
     Level,
     NodeName,
+    PlanRejected,
     Reason,
     Resources,
     Share,
     Sharing,
     SuspendMode,
+    fact,
+    record,
 )
 
 # Changes of CPUs and memory that stand together in a plan, checked and carried out together.

@@ -18,17 +18,20 @@ from shunter.core.plan import Change, Move, Pack, Plan, Reshape, Start, Suspend
 from shunter.core.planning.placement import Placement, find
 from shunter.core.state import Job, State
 from shunter.core.view import View
-from shunter.events.facts import JOB_ENDS, AllocationChanged, RoundPlanned, WaitReasonChanged
-from shunter.events.values import (
+from shunter.events import (
+    JOB_ENDS,
     Allocation,
+    AllocationChanged,
     Demand,
     JobId,
     NodeName,
     QueueName,
     Reason,
     Resources,
+    RoundPlanned,
     Share,
     Sharing,
+    WaitReasonChanged,
 )
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up

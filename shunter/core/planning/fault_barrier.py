@@ -42,9 +42,18 @@ from shunter.core.plan import (
 )
 from shunter.core.view import View
 from shunter.errors import ConfigError, PlanError, TraceError
-from shunter.events.facts import KINDS, SizesSet, SolvedFact, Target, TargetsSet
-from shunter.events.records import fact, record
-from shunter.events.values import ClassWait, JobId, Wait
+from shunter.events import (
+    KINDS,
+    ClassWait,
+    JobId,
+    SizesSet,
+    SolvedFact,
+    Target,
+    TargetsSet,
+    Wait,
+    fact,
+    record,
+)
 
 # What a policy may answer: each hook's answer is checked before anybody relies on it.
 #

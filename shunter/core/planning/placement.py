@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from shunter.core.cluster import Area, Pool
-from shunter.events.values import (
+from shunter.events import (
     BELOW_SERVER,
     IN_SERVER,
     LEVEL_ORDER,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from shunter.core.cluster import Pool, Server
-from shunter.core.fold.attempts import home_of
+from shunter.core.fold import home_of
 from shunter.core.interfaces import Policy
 from shunter.core.plan import Change, Plan, Rehome, Reshape, Resize, Start, Suspend
 from shunter.core.planning.approver import Check, approve, no_such_job, settled
@@ -18,24 +18,29 @@ from shunter.core.planning.placement import Consolidated, find
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.planning.trials import trial_facts, verdicts
 from shunter.core.rng import RandomStream
-from shunter.core.speeds.sensitivity import TableCheck
+from shunter.core.speeds import TableCheck
 from shunter.core.state import Job, State
 from shunter.core.view import NO_GUARDS, Guards, View
-from shunter.events.facts import (
+from shunter.events import (
+    BY_POLICY,
+    Allocation,
     AllocationChanged,
     Event,
     GangApproved,
+    JobId,
     JobReshaped,
     JobResized,
+    NodeName,
     ReservationSet,
     RoundPlanned,
+    Share,
+    Sharing,
     SolvedFact,
     TargetsSet,
     Trigger,
     WaitReasonChanged,
+    fact,
 )
-from shunter.events.records import fact
-from shunter.events.values import BY_POLICY, Allocation, JobId, NodeName, Share, Sharing
 
 # Jobs whose last attempts failed at once start on other GPUs than these had, if any are left.
 #

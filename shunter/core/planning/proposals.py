@@ -14,23 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from shunter.core.interfaces import AnyPolicy, Observer, Observers, Rng
-from shunter.core.plan import (
-    EMPTY_PLAN,
-    Change,
-    Move,
-    Plan,
-    Proposal,
-    Reservation,
-    Start,
-    Suspend,
-)
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reservation, Start, Suspend
 from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
 from shunter.core.planning.placement import Placement
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.events import (
     JOB_ENDS,
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptLost,
@@ -38,14 +31,18 @@ from shunter.events.facts import (
     GangApproved,
     GangRejected,
     GpusReleased,
+    JobId,
     JobReshaped,
     JobSuspended,
     LaunchFailed,
     ReservationSet,
     RoundPlanned,
+    Share,
+    Sharing,
+    fact,
+    record,
+    replace,
 )
-from shunter.events.records import fact, record, replace
-from shunter.events.values import NOTHING, Allocation, JobId, Share, Sharing
 
 # The decentralised scheme as it is configured.
 

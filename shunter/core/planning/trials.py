@@ -20,20 +20,24 @@ from dataclasses import dataclass
 from shunter.core.interfaces import Effect, ShareTurns
 from shunter.core.plan import Change, Judge, Move, Plan, Try
 from shunter.core.planning.approver import no_such_job
-from shunter.core.speeds.measured import KnownVerdict, Trial
+from shunter.core.speeds import KnownVerdict, Trial
 from shunter.core.state import RUNNING, Job, State
 from shunter.core.view import View
-from shunter.events.facts import PlanRejected, TrialFact, TrialKept, TrialReverted, TrialStarted
-from shunter.events.values import (
+from shunter.events import (
     KEPT,
     MILLION,
     SUM_MOST,
     Batch,
     ChangeKey,
     JobId,
+    PlanRejected,
     Reason,
+    TrialFact,
+    TrialKept,
     TrialKind,
     TrialReason,
+    TrialReverted,
+    TrialStarted,
 )
 
 _RULE = "trial"

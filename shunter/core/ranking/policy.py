@@ -13,22 +13,22 @@ from typing import Any, NamedTuple, TypeVar
 
 from shunter.core.interfaces import Observer, Observers, Rng, both
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Reservation, Start, Suspend
-from shunter.core.planning.draft import (
+from shunter.core.planning import (
     MAKES_ROOM,
+    Decentralised,
     Draft,
+    Placement,
+    ProposalMemory,
     RoomMaker,
     RoomMemory,
+    at_load,
+    decentralised_plan,
     earliest,
+    note_load,
+    proposal_observers,
     sooner,
     untangled,
     with_room_observers,
-)
-from shunter.core.planning.placement import Placement, at_load, note_load
-from shunter.core.planning.proposals import (
-    Decentralised,
-    ProposalMemory,
-    decentralised_plan,
-    proposal_observers,
     without_proposed,
 )
 from shunter.core.ranking.ranking import (
@@ -62,23 +62,27 @@ from shunter.core.sizing import (
     solve_sizes,
     speed_of_sizes,
 )
-from shunter.core.speeds.measured import has_learnt_floor
+from shunter.core.speeds import has_learnt_floor
 from shunter.core.state import WAITING, Job
 from shunter.core.view import Band, View
-from shunter.events.facts import (
+from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Because,
     CheckpointDiscarded,
+    ClassWait,
     Event,
     GpusReleased,
     JobCancelRequested,
     JobFinished,
     JobHeld,
+    JobId,
     JobPriorityChanged,
     JobReleased,
     JobReshaped,
@@ -91,7 +95,9 @@ from shunter.events.facts import (
     PlanRejected,
     ProfileSampled,
     QuotaChanged,
+    Reason,
     ReshapeRefused,
+    Resources,
     RoundPlanned,
     SensitivityCorrected,
     SizesSet,
@@ -99,8 +105,8 @@ from shunter.events.facts import (
     TimeLimitReached,
     ToleranceLearnt,
     TrainingStarted,
+    Wait,
 )
-from shunter.events.values import Allocation, Because, ClassWait, JobId, Reason, Resources, Wait
 
 # What a ranking hears of: every fact after which a job may stand elsewhere.
 

@@ -17,16 +17,31 @@ from typing import Any, Protocol, runtime_checkable
 
 from shunter.core.cluster import Pool
 from shunter.core.plan import Plan
-from shunter.core.planning.draft import HELD_BACK, RoomMemory
-from shunter.core.planning.placement import Classing, Messages, Packing, Placement
-from shunter.core.planning.proposals import ProposalMemory
+from shunter.core.planning import (
+    HELD_BACK,
+    Classing,
+    Messages,
+    Packing,
+    Placement,
+    ProposalMemory,
+    RoomMemory,
+)
 from shunter.core.sizing import SizeBook
-from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.core.speeds import SensitivityTable
 from shunter.core.state import RUNNING, WAITING, Job
 from shunter.core.view import Band, View
-from shunter.events.facts import ProfileSampled
-from shunter.events.records import DERIVED, record
-from shunter.events.values import ClassWait, Demand, JobId, QueueName, Reason, SuspendMode, Wait
+from shunter.events import (
+    DERIVED,
+    ClassWait,
+    Demand,
+    JobId,
+    ProfileSampled,
+    QueueName,
+    Reason,
+    SuspendMode,
+    Wait,
+    record,
+)
 
 # A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
 #

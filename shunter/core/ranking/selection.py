@@ -17,8 +17,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
 from shunter.core.cluster import CPU_POOL
-from shunter.core.planning.draft import Draft, may_move_evicted, pools_without_gpus
-from shunter.core.planning.placement import Placement
+from shunter.core.planning import Draft, Placement, may_move_evicted, pools_without_gpus
 from shunter.core.ranking.ranking import (
     FIRST,
     LAST,
@@ -34,8 +33,7 @@ from shunter.core.ranking.ranking import (
 )
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
-from shunter.events.records import record, replace
-from shunter.events.values import Demand, JobId, Reason, Share, Sharing
+from shunter.events import Demand, JobId, Reason, Share, Sharing, record, replace
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 

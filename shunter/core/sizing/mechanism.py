@@ -24,12 +24,23 @@ from itertools import pairwise, product
 from typing import NamedTuple, Protocol
 
 from shunter.core.cluster import Cluster, Health, Pool
-from shunter.core.planning.draft import Draft
-from shunter.core.speeds.sensitivity import MeasuredCell, Sensitivity, SensitivityTable, corrected
+from shunter.core.planning import Draft
+from shunter.core.speeds import MeasuredCell, Sensitivity, SensitivityTable, corrected
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.records import DERIVED, fact, record, replace
-from shunter.events.values import Demand, GpuType, JobId, JobSpec, NodeName, Resources, Share
+from shunter.events import (
+    DERIVED,
+    Demand,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    Resources,
+    Share,
+    fact,
+    record,
+    replace,
+)
 
 # The sizes that a job could have: points of its model's matrix, and how fast it is there.
 

@@ -27,9 +27,7 @@ from shunter.core.sizing.mechanism import (
     Solver,
 )
 from shunter.core.sizing.sized_plans import Servers, SizingInput
-from shunter.events.facts import Size, SizesSet
-from shunter.events.records import fact
-from shunter.events.values import JobId, NodeName, Resources
+from shunter.events import JobId, NodeName, Resources, Size, SizesSet, fact
 
 _DIGITS = 9
 

@@ -5,8 +5,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reshape, Start, Suspend
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import Placement
+from shunter.core.planning import Draft, Placement
 from shunter.core.sizing.mechanism import (
     NO_RESOURCES,
     ROUNDING,
@@ -17,8 +16,7 @@ from shunter.core.sizing.mechanism import (
 )
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events.records import replace
-from shunter.events.values import (
+from shunter.events import (
     Allocation,
     Because,
     Demand,
@@ -27,6 +25,7 @@ from shunter.events.values import (
     NodeName,
     Resources,
     Share,
+    replace,
 )
 
 # What sizing goes by in one round: who is where, who starts and leaves, and in which order.

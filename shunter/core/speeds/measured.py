@@ -4,9 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from shunter.events.facts import ProfileSampled, ToleranceLearnt
-from shunter.events.records import fact
-from shunter.events.values import (
+from shunter.events import (
     IN_SERVER,
     LEVEL_ORDER,
     NOTHING,
@@ -18,7 +16,10 @@ from shunter.events.values import (
     JobId,
     JobSpec,
     Level,
+    ProfileSampled,
+    ToleranceLearnt,
     TrialKind,
+    fact,
 )
 
 # What a model's gangs measured of distance: a curve of tolerance that nobody had to say.

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
-from shunter.events.records import fact
-from shunter.events.values import Allocation, JobSpec, Resources
+from shunter.events import Allocation, JobSpec, Resources, fact
 
 # How a model's speed depends on the CPUs and memory that go with each of its GPUs.
 #

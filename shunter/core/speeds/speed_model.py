@@ -26,7 +26,7 @@ from math import inf, sqrt
 from typing import NamedTuple, TypeVar
 
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values import (
+from shunter.events import (
     BY_BUS,
     CPU_UNITS,
     IN_SERVER,

@@ -1,5 +1,5 @@
 """Gandiva: introspective scheduling (Xiao et al., OSDI 2018)."""
 
-from shunter.policies.gandiva.policy import Gandiva
+import lazy_loader
 
-__all__ = ["Gandiva"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -26,21 +26,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from shunter.core.cluster import Server, gpus_of
-from shunter.core.planning.approver import accepts, is_as_near
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import Consolidated, groups_within, pick_gpus
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.values import (
-    HEIGHT_MOST,
-    Allocation,
-    NodeName,
-    Reason,
-    Share,
-    Sharing,
-    gpu_numbers,
-)
+from shunter.core import Job, Server, View, gpus_of
+from shunter.core.planning import Consolidated, Draft, accepts, groups_within, is_as_near, pick_gpus
+from shunter.events import HEIGHT_MOST, Allocation, NodeName, Reason, Share, Sharing, gpu_numbers
 
 # Who owns the GPUs of servers in a plan: what jobs asked for, and what they share in turns.
 

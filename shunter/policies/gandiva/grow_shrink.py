@@ -17,29 +17,33 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from typing import Any
 
-from shunter.core.cluster import Server
-from shunter.core.interfaces import Observer, Observers, both
-from shunter.core.plan import Change, Rehome, Resize
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import pick_gpus
-from shunter.core.state import RUNNING, Job
-from shunter.core.view import View
-from shunter.events.facts import (
-    JOB_ENDS,
-    AllocationChanged,
-    AttemptStarted,
-    JobReshaped,
-    JobResized,
-    JobSubmitted,
+from shunter.core import (
+    RUNNING,
+    Change,
+    Job,
+    Observer,
+    Observers,
+    Rehome,
+    Resize,
+    Server,
+    View,
+    both,
 )
-from shunter.events.values import (
+from shunter.core.planning import Draft, pick_gpus
+from shunter.events import (
     BY_POLICY,
     GROWS,
+    JOB_ENDS,
     SHRINKS,
     STARTS_SMALLER,
     Allocation,
+    AllocationChanged,
+    AttemptStarted,
     Because,
     JobId,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
     NodeName,
     Share,
     Sharing,

@@ -13,49 +13,50 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import Change, Judge, Plan, Rehome, Start, Try
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.trials import TrialRules, is_known_loss, model_of, proposed, running
+from shunter.core import Change, Job, Judge, Observers, Plan, Rehome, Rng, Start, Try, View
+from shunter.core.planning import (
+    Draft,
+    Placement,
+    TrialRules,
+    is_known_loss,
+    model_of,
+    proposed,
+    running,
+)
 from shunter.core.ranking import Measure
-from shunter.core.state import Job
-from shunter.core.view import View
 from shunter.errors import ConfigError
-from shunter.events.facts import (
+from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
+    MILLION,
+    Allocation,
     AllocationChanged,
     AttemptLost,
     AttemptStarted,
+    Because,
+    ChangeKey,
     GpusReleased,
+    GpuType,
     JobCancelRequested,
     JobHeld,
+    JobId,
     JobReleased,
     JobReshaped,
     JobResized,
     JobSubmitted,
     LaunchFailed,
+    NodeName,
     PlanRejected,
     QuotaChanged,
+    Reason,
     RoundPlanned,
     SpeedChanged,
     TrialKept,
+    TrialKind,
+    TrialReason,
     TrialReverted,
     TrialStarted,
     TurnStarted,
-)
-from shunter.events.values import (
-    MILLION,
-    Allocation,
-    Because,
-    ChangeKey,
-    GpuType,
-    JobId,
-    NodeName,
-    Reason,
-    TrialKind,
-    TrialReason,
     Wait,
 )
 from shunter.policies.gandiva.affinity import FoundPlace, Placer

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.core.speeds.speed_model import JobKind, Pair
+from shunter.core.speeds import JobKind, Pair
 from shunter.errors import PlanError
-from shunter.events.values import GpuType
+from shunter.events import GpuType
 from shunter.policies.gavel.answers import isolated_fractions
 from shunter.policies.gavel.interior import Floats
 from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest

@@ -4,27 +4,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from shunter.core.interfaces import Observers, Rng, both
-from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.planning.draft import (
+from shunter.core import Change, Job, Move, Observers, Pack, Plan, Rng, Start, Suspend, View, both
+from shunter.core.planning import (
+    Decentralised,
+    Placement,
+    ProposalMemory,
     RoomMaker,
     RoomMemory,
+    decentralised_plan,
     earliest,
     held_jobs,
+    proposal_observers,
     sooner,
     untangled,
     with_room_observers,
 )
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.proposals import (
-    Decentralised,
-    ProposalMemory,
-    decentralised_plan,
-    proposal_observers,
-)
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events.values import Because, GpuType, JobId, Reason, Wait
+from shunter.events import Because, GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.mechanism import Gang, Ledger
 from shunter.policies.gavel.seating import Candidate, Choice, Gathered, Placements
 

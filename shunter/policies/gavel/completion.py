@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
-from shunter.events.values import GpuType, JobId
+from shunter.core.speeds import JobKind, Pair, ThroughputTable
+from shunter.events import GpuType, JobId
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.records import fact
-from shunter.events.values import GpuType, JobId
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId, fact
 
 # What the mechanism asks of an objective: fractions of time by gang and GPU type.
 #

@@ -15,7 +15,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from shunter.errors import PlanError
-from shunter.events.values import GpuType, JobId
+from shunter.events import GpuType, JobId
 from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Targets
 
 if TYPE_CHECKING:

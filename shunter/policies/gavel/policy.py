@@ -21,22 +21,18 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
-from shunter.core.interfaces import Observer, Observers, Rng
-from shunter.core.plan import EMPTY_PLAN, Plan
-from shunter.core.planning.draft import RoomMaker, sooner
-from shunter.core.planning.placement import Placement, at_load, note_load
-from shunter.core.planning.proposals import Decentralised
-from shunter.core.speeds.speed_model import ThroughputTable
-from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core import EMPTY_PLAN, Job, Observer, Observers, Plan, Rng, View
+from shunter.core.planning import Decentralised, Placement, RoomMaker, at_load, note_load, sooner
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError, PlanError
-from shunter.events.facts import (
+from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     AllocationChanged,
     AllocationLearned,
     AttemptLost,
     GpusReleased,
+    GpuType,
     JobCancelRequested,
     JobHeld,
     JobReleased,
@@ -47,10 +43,10 @@ from shunter.events.facts import (
     ProfileSampled,
     QuotaChanged,
     RoundPlanned,
+    Sharing,
     TargetsSet,
     WaitReasonChanged,
 )
-from shunter.events.values import GpuType, Sharing
 from shunter.policies.gavel.changes import (
     CarryingOut,
     Told,

@@ -4,15 +4,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from shunter.core.planning.draft import RoomMemory
-from shunter.core.planning.placement import Packing
-from shunter.core.planning.proposals import ProposalMemory
-from shunter.core.speeds.speed_model import JobKind, Pair, ThroughputTable
-from shunter.core.state import ENDING, SUSPENDING, Job
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged, JobResized, Target, TargetsSet
-from shunter.events.records import DERIVED, fact
-from shunter.events.values import GpuType, JobId, Reason, Sharing, Wait
+from shunter.core import ENDING, SUSPENDING, Job, View
+from shunter.core.planning import Packing, ProposalMemory, RoomMemory
+from shunter.core.speeds import JobKind, Pair, ThroughputTable
+from shunter.events import (
+    DERIVED,
+    AllocationChanged,
+    GpuType,
+    JobId,
+    JobResized,
+    Reason,
+    Sharing,
+    Target,
+    TargetsSet,
+    Wait,
+    fact,
+)
 from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
 

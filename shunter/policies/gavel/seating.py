@@ -7,15 +7,9 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from shunter.core.cluster import Gpu, gpus_of
-from shunter.core.plan import Change, Move, Plan, Start, Suspend
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.proposals import divided
-from shunter.core.state import ENDING, Job
-from shunter.core.view import Band, View
-from shunter.events.records import fact
-from shunter.events.values import (
+from shunter.core import ENDING, Band, Change, Gpu, Job, Move, Plan, Start, Suspend, View, gpus_of
+from shunter.core.planning import Draft, Placement, divided
+from shunter.events import (
     Allocation,
     Because,
     Demand,
@@ -26,6 +20,7 @@ from shunter.events.values import (
     Reason,
     Share,
     Sharing,
+    fact,
 )
 from shunter.policies.gavel.mechanism import Ledger
 

@@ -16,36 +16,42 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from shunter.core.interfaces import Observers, Rng, both
-from shunter.core.plan import EMPTY_PLAN, Plan
-from shunter.core.planning.draft import RoomMaker, RoomMemory, sooner
-from shunter.core.planning.placement import Placement, at_load
-from shunter.core.planning.proposals import Decentralised, ProposalMemory
-from shunter.core.ranking import Measure, RankedPolicy, Ranking
-from shunter.core.ranking.ranking import drift
-from shunter.core.state import Job
-from shunter.core.view import View
+from shunter.core import EMPTY_PLAN, Job, Observers, Plan, Rng, View, both
+from shunter.core.planning import (
+    Decentralised,
+    Placement,
+    ProposalMemory,
+    RoomMaker,
+    RoomMemory,
+    at_load,
+    sooner,
+)
+from shunter.core.ranking import Measure, RankedPolicy, Ranking, drift
 from shunter.errors import PlanError
-from shunter.events.facts import (
+from shunter.events import (
     CLUSTER_CHANGES,
     JOB_ENDS,
     AllocationChanged,
     AllocationLearned,
     AttemptLost,
+    Because,
     GpusReleased,
+    GpuType,
     JobCancelRequested,
     JobHeld,
+    JobId,
     JobReleased,
     JobResized,
     JobSubmitted,
     LaunchFailed,
     PlanRejected,
     QuotaChanged,
+    Reason,
     RoundPlanned,
     Target,
+    Wait,
     WaitReasonChanged,
 )
-from shunter.events.values import Because, GpuType, JobId, Reason, Wait
 from shunter.policies.gavel.changes import CarryingOut, changes_of, known_reasons
 from shunter.policies.gavel.requests import EntityBy, gpu_type_of, wants
 from shunter.policies.gavel.seating import (

@@ -68,9 +68,7 @@ def check(folder: Path) -> None:
 
 def suspension(run: Run | None = None) -> Any:
     """Return a callback that asks for a checkpoint, and leaves after it."""
-    from transformers import (  # type: ignore[import-not-found, unused-ignore]  # only with it
-        TrainerCallback,
-    )
+    from transformers import TrainerCallback
 
     class Suspension(TrainerCallback):  # type: ignore[misc, unused-ignore]  # its type is Any here
         """Asks for a checkpoint when Shunter does."""

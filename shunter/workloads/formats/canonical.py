@@ -14,10 +14,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
-from shunter.core.planning.approver import unfit_for_sizes
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable, unfit_contract
+from shunter.core.planning import unfit_for_sizes
+from shunter.core.speeds import JobKind, ThroughputTable, unfit_contract
 from shunter.errors import TraceError
-from shunter.events.values import (
+from shunter.events import (
     Dependency,
     DependsWhen,
     JobId,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Final
 
-from shunter.core.speeds.speed_model import ThroughputTable
+from shunter.core.speeds import ThroughputTable
 from shunter.errors import ConfigError, TraceError
 from shunter.plugins import BROUGHT, PEERS, Plugins, brings
 from shunter.workloads.trace import Fault, Inspection, TraceJob, number_fault

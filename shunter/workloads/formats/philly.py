@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Final
 
 from shunter.errors import TraceError
-from shunter.events.values import JobId, JobSpec, QueueName, UserName
+from shunter.events import JobId, JobSpec, QueueName, UserName
 from shunter.workloads.formats.canonical import read_length, read_positive
 from shunter.workloads.formats.format import (
     DelimitedRows,

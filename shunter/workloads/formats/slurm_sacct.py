@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from shunter.errors import TraceError
-from shunter.events.values import GpuType, JobId, JobSpec, QueueName, UserName
+from shunter.events import GpuType, JobId, JobSpec, QueueName, UserName
 from shunter.workloads.formats.format import TraceFormat, TraceText, instant_us
 from shunter.workloads.trace import Fault, Inspection, JobEnd, TraceJob
 

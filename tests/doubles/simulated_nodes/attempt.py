@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from shunter.backends.live.messages import (
+from shunter.backends.live import (
     Known,
     Note,
     Order,

@@ -8,10 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shunter.backends.live.messages import Order
-from shunter.backends.live.settings import Socket
-from shunter.backends.live.transport import Server
-from shunter.events.values import NodeName
+from shunter.backends.live import Order, Server, Socket
+from shunter.events import NodeName
 from tests.doubles.simulated_nodes.attempt import Attempt, Key, Run
 from tests.doubles.simulated_nodes.checkpoints import Folder
 from tests.doubles.simulated_nodes.machine import Machine

@@ -10,9 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from shunter.backends.live import messages
-from shunter.backends.live.gang import NEVER
-from shunter.backends.live.messages import Answer, Known, Sample, Stand
+from shunter.backends.live import NEVER, Answer, Known, Sample, Stand, messages
 from shunter.backends.node.messages import PROTOCOL
 from shunter.backends.node.ownership import OWNED_S
 from tests.doubles.simulated_nodes.attempt import Key

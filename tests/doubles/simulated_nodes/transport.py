@@ -15,7 +15,7 @@ import msgspec
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.backends.live.transport import AgentProcess, Link, Server, UnreachedError
+from shunter.backends.live import AgentProcess, Link, Server, UnreachedError
 from tests.doubles.simulated_nodes.checkpoints import VERBS, Work, answer_line
 from tests.doubles.simulated_nodes.node import SimulatedNode
 from tests.doubles.simulated_nodes.session import Session

@@ -13,20 +13,20 @@ import anyio
 from anyio import lowlevel
 
 from shunter import clock
-from shunter.ask.verification import Verifier
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.inbox import Stamped
-from shunter.backends.live.settings import Limits, Owner
-from shunter.core.cluster import Health
+from shunter.ask import Verifier
+from shunter.backends.live import Limits, Owner, Stamped, SupervisedBackend
+from shunter.core import Health, Policy, Scheduler, State, SubmitJob, run_rounds
 from shunter.core.fold import replay
-from shunter.core.interfaces import Policy, SubmitJob
-from shunter.core.round_loop import run_rounds
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.daemon.recovery import holding, recovery_of
-from shunter.events.facts import Event, GpusReleased, JobFinished
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import JobId, JobSpec, Resources
+from shunter.daemon import holding, recovery_of
+from shunter.events import (
+    Event,
+    GpusReleased,
+    JobFinished,
+    JobId,
+    JobSpec,
+    MemoryPastJobs,
+    Resources,
+)
 from tests.doubles.simulated_nodes import (
     Run,
     SimulatedNode,

@@ -14,9 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.core.interfaces import DrainNode, Policy, ReleaseJob, RestoreNode, SuspendJob
-from shunter.core.state import State
-from shunter.events.values import JobId, NodeName, Resources
+from shunter.core import DrainNode, Policy, ReleaseJob, RestoreNode, State, SuspendJob
+from shunter.events import JobId, NodeName, Resources
 from tests.doubles.simulated_nodes import Disturbance, SimulatedProgram
 from tests.doubles.virtual_clock import VirtualClock
 from tests.factories import las_policy

@@ -9,14 +9,22 @@ from collections.abc import Sequence
 
 import pytest
 
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.planning.placement import Consolidated
+from shunter.core.planning import Consolidated
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.state import State
-from shunter.events.facts import AttemptLost, AttemptStarted, Event, JobReshaped, ReshapeRefused
-from shunter.events.values import JobId, NodeName, Resources
+from shunter.core.speeds import Sensitivity, SensitivityTable
+from shunter.events import (
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    JobId,
+    JobReshaped,
+    NodeName,
+    ReshapeRefused,
+    Resources,
+)
 from shunter.policies import las
 from tests.faults.nodes.cluster import Cluster
 from tests.faults.nodes.test_combined_faults import BOUNDS, played

@@ -12,7 +12,7 @@ import anyio
 
 from shunter.backends.node.pilot import dial, read_pilot_file
 from shunter.backends.node.wire import PilotAnswer
-from shunter.backends.slurm.pilot_channel import (
+from shunter.backends.slurm import (
     ClusterAuthority,
     DialBack,
     ListenerSettings,

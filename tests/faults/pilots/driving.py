@@ -16,7 +16,7 @@ import anyio
 
 from shunter.backends.node.ownership import uptime_ns
 from shunter.backends.node.verbs import command
-from shunter.backends.slurm.pilot_channel import PilotStream
+from shunter.backends.slurm import PilotStream
 from tests.faults.pilots.dialling import PATIENCE_S, until
 
 TRAINS = (

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from shunter.backends.node.pilot import SERVER_NAME, UnsafePilotFileError, dial, read_pilot_file
-from shunter.backends.slurm.pilot_channel import (
+from shunter.backends.slurm import (
     ClusterAuthority,
     DialBack,
     ListenerSettings,

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.live.transport import zip_application
-from shunter.backends.slurm.pilot_channel import ListenerSettings
+from shunter.backends.live import zip_application
+from shunter.backends.slurm import ListenerSettings
 from tests.faults.pilots.dialling import daemon, until
 from tests.faults.pilots.driving import (
     SUSPENDS,

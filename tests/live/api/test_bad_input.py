@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shunter.api.problems import ProblemDocument
+from shunter.api import ProblemDocument
 from tests.live.api.serving import PATIENCE_S, Served
 
 pytestmark = pytest.mark.live

@@ -7,9 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from shunter.api.problems import ProblemDocument
-from shunter.api.routes import ROUTES
-from shunter.api.routing import JSON, SSE, Route
+from shunter.api import JSON, ROUTES, SSE, ProblemDocument, Route
 from shunter.errors import RefusedError
 from tests.live.api.serving import PATIENCE_S, Served, awaited
 

@@ -14,8 +14,7 @@ import pytest
 
 from shunter.daemon import Submission
 from shunter.errors import RefusedError
-from shunter.events.facts import AllocationChanged, JobFinished
-from shunter.events.values import GpuType, JobSpec
+from shunter.events import AllocationChanged, GpuType, JobFinished, JobSpec
 from tests.live.site.sites import NOBODY, events_until, machine, of, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

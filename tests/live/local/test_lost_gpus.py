@@ -10,8 +10,7 @@ import pytest
 
 from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError
-from shunter.events.facts import AllocationChanged, GpuQuarantined, GpuRestored, GpusReleased
-from shunter.events.values import NodeName
+from shunter.events import AllocationChanged, GpuQuarantined, GpuRestored, GpusReleased, NodeName
 from tests.live.site.sites import NOBODY, events_until, machine, of, outcome, program, verified
 from tests.unit.backends.profiles.test_gpus import compiled
 

@@ -5,10 +5,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE
+from shunter.core.planning import MAKE_ROOM, ROOM_MADE
 from shunter.daemon import Site
-from shunter.events.facts import AllocationChanged, AttemptStarted, Event, JobFinished
-from shunter.events.values import JobId, Level, SuspendMode
+from shunter.events import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobFinished,
+    JobId,
+    Level,
+    SuspendMode,
+)
 from tests.live.site.sites import NOBODY, events_until, machine, of, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

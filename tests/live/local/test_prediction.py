@@ -9,15 +9,14 @@ from statistics import fmean
 import anyio
 import pytest
 
-from shunter.ask.attempts import Observed, observe_log
-from shunter.ask.costs import Launch, config_text, fit_costs, observed_trace
+from shunter.ask import Launch, Observed, config_text, fit_costs, observe_log, observed_trace
 from shunter.config import load_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts import Event, JobFinished, JobSuspended
+from shunter.events import Event, JobFinished, JobSpec, JobSuspended, SuspendMode
 from shunter.events.log import read_log
-from shunter.events.values import JobSpec, SuspendMode
-from shunter.run.simulation import simulate
-from shunter.workloads import Trace, write_trace
+from shunter.run import simulate
+from shunter.workloads import Trace
+from shunter.workloads.formats import write_trace
 from tests.live.site.sites import NOBODY, events_until, machine, of
 
 pytestmark = pytest.mark.live

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.view import remaining_us
+from shunter.core import remaining_us
 from shunter.daemon import Submission
-from shunter.events.facts import AttemptStarted, ProfileSampled
-from shunter.events.values import JobSpec
+from shunter.events import AttemptStarted, JobSpec, ProfileSampled
 from tests.live.site.sites import NOBODY, events_until, machine, of, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

@@ -19,8 +19,8 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.backends.node.cgroups import LIMIT, QUOTA, divisible_v1
-from shunter.cli.application import app
-from shunter.ops.live_profiling import remove_abandoned
+from shunter.cli import app
+from shunter.ops import remove_abandoned
 from tests.live.api.serving import in_the_foreground
 
 pytestmark = pytest.mark.live

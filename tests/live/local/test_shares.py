@@ -17,13 +17,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode, LocalSettings
+from shunter.backends.live import LocalBackend, LocalNode, LocalSettings
 from shunter.backends.node.cgroups import change_group, folders_of, has_quota, held_to, members
 from shunter.backends.node.messages import started_in
-from shunter.core.interfaces import Launch, ReshapeAttempt
+from shunter.core import Launch, ReshapeAttempt
 from shunter.daemon import Site, Submission
-from shunter.events.facts import (
+from shunter.events import (
+    Allocation,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
@@ -31,9 +31,11 @@ from shunter.events.facts import (
     JobFailed,
     JobFinished,
     JobReshaped,
+    JobSpec,
+    NodeName,
     ReshapeRefused,
+    Share,
 )
-from shunter.events.values import Allocation, JobSpec, NodeName, Share
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.live.site.sites import NOBODY, PATIENCE_S, events_until, machine, of, verified

@@ -6,9 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.ask.forks.scenario import Scenario, run_scenario
-from shunter.events.facts import AttemptStarted, Event, JobFinished, JobSuspended, TurnEnded
-from shunter.events.values import JobId
+from shunter.ask.forks import Scenario, run_scenario
+from shunter.events import AttemptStarted, Event, JobFinished, JobId, JobSuspended, TurnEnded
 from tests.live.site.sites import NOBODY, events_until, machine, of, program
 from tests.live.what_if import GANDIVA, LAS, assert_close, run_jobs
 

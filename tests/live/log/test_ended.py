@@ -7,7 +7,7 @@ import pytest
 
 from shunter.daemon import Site
 from shunter.errors import UnreachableError
-from shunter.events.values import JobId
+from shunter.events import JobId
 from tests.live.site.sites import NOBODY, machine, program
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.api.routes import ROUTES
-from shunter.api.routing import SSE
+from shunter.api import ROUTES, SSE
 from shunter.errors import UnreachableError
 from tests.live.api.serving import PATIENCE_S, Served
 

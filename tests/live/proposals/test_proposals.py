@@ -16,16 +16,13 @@ import httpx
 import orjson
 import pytest
 
-from shunter.api.answer_models import ProposalDocument, ViewDocument
-from shunter.api.problems import ProblemDocument
-from shunter.api.routes import V1
-from shunter.ask.forks.fork import NOBODY_CALLS
+from shunter.api import V1, ProblemDocument, ProposalDocument, ViewDocument
+from shunter.ask.forks import NOBODY_CALLS
 from shunter.client import Client
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.state import State
 from shunter.errors import RateLimitedError, RefusedError
-from shunter.events.facts import Event
-from shunter.events.schema import from_object
+from shunter.events import Event, from_object
 from tests.live.api.serving import PATIENCE_S, Served, awaited
 from tests.property.invariants import check_bitmaps
 

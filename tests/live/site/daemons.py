@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import anyio
 
-from shunter.config.loading import LoadedConfig
+from shunter.config import LoadedConfig
 from shunter.daemon import Site
 from shunter.errors import ShunterError
 from tests.live.site.sites import at_work

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 import anyio
 
-from shunter.ask.verification import Verdict, verify_log
+from shunter.ask import Verdict, verify_log
 from shunter.backends.node import attempts
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 from shunter.daemon import Caller, Site, Submission, open_site
-from shunter.events.facts import Event
+from shunter.events import Event, JobId, JobSpec
 from shunter.events.log import read_log
-from shunter.events.values import JobId, JobSpec
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.contracts.local_backends import empty
 
 Seen = TypeVar("Seen", bound=Event)

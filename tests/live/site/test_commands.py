@@ -10,28 +10,26 @@ from anyio import to_thread
 
 from shunter.daemon import Caller, Site, Submission
 from shunter.errors import BackendError, NotFoundError, RefusedError, UsageError
-from shunter.events.facts import (
+from shunter.events import (
     AttemptStarted,
+    Dependency,
+    DependsWhen,
     Event,
     GpusReleased,
+    GpuType,
     JobContinued,
     JobFailed,
+    JobId,
+    JobSpec,
     JobStopped,
     JobSubmitted,
     JobSuspended,
+    NodeName,
     SuspendEscalated,
+    SuspendMode,
     TimeLimitReached,
 )
 from shunter.events.log import read_log
-from shunter.events.values import (
-    Dependency,
-    DependsWhen,
-    GpuType,
-    JobId,
-    JobSpec,
-    NodeName,
-    SuspendMode,
-)
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import (
     NOBODY,

@@ -23,12 +23,11 @@ import pytest
 import shunter
 import shunter.daemon.policy as product
 from shunter.backends.node.records import arm_failpoint
-from shunter.config.loading import LoadedConfig
-from shunter.core.state import Job, JobPhase
+from shunter.config import LoadedConfig
+from shunter.core import Job, JobPhase
 from shunter.daemon import Site, Submission
-from shunter.events.facts import Outcome
+from shunter.events import JobId, Outcome, SuspendMode
 from shunter.events.log import read_log
-from shunter.events.values import JobId, SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
 from tests.live.site.sites import NOBODY, config, verified

@@ -19,23 +19,23 @@ from anyio import lowlevel, to_thread
 
 from shunter.backends.node import attempts
 from shunter.backends.node.records import get, put
-from shunter.daemon import Site, Submission
-from shunter.daemon.cluster_identity import watch_clock
+from shunter.daemon import Site, Submission, watch_clock
 from shunter.errors import LogError, UnreachableError
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     ClockStepped,
     Event,
     JobFailed,
     JobFinished,
+    JobId,
+    JobSpec,
     JobSubmitted,
     JobSuspended,
     RoundPlanned,
     SuspendEscalated,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId, JobSpec
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import (
     NOBODY,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.events.facts import AllocationChanged, GpusReleased, ProfileSampled
+from shunter.events import AllocationChanged, GpusReleased, ProfileSampled
 from tests.live.site.sites import NOBODY, events_until, machine, of, outcome, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

@@ -8,11 +8,8 @@ import pytest
 
 from shunter.daemon import Site, Submission
 from shunter.errors import ConflictError, NotFoundError, RefusedError
-from shunter.events.facts import JobSubmitted
-from shunter.events.log import open_log, read_log, reindex_log
-from shunter.events.log.tables import PastUpto
-from shunter.events.past_jobs import number_of
-from shunter.events.values import Dependency, DependsWhen, JobId, JobSpec
+from shunter.events import Dependency, DependsWhen, JobId, JobSpec, JobSubmitted, number_of
+from shunter.events.log import PastUpto, open_log, read_log, reindex_log
 from tests.contracts.event_logs import query
 from tests.live.site.sites import NOBODY, machine, of, outcome, verified
 

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from shunter.api.job_history import history_of
+from shunter.api import history_of
 from shunter.daemon import Caller, Site
 from shunter.errors import NotFoundError, RefusedError
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptSetAside,
     AttemptStarted,
     CheckpointSaved,
     Event,
     JobHeld,
+    JobId,
     MessagesDropped,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId
 from tests.contracts.local_backends import empty
 from tests.live.poison import GOOD, WRONG, saying, saying_all
 from tests.live.site.sites import (

@@ -9,16 +9,22 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.api.job_history import history_of
+from shunter.api import history_of
 from shunter.clock import wall_now
-from shunter.config.resolved import policy_runtime
-from shunter.core.state import State
-from shunter.daemon import Site, Submission, open_site, startup
-from shunter.daemon.cluster_identity import History, Identity
-from shunter.daemon.log_maintenance import superseded
-from shunter.daemon.startup import term_begin
+from shunter.config import policy_runtime
+from shunter.core import State
+from shunter.daemon import (
+    History,
+    Identity,
+    Site,
+    Submission,
+    open_site,
+    startup,
+    superseded,
+    term_begin,
+)
 from shunter.errors import ConfigError, LogError
-from shunter.events.facts import (
+from shunter.events import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
@@ -26,6 +32,7 @@ from shunter.events.facts import (
     Event,
     JobFailed,
     JobFinished,
+    JobId,
     LaunchFailed,
     NodeAdded,
     NodeRemoved,
@@ -33,9 +40,7 @@ from shunter.events.facts import (
     SegmentSealed,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.ops.doctor import kept_log
-from shunter.ops.machine_checks import Looked
+from shunter.ops import Looked, kept_log
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import (

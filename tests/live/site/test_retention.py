@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from shunter.backends.node.host.pruning import by_age, remove_attempts
 from shunter.daemon import Site
-from shunter.events.values import JobId
+from shunter.events import JobId
 from tests.live.site.sites import NOBODY, machine, outcome, program, wait_for
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

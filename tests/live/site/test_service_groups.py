@@ -16,8 +16,7 @@ import anyio
 import pytest
 
 from shunter.daemon import Site
-from shunter.events.facts import Outcome
-from shunter.events.values import JobId
+from shunter.events import JobId, Outcome
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY, config, events_until, verified, wait_for

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.events.facts import AttemptStarted
+from shunter.events import AttemptStarted
 from tests.live.site.sites import NOBODY, events_until, machine, of, outcome, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

@@ -12,11 +12,11 @@ from shunter.events import (
     AllocationChanged,
     AttemptStarted,
     Event,
+    JobSpec,
     JobSuspended,
     SchedulerStarted,
     TrainingStarted,
 )
-from shunter.events.values import JobSpec
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import NOBODY, config, events_until, of, verified
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from shunter.backends.slurm.job_backend import JobBackend
-from shunter.backends.slurm.settings import SlurmSettings
+from shunter.backends.slurm import JobBackend, SlurmSettings
 from tests.contracts.local_backends import empty
 from tests.live.slurm.pilots import LIVING, PilotBench
 

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import anyio
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.slurm.pilot_allocations import GpuRequest
-from shunter.backends.slurm.pilot_fleet import PilotBackend
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.core.interfaces import AttemptExited, Input
-from shunter.events.facts import AttemptLost, JobSuspended
-from shunter.events.values import NodeName
+from shunter.backends.live import SupervisedBackend
+from shunter.backends.slurm import GpuRequest, PilotBackend, SlurmServer, SlurmSettings
+from shunter.core import AttemptExited, Input
+from shunter.events import AttemptLost, JobSuspended, NodeName
 from tests.contracts.local_backends import empty
 from tests.factories import job_id
 from tests.live.slurm.bench import BenchNode, SlurmBench

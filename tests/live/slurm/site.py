@@ -9,11 +9,10 @@ import anyio
 import pytest
 
 from shunter.backends.slurm import node_service
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.state import Job
+from shunter.config import LoadedConfig, make_config
+from shunter.core import Job
 from shunter.daemon import Site, Submission
-from shunter.events.facts import Outcome
-from shunter.events.values import JobId, JobSpec
+from shunter.events import JobId, JobSpec, Outcome
 from tests.live.site.sites import at_work, verified
 from tests.live.slurm.pilots import PATIENCE_S, PilotBench
 from tests.live.ssh.bench import WORKER

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.answers import expanded
+from shunter.backends.slurm import Slurm, expanded
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 from tests.live.slurm.bench import NODES, SEARCHED, SlurmBench
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.cli.application import app
+from shunter.cli import app
 from tests.live.slurm.bench import SEARCHED, SlurmBench
 
 TRAINS = """

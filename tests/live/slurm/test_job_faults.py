@@ -9,9 +9,8 @@ import pytest
 
 from shunter.backends.node.records import get
 from shunter.daemon import Submission
-from shunter.events.facts import AttemptLost, AttemptStarted, JobSuspended, Outcome
+from shunter.events import AttemptLost, AttemptStarted, JobSpec, JobSuspended, Outcome
 from shunter.events.log import read_log
-from shunter.events.values import JobSpec
 from tests.live.site.sites import NOBODY, of
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.jobs import JobBench

@@ -11,12 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.commands import Submitted
-from shunter.backends.slurm.job_backend import JobBackend
-from shunter.core.interfaces import AttemptExited, Continue, Input, Stop, SuspendAttempt, Terminate
+from shunter.backends.slurm import JobBackend, Slurm, Submitted
+from shunter.core import AttemptExited, Continue, Input, Stop, SuspendAttempt, Terminate
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts import (
+from shunter.events import (
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
@@ -25,8 +23,8 @@ from shunter.events.facts import (
     JobStopped,
     JobSuspended,
     LaunchFailed,
+    NodeName,
 )
-from shunter.events.values import NodeName
 from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SEARCHED, SlurmBench
 from tests.live.slurm.jobs import JobBench

@@ -8,31 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from shunter.api.cluster_state import Metrics
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.core.state import JobPhase
+from shunter.api import Metrics
+from shunter.ask.why import document, explain
+from shunter.core import JobPhase
 from shunter.daemon import Caller, Site
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    JobId,
     JobSubmitted,
     JobSuspended,
     LaunchFailed,
+    Level,
+    LevelGroups,
     NodeAdded,
     NodeDrained,
+    NodeName,
     NodeReachable,
     NodeRemoved,
     NodeRestored,
     NodeUnreachable,
     Outcome,
+    to_object,
 )
 from shunter.events.log import read_log
-from shunter.events.schema import to_object
-from shunter.events.values import JobId, Level, LevelGroups, NodeName
-from shunter.ops.doctor import PILOT_KINDS, moved_by_pilots
-from shunter.run.setup import rebuild
+from shunter.ops import PILOT_KINDS, moved_by_pilots
+from shunter.run import rebuild
 from tests.live.site.sites import NOBODY, verified
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench

@@ -14,8 +14,7 @@ import pytest
 
 from shunter.backends.slurm import node_service
 from shunter.daemon import Site, Submission
-from shunter.events.facts import AttemptStarted, Outcome
-from shunter.events.values import GpuType
+from shunter.events import AttemptStarted, GpuType, Outcome
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.bench import SlurmBench

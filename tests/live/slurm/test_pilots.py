@@ -10,13 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.commands import Submitted
-from shunter.core.interfaces import AttemptExited, Input, Terminate
+from shunter.backends.live import SupervisedBackend
+from shunter.backends.slurm import Slurm, Submitted
+from shunter.core import AttemptExited, Input, Terminate
 from shunter.errors import SlurmUnknownError
-from shunter.events.facts import AttemptLost, AttemptStarted, JobSuspended, NodeReachable
-from shunter.events.values import JobId, NodeName
+from shunter.events import AttemptLost, AttemptStarted, JobId, JobSuspended, NodeName, NodeReachable
 from tests.factories import allocation, job_id
 from tests.live.slurm.bench import SEARCHED, SlurmBench
 from tests.live.slurm.pilots import (

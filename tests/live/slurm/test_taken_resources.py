@@ -10,13 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.api.cluster_state import nodes_of
-from shunter.api.job_rows import queue_document
-from shunter.core.state import JobPhase
+from shunter.api import nodes_of, queue_document
+from shunter.core import JobPhase
 from shunter.daemon import Site
-from shunter.events.facts import AllocationChanged, AttemptStarted, GpusTaken, Outcome
+from shunter.events import AllocationChanged, AttemptStarted, GpusTaken, JobId, NodeName, Outcome
 from shunter.events.log import read_log
-from shunter.events.values import JobId, NodeName
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.jobs import JobBench

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.settings import SshAccess, SshHost, SshSettings
-from shunter.backends.live.ssh import SshBackend
-from shunter.core.interfaces import Effect, Input, Launch, Resume
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
+from shunter.backends.live import SshAccess, SshBackend, SshHost, SshSettings, SupervisedBackend
+from shunter.core import Effect, Input, Launch, Resume
+from shunter.events import Allocation, JobId, JobSpec, NodeName, Share
 from tests.contracts.local_backends import empty
 from tests.live.ssh.farm import Farm
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 from shunter.daemon import Submission
-from shunter.events.values import JobSpec
+from shunter.events import JobSpec
 from tests.live.ssh.bench import WORKER
 from tests.live.ssh.farm import Farm
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.live.ssh import HostInventory, host_inventories
-from shunter.cli.application import app
-from shunter.config.loading import load_config
-from shunter.core.interfaces import AttemptExited, Terminate
-from shunter.events.facts import ProfileSampled
+from shunter.backends.live import HostInventory, host_inventories
+from shunter.cli import app
+from shunter.config import load_config
+from shunter.core import AttemptExited, Terminate
+from shunter.events import ProfileSampled
 from shunter.ops import ssh_hosts as checks
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until

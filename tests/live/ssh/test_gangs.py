@@ -10,15 +10,15 @@ import pytest
 
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited, Launch, SuspendAttempt
-from shunter.events.facts import (
+from shunter.core import AttemptExited, Launch, SuspendAttempt
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    JobSpec,
     JobSuspended,
     LaunchFailed,
 )
-from shunter.events.values import JobSpec
 from tests.factories import job_id
 from tests.faults.supervised import pid_of, wait_for
 from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until

@@ -11,19 +11,21 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shunter.api.output import in_time_order, unsure_line
+from shunter.api import in_time_order, unsure_line
 from shunter.backends.node import attempts
-from shunter.core.interfaces import AttemptExited, Fence, Launch, SuspendAttempt, Terminate
+from shunter.core import AttemptExited, Fence, Launch, SuspendAttempt, Terminate
 from shunter.errors import BackendError
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
+    JobSpec,
     LaunchFailed,
+    NodeName,
     NodeReachable,
     NodeUnreachable,
+    UserName,
 )
-from shunter.events.values import JobSpec, NodeName, UserName
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until

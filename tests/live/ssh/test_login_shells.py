@@ -13,12 +13,10 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.live.settings import SshHost
-from shunter.backends.live.ssh import host_inventories
-from shunter.core.interfaces import AttemptExited
-from shunter.events.facts import AttemptStarted, NodeUnreachable
-from shunter.events.values import NodeName
-from shunter.ops.ssh_hosts import halves
+from shunter.backends.live import SshHost, host_inventories
+from shunter.core import AttemptExited
+from shunter.events import AttemptStarted, NodeName, NodeUnreachable
+from shunter.ops import halves
 from tests.live.ssh.bench import Bench, kinds, order, seen_until
 from tests.live.ssh.farm import LACKING, Farm, FarmHost
 

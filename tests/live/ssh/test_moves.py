@@ -8,20 +8,22 @@ import pytest
 
 import shunter
 from shunter.daemon import Site
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     AttemptStarted,
     Event,
     GpusReleased,
     JobFinished,
+    JobId,
     JobSuspended,
+    Level,
     ProfileSampled,
     RoundPlanned,
     TrialKept,
+    TrialReason,
     TrialStarted,
     TurnStarted,
 )
-from shunter.events.values import JobId, Level, TrialReason
 from tests.live.site.sites import NOBODY, at_work, events_until, of, program, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster, worker

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 from anyio.lowlevel import checkpoint
 
-from shunter.backends.live.node_agent import Reading
-from shunter.core.interfaces import AttemptExited, Fence
-from shunter.events.facts import AttemptLost, AttemptStarted
-from shunter.events.values import NodeName
+from shunter.backends.live import Reading
+from shunter.core import AttemptExited, Fence
+from shunter.events import AttemptLost, AttemptStarted, NodeName
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
 

@@ -16,13 +16,16 @@ import asyncssh
 import asyncssh.channel
 import pytest
 
-from shunter.backends.live.settings import SshAccess
-from shunter.backends.live.ssh import WINDOW_BYTES, SshBackend, host_inventories
-from shunter.backends.live.transport import UnreachedError
+from shunter.backends.live import (
+    WINDOW_BYTES,
+    SshAccess,
+    SshBackend,
+    UnreachedError,
+    host_inventories,
+)
 from shunter.backends.node.host.file_trees import END, packed
-from shunter.core.interfaces import AttemptExited
-from shunter.events.facts import AttemptStarted, LaunchFailed, NodeReachable, NodeUnreachable
-from shunter.events.values import NodeName
+from shunter.core import AttemptExited
+from shunter.events import AttemptStarted, LaunchFailed, NodeName, NodeReachable, NodeUnreachable
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, kinds, order, rest, seen_until
 from tests.live.ssh.farm import make_key

@@ -20,11 +20,17 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from shunter.backends.live.ssh import host_inventories
-from shunter.backends.live.transport import digest, zip_application
-from shunter.core.interfaces import AttemptExited, Launch, Resume, SuspendAttempt
-from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
-from shunter.events.values import JobId, JobSpec, NodeName, UserName
+from shunter.backends.live import digest, host_inventories, zip_application
+from shunter.core import AttemptExited, Launch, Resume, SuspendAttempt
+from shunter.events import (
+    AttemptStarted,
+    GpusReleased,
+    JobId,
+    JobSpec,
+    LaunchFailed,
+    NodeName,
+    UserName,
+)
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, order, seen_until

@@ -12,15 +12,18 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from shunter.api.cluster_state import NODE_STATES, Metrics
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.api import NODE_STATES, Metrics
+from shunter.config import LoadedConfig, make_config
 from shunter.daemon import Site, Submission
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
+    GpuType,
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
+    JobSpec,
     JobSuspended,
     LaunchFailed,
     NodeLost,
@@ -29,7 +32,6 @@ from shunter.events.facts import (
     Outcome,
 )
 from shunter.events.log import read_log
-from shunter.events.values import GpuType, JobId, JobSpec
 from tests.live.site.sites import NOBODY, at_work, events_until, remove_ended, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces

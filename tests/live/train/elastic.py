@@ -8,8 +8,7 @@ import anyio
 
 from shunter.daemon import Site, Submission
 from shunter.errors import ShunterError
-from shunter.events.facts import Outcome
-from shunter.events.values import JobId, JobSpec, Level
+from shunter.events import JobId, JobSpec, Level, Outcome
 from tests.live.site.sites import NOBODY, outcome
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import shunter
 from shunter.daemon import Submission
-from shunter.events.values import JobSpec
+from shunter.events import JobSpec
 from tests.faults.supervised import wait_for
 
 IS_HELD = """

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.state import State
-from shunter.events.facts import Event, TurnEnded, TurnStarted
+from shunter.events import Event, TurnEnded, TurnStarted
 
 PARTED_US = 10_000_000
 """So long it may take until who is packed no more is told so: a daemon may have to come back."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import shunter
 from shunter.daemon import Site
-from shunter.events.facts import Event, TrialKept, TrialReverted, TrialStarted, TurnStarted
+from shunter.events import Event, TrialKept, TrialReverted, TrialStarted, TurnStarted
 from tests.live.site.sites import NOBODY, events_until, of, program
 from tests.live.turns.ledger import IS_HELD
 

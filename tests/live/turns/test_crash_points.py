@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from shunter.backends.node.records import arm_failpoint
 from shunter.daemon import Site
-from shunter.events.facts import JOB_ENDS, Outcome, TrialKept, TurnStarted
+from shunter.events import JOB_ENDS, Outcome, TrialKept, TurnStarted
 from shunter.events.log import read_log
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import Daemon, together

@@ -21,9 +21,9 @@ from shunter.backends.node import attempts
 from shunter.backends.node.attempts import pids_of
 from shunter.backends.node.records import processes
 from shunter.backends.node.rotator import rotating_in, slices_of
-from shunter.config.loading import LoadedConfig
+from shunter.config import LoadedConfig
 from shunter.daemon import Site
-from shunter.events.facts import (
+from shunter.events import (
     AttemptStarted,
     Event,
     JobFinished,

@@ -8,11 +8,11 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.cli.application import app
+from shunter.cli import app
+from shunter.core import State
 from shunter.core.fold import replay
-from shunter.core.state import State
 from shunter.daemon import Submission
-from shunter.events.facts import Event, TurnStarted
+from shunter.events import Event, TurnStarted
 from tests.live.site.sites import NOBODY, events_until, machine, of, program, verified
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

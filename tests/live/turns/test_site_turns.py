@@ -17,19 +17,19 @@ from typer.testing import CliRunner
 
 import shunter
 from shunter.backends.node.records import folder_of
-from shunter.cli.application import app
+from shunter.cli import app
 from shunter.daemon import Site
 from shunter.errors import RefusedError
-from shunter.events.facts import (
+from shunter.events import (
     Event,
     JobCancelled,
     JobReshaped,
     PlanRejected,
+    SuspendMode,
     TrialKept,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import SuspendMode
 from tests.contracts.local_backends import empty
 from tests.live.site.sites import (
     NOBODY,

@@ -7,11 +7,20 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.live.local import LocalBackend
-from shunter.backends.live.settings import LocalNode, LocalSettings, TurnSettings
-from shunter.core.interfaces import Input, Launch
-from shunter.events.facts import AttemptStarted, LaunchFailed, TurnEnded, TurnStarted
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
+from shunter.backends.live import LocalBackend, LocalNode, LocalSettings, TurnSettings
+from shunter.core import Input, Launch
+from shunter.events import (
+    Allocation,
+    AttemptStarted,
+    JobId,
+    JobSpec,
+    LaunchFailed,
+    NodeName,
+    Share,
+    Sharing,
+    TurnEnded,
+    TurnStarted,
+)
 from tests.contracts.local_backends import empty
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live]

@@ -2,14 +2,11 @@
 
 from itertools import permutations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.interfaces import Observers
-from shunter.core.view import View
-from shunter.events.facts import KINDS, Event
-from shunter.events.values import JobId
-from shunter.run.simulation import simulate
+from shunter.core import Observers, View
+from shunter.events import KINDS, Event, JobId
+from shunter.run import simulate
 from shunter_papers.topology.needless_waits import GANG, NeedlessWaits, fits
 from shunter_papers.topology.scenes import CONTENDERS, CURVES, FLOOR, Scene
 

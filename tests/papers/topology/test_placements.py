@@ -7,11 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.core.speeds.speed_model import unfit_contract
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged
-from shunter.events.values import Level
-from shunter.run.simulation import simulate
+from shunter.core import View
+from shunter.core.speeds import unfit_contract
+from shunter.events import AllocationChanged, Level
+from shunter.run import simulate
 from shunter_papers.topology.figures import figures
 from shunter_papers.topology.placements import compare_placements
 from shunter_papers.topology.rows import Row

@@ -8,12 +8,7 @@ import pytest
 
 from shunter_papers.topology.approvals import measure
 from shunter_papers.topology.comparison import Asked, Reproduction, reproduce
-from shunter_papers.topology.staleness import (
-    DURATIONS_S,
-    STALENESS_S,
-    StalenessRow,
-    verdicts,
-)
+from shunter_papers.topology.staleness import DURATIONS_S, STALENESS_S, StalenessRow, verdicts
 
 PARTS = ("staleness", "approvals")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.loading import make_config
+from shunter.config import make_config
 from shunter.errors import ShunterError
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 FIRST, SECOND = ("ResNet-50 (batch size 32)", 25259, 0.0), ("Transformer (batch size 16)", 900, 9.0)
 TYPES = ("v100", "p100", "k80")

@@ -8,10 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shunter.cli import app
-from shunter.config import policy_plugins
-from shunter.config.policy_plugins import equipped
-from shunter.core.interfaces import Policy
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.config import equipped, policy_plugins
+from shunter.core import Policy
+from shunter.core.planning import PLACEMENTS
 from shunter.errors import ConfigError
 from shunter_peers.gavel import GavelPeer
 

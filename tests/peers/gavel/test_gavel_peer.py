@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.config.policy_plugins import informed
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.backends.simulated import Lease, Progress, RoundEnds
+from shunter.config import informed
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged, TargetsSet
-from shunter.events.values import GpuType
-from shunter.workloads.trace import TraceJob
+from shunter.events import AllocationChanged, GpuType, TargetsSet
+from shunter.workloads import TraceJob
 from shunter_peers.gavel import GavelPeer
 from tests.factories import Outcome, World, node_added, run, trace_job
 

@@ -3,12 +3,11 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.speed_model import JobKind
-from shunter.events.values import JobId
-from shunter.policies.gavel.mechanism import Demands, JobRequest
+from shunter.core.speeds import JobKind
+from shunter.events import JobId
+from shunter.policies.gavel import Demands, JobRequest
 from shunter_peers.gavel.objectives import Allox, PackedFifo, RandomPairs, StaleFifo
 from shunter_peers.gavel.objectives.allox import least_cost
 from tests.unit.policies.gavel.objectives import test_packing as packing

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Fractions
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Fractions
 from shunter_peers.gavel.ledger import Ledger, priority
 
 V100, P100, K80 = (GpuType(name) for name in ("v100", "p100", "k80"))

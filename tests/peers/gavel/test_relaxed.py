@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.answers import least_total_duration
+from shunter.policies.gavel import least_total_duration
 from shunter_peers.gavel.objectives.relaxed import relaxed_total_duration
 from tests.unit.policies.gavel.solving.instances import groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept

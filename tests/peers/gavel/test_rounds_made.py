@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Gang
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Gang
 from shunter_peers.gavel.ledger import Ledger
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 from shunter_peers.gavel.seating import Seat, seat

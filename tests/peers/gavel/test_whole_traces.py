@@ -8,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.peers.gavel_inputs import GavelJob
 from tests.peers.gavel_played import builtin_table, play_gavel, play_gavel_literally

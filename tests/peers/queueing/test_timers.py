@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.events.values import Demand, JobId
+from shunter.events import Demand, JobId
 from shunter_peers.queueing.items import Item
 from shunter_peers.queueing.timers import NEVER_S, Timers
 

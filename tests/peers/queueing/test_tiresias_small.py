@@ -6,7 +6,7 @@ and length.
 
 import pytest
 
-from shunter.policies.tables import builtin_history
+from shunter.policies import builtin_history
 from tests.peers.played import ends_s, play_tiresias
 from tests.peers.tiresias_literal import LIMITS, PeerJob, Quirks, gittins_table, peer_run
 

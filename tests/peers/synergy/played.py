@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.events.facts import NodeAdded
-from shunter.workloads.trace import TraceJob
+from shunter.core.planning import PLACEMENTS
+from shunter.events import NodeAdded
+from shunter.workloads import TraceJob
 from shunter_peers.synergy import SynergyPeer, SynergyRounds
 from shunter_peers.synergy.policy import SynergyPolicy
 from tests.factories import Outcome, World, node_added, run, trace_job

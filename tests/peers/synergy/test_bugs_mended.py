@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import Index, Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.policies.fairness import FinishTimeFairness
-from shunter.policies.fifo import SubmissionOrder
-from shunter.workloads.sensitivity import builtin_sensitivity
-from shunter.workloads.trace import TraceJob
+from shunter.core.speeds import SpeedModel
+from shunter.policies import FinishTimeFairness, SubmissionOrder
+from shunter.workloads import TraceJob, builtin_sensitivity
 from tests.factories import World, run, trace_job
 from tests.peers.synergy.literal import MODELS, PeerJob
 from tests.peers.synergy.played import SECOND_US, ends_s, peer_servers, play

@@ -4,11 +4,9 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.config import policy_plugins
-from shunter.config.policy_plugins import equipped
+from shunter.config import equipped, policy_plugins
 from shunter.errors import ConfigError
 from shunter_peers.synergy import SynergyPeer
 from shunter_peers.synergy.optimum import Point, Solver, best_points

@@ -7,14 +7,18 @@ several servers and others shrink for them; both ways of picking GPUs, two to fo
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shunter.errors import PlanError
-from shunter.events import encode_record
-from shunter.events.facts import AllocationChanged, JobRejected, PlanRejected, RoundPlanned
-from shunter.events.records import row_decoder
-from shunter.events.values import JobSpec
+from shunter.events import (
+    AllocationChanged,
+    JobRejected,
+    JobSpec,
+    PlanRejected,
+    RoundPlanned,
+    encode_record,
+    row_decoder,
+)
 from shunter_peers.synergy.jobs import Server, played_job
 from shunter_peers.synergy.orders import Order, ordered
 from shunter_peers.synergy.policy import PeerMemory

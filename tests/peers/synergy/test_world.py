@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.config.loading import make_config
-from shunter.core.state import state_digest
+from shunter.ask import Verifier
+from shunter.config import make_config
+from shunter.core import state_digest
 from shunter.errors import ShunterError
-from shunter.events import SchedulerStarted, encode_record
-from shunter.events.facts import AllocationChanged
-from shunter.run.simulation import RunResult, simulate
+from shunter.events import AllocationChanged, SchedulerStarted, encode_record
+from shunter.run import RunResult, simulate
 from tests.factories import run
 from tests.peers.synergy.literal import PeerJob, peer_run
 from tests.peers.synergy.played import RoundsWorld, ends_s, peer, peer_servers, play, trace_jobs

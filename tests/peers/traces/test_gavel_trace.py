@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values import GpuType, JobSpec
-from shunter.workloads import Fault, Trace, load_trace
-from shunter.workloads.throughputs import builtin_throughputs, load_throughputs
+from shunter.events import GpuType, JobSpec
+from shunter.workloads import Fault, Trace, builtin_throughputs, load_throughputs, load_trace
 
 V100, K80 = GpuType("v100"), GpuType("k80")
 LM = "LM (batch size 5)"

@@ -7,13 +7,11 @@ everybody comes through if it goes on, and the log verifies.
 import random
 from dataclasses import dataclass, field
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.verification import Verifier
-from shunter.core.interfaces import AttemptExited, Input
-from shunter.core.state import JobPhase
-from shunter.events.values import Allocation, JobId, NodeName, Share
+from shunter.ask import Verifier
+from shunter.core import AttemptExited, Input, JobPhase
+from shunter.events import Allocation, JobId, NodeName, Share
 from tests.factories import job_id
 from tests.property.invariants import check_state
 from tests.replay.eventful_run import S

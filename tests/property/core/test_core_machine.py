@@ -11,14 +11,14 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from shunter.ask.verification import Verifier
-from shunter.core.fold import apply
-from shunter.core.interfaces import (
+from shunter.ask import Verifier
+from shunter.core import (
     AttemptExited,
     CancelJob,
     ChangePriority,
     DrainNode,
     Effect,
+    Guards,
     HoldJob,
     Input,
     Launch,
@@ -26,32 +26,34 @@ from shunter.core.interfaces import (
     ReleaseJob,
     RestoreNode,
     Resume,
+    Scheduler,
+    State,
     SubmitJob,
     SuspendAttempt,
     SuspendJob,
     Terminate,
 )
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.events.codec import encode_record
-from shunter.events.facts import (
+from shunter.core.fold import apply
+from shunter.events import (
     AllocationChanged,
     AttemptLost,
     AttemptStarted,
     Event,
     GpusReleased,
+    JobId,
+    JobSpec,
     JobSubmitted,
     JobSuspended,
     LaunchFailed,
     NodeLost,
+    NodeName,
     NodeReachable,
     NodeUnreachable,
     PlanRejected,
     RoundPlanned,
     SchedulerStarted,
+    encode_record,
 )
-from shunter.events.values import JobId, JobSpec, NodeName
 from tests.factories import POLICY_NAMES, World, job_id, las_policy, node_added, policy, quota
 from tests.property.invariants import check_state, down_nodes
 from tests.property.puppet import Puppet, wishes

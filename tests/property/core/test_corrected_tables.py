@@ -2,10 +2,9 @@
 
 from itertools import pairwise
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.sensitivity import (
+from shunter.core.speeds import (
     CELLS_MOST,
     MeasuredCell,
     Sensitivity,
@@ -13,7 +12,7 @@ from shunter.core.speeds.sensitivity import (
     corrected,
     with_cell,
 )
-from shunter.events.values import JobSpec, Resources
+from shunter.events import JobSpec, Resources
 from tests.slices import searched
 
 SPEC = JobSpec(model="m")

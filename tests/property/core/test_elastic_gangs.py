@@ -10,50 +10,54 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from shunter.ask.log_reading import end_of_decision
-from shunter.ask.verification import Verifier
-from shunter.ask.waits import wait_of
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.world import Samples
-from shunter.core.fold import apply, replay
-from shunter.core.interfaces import AnyPolicy, Command, ResizeJob, Rng
-from shunter.core.plan import Change, Plan, Resize, Start
-from shunter.core.planning.placement import PLACEMENTS, FirstFit, place
-from shunter.core.planning.planner import RoundRules
-from shunter.core.ranking import RankedPolicy
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import WAITING, State, state_digest
-from shunter.core.view import View
-from shunter.events import SchedulerStarted, decode_record, encode_record
-from shunter.events.facts import (
-    AllocationChanged,
-    AttemptStarted,
-    Event,
-    JobFinished,
-    JobResized,
-    JobSubmitted,
-    PlanRejected,
+from shunter.ask import Verifier, end_of_decision, wait_of
+from shunter.ask.why import document, explain
+from shunter.backends.simulated import Samples, Slicing
+from shunter.core import (
+    WAITING,
+    AnyPolicy,
+    Change,
+    Command,
+    Plan,
+    Resize,
+    ResizeJob,
+    Rng,
+    Start,
+    State,
+    View,
+    state_digest,
 )
-from shunter.events.values import (
+from shunter.core.fold import apply, replay
+from shunter.core.planning import PLACEMENTS, FirstFit, RoundRules, place
+from shunter.core.ranking import RankedPolicy
+from shunter.core.speeds import SpeedModel
+from shunter.events import (
     BY_POLICY,
     GROWS,
     SHRINKS,
     STARTS_SMALLER,
     Allocation,
+    AllocationChanged,
+    AttemptStarted,
     Because,
+    Event,
+    JobFinished,
     JobId,
+    JobResized,
     JobSpec,
+    JobSubmitted,
+    PlanRejected,
     Reason,
+    SchedulerStarted,
     Share,
     SuspendMode,
+    decode_record,
+    encode_record,
 )
-from shunter.policies.gandiva.policy import Gandiva
-from shunter.policies.shortest import RemainingService
+from shunter.policies import RemainingService
+from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import Outcome, las_policy, policy, run
 from tests.property.test_gavel import gavel, two_level

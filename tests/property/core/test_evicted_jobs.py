@@ -11,19 +11,20 @@ import pytest
 from hypothesis import given, settings
 
 from shunter.backends.simulated import Costs
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.view import Guards
-from shunter.events.facts import (
+from shunter.core import Guards
+from shunter.core.planning import PLACEMENTS
+from shunter.events import (
     AllocationChanged,
     AttemptStarted,
     Event,
     GpusReleased,
+    JobId,
     JobSuspended,
+    Level,
     RoundPlanned,
     Trigger,
     is_preemption,
 )
-from shunter.events.values import JobId, Level
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, node_added, policy, run, servers, trace_job
 from tests.property.test_engine_equals_stepping import PAIRS

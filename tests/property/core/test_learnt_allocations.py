@@ -9,10 +9,18 @@ being withdrawn, and in the end all that follows is verified.
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from shunter.core.fold.attempts import may_launch
-from shunter.core.state import Job, JobPhase
-from shunter.events.facts import AllocationChanged, AllocationLearned, Event, GpusTaken
-from shunter.events.values import Allocation, JobId, NodeName, Share
+from shunter.core import Job, JobPhase
+from shunter.core.fold import may_launch
+from shunter.events import (
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    Event,
+    GpusTaken,
+    JobId,
+    NodeName,
+    Share,
+)
 from tests.property.core.test_core_machine import COUNT, NODE_NAMES, NODES, Attempt, CoreMachine
 from tests.slices import searched
 

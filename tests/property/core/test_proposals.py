@@ -7,32 +7,29 @@ something that it could not have, who may start does in the end, and all is deci
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.verification import Verifier
+from shunter.ask import Verifier
 from shunter.backends.simulated import Costs
-from shunter.config.policy_plugins import completed
+from shunter.config import completed
+from shunter.core import AnyPolicy, State, run_rounds, state_digest
 from shunter.core.fold import apply
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.proposals import CanPropose, Decentralised
-from shunter.core.round_loop import run_rounds
-from shunter.core.state import State, state_digest
-from shunter.events import SchedulerStarted, encode_payload, encode_record
-from shunter.events.facts import (
+from shunter.core.planning import PLACEMENTS, CanPropose, Decentralised
+from shunter.events import (
+    Allocation,
     AllocationChanged,
     Event,
     GangApproved,
     GangProposed,
     GangRejected,
+    JobId,
     RoundPlanned,
+    SchedulerStarted,
+    encode_payload,
+    encode_record,
 )
-from shunter.events.values import Allocation, JobId
-from shunter.policies.gavel.objectives import FastestFirst, MaxMinFairness
-from shunter.policies.gavel.policy import GavelPolicy, Timing
-from shunter.policies.gavel.two_level import TwoLevelPolicy
-from shunter.workloads.trace import TraceJob
+from shunter.policies.gavel import FastestFirst, GavelPolicy, MaxMinFairness, Timing, TwoLevelPolicy
+from shunter.workloads import TraceJob
 from tests.commanded import Commanded
 from tests.factories import (
     Outcome,

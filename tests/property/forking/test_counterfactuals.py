@@ -5,18 +5,21 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.forks.counterfactual_starts import Counterfactual, Counterfactuals, counterfactuals
-from shunter.ask.forks.fork import ForkChange, ForkPoint, MakeWorld, fork_point
-from shunter.ask.log_reading import fold_events
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.core.interfaces import CancelJob, ChangePriority, Command, ResizeJob
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import JobPhase, State
+from shunter.ask import fold_events
+from shunter.ask.forks import (
+    Counterfactual,
+    Counterfactuals,
+    ForkChange,
+    ForkPoint,
+    MakeWorld,
+    counterfactuals,
+    fork_point,
+)
+from shunter.backends.simulated import NO_FAILURES, NO_SAMPLES, Costs
+from shunter.core import CancelJob, ChangePriority, Command, JobPhase, ResizeJob, State
+from shunter.core.speeds import SpeedModel
 from shunter.events import JobId
 from tests.factories import World
 from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by, world_of

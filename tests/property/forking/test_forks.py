@@ -5,22 +5,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, reject
-from hypothesis import strategies as st
+from hypothesis import given, reject, strategies as st
 
-from shunter.ask.forks.fork import ForkChange, Standing, fork_at, fork_point, standing_at
-from shunter.ask.forks.future import read_future
-from shunter.ask.forks.scenario import rerun_to
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.failures import NO_FAILURES
-from shunter.backends.simulated.resuming import Resumed, TotalWork
-from shunter.backends.simulated.world import NO_SAMPLES
-from shunter.core.interfaces import Command, DrainNode, RestoreNode
-from shunter.core.state import Job, State
-from shunter.events import Event, JobId, JobSubmitted
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.values import JobSpec
-from shunter.workloads.trace import TraceJob
+from shunter.ask.forks import (
+    ForkChange,
+    Standing,
+    fork_at,
+    fork_point,
+    read_future,
+    rerun_to,
+    standing_at,
+)
+from shunter.backends.simulated import (
+    NO_FAILURES,
+    NO_SAMPLES,
+    Costs,
+    Resumed,
+    SimulatedBackend,
+    TotalWork,
+)
+from shunter.core import Command, DrainNode, Job, RestoreNode, State
+from shunter.events import Event, FactClass, JobId, JobSpec, JobSubmitted, class_of
+from shunter.workloads import TraceJob
 from tests.factories import Tape, World
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading

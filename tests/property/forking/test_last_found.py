@@ -2,10 +2,9 @@
 
 import asyncio
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.forks.inevitable_waits import SPOTS, TRIED_MOST, Search, find_last
+from shunter.ask.forks import SPOTS, TRIED_MOST, Search, find_last
 
 
 def searched(row: list[bool], most: int = TRIED_MOST) -> tuple[Search, list[int]]:

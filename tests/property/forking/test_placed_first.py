@@ -6,14 +6,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, reject
 
-from shunter.ask.forks.fork import ForkPoint, fork_point
-from shunter.ask.forks.inevitable_waits import PlacedFirst
-from shunter.ask.log_reading import fold_events
-from shunter.ask.recorded_terms import Term
-from shunter.core.ranking.ranking import PRIORITY_MOST
-from shunter.core.view import NO_GUARDS
-from shunter.events import JobId, encode_record
-from shunter.events.facts import AllocationChanged, Event, JobPriorityChanged, Trigger
+from shunter.ask import Term, fold_events
+from shunter.ask.forks import ForkPoint, PlacedFirst, fork_point
+from shunter.core import NO_GUARDS
+from shunter.core.ranking import PRIORITY_MOST
+from shunter.events import (
+    AllocationChanged,
+    Event,
+    JobId,
+    JobPriorityChanged,
+    Trigger,
+    encode_record,
+)
 from tests.property.forking.test_forks import MOMENTS, last_of_instants, played_by
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, reading

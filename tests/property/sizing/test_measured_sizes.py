@@ -4,22 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from shunter.backends.simulated.world import Samples
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Plan, Suspend
-from shunter.core.planning.placement import Consolidated
+from shunter.backends.simulated import Samples
+from shunter.core import Plan, Rng, Suspend, View
+from shunter.core.planning import Consolidated
 from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.sizing.mechanism import whole_of
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable, TableCheck
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.view import View
-from shunter.events.values import NOTHING, JobSpec, Resources
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.core.sizing import Mechanism, Sizing, whole_of
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel, TableCheck
+from shunter.events import NOTHING, JobSpec, Resources
+from shunter.policies import HighsSolver
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import World, job_id, needs_highs, node_name, run, servers
 from tests.property.sizing.test_sizing import INDEXES, TABLE, resources_checked, wrongly_refused
 from tests.replay.recording import decided_again

@@ -7,29 +7,26 @@ of sizes, of proposals and of moves alone holds of all together.
 from dataclasses import replace
 
 import pytest
-from hypothesis import event, example, given
-from hypothesis import strategies as st
+from hypothesis import event, example, given, strategies as st
 
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.planning.draft import MAKE_ROOM
-from shunter.core.planning.placement import FirstFit
-from shunter.core.planning.proposals import Decentralised
+from shunter.core.planning import MAKE_ROOM, Decentralised, FirstFit
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import SHRUNK, Mechanism, Sizing
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import State
-from shunter.events.facts import (
+from shunter.core.speeds import SpeedModel
+from shunter.events import (
     AllocationChanged,
     Event,
     GangApproved,
     GangProposed,
     GangRejected,
+    JobId,
     JobReshaped,
+    Reason,
     RoundPlanned,
 )
-from shunter.events.values import JobId, Reason
-from shunter.policies.migration import MakingRoom
-from shunter.policies.sizing import HighsSolver
+from shunter.policies import HighsSolver, MakingRoom
 from tests.commanded import Commanded
 from tests.factories import (
     Outcome,

@@ -8,29 +8,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import event, given
-from hypothesis import strategies as st
+from hypothesis import event, given, strategies as st
 
 from shunter.backends.simulated import Costs
-from shunter.core.interfaces import Observers
-from shunter.core.plan import Move, Reshape, Start
-from shunter.core.planning.approver import approve
-from shunter.core.planning.draft import MAKE_ROOM
+from shunter.core import Move, Observers, Reshape, Start, View
+from shunter.core.planning import MAKE_ROOM, approve
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
+from shunter.events import (
+    Allocation,
     AllocationChanged,
     AttemptStarted,
     JobReshaped,
+    JobSpec,
+    Level,
     PlanRejected,
+    Resources,
     RoundPlanned,
+    Share,
 )
-from shunter.events.values import Allocation, JobSpec, Level, Resources, Share
-from shunter.policies.migration import MakingRoom
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.policies import HighsSolver, MakingRoom
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import World, job_id, needs_highs, node_name, policy, run, servers
 from tests.property.invariants import PLACED, check_resources
 from tests.property.test_making_room import (

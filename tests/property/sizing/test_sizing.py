@@ -5,30 +5,26 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import Plan, Start, Suspend
-from shunter.core.planning.placement import Consolidated, FirstFit, Placement, Spread
+from shunter.core import Job, JobPhase, Observers, Plan, Rng, Start, State, Suspend, View
+from shunter.core.planning import Consolidated, FirstFit, Placement, Spread
 from shunter.core.ranking import Misfit, RankedPolicy, Ranking
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import Job, JobPhase, State
-from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
+from shunter.events import (
     AllocationChanged,
     AttemptStarted,
+    JobId,
     JobReshaped,
     PlanRejected,
+    Reason,
+    Resources,
     RoundPlanned,
     SizesSet,
     SpeedChanged,
 )
-from shunter.events.values import JobId, Reason, Resources
-from shunter.policies import fairness, fifo, las, shortest
-from shunter.policies.sizing import HighsSolver
+from shunter.policies import HighsSolver, fairness, fifo, las, shortest
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, needs_highs, node_added, run, trace_job
 from tests.property.invariants import check_resources

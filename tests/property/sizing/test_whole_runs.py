@@ -11,22 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
-from shunter.cli.application import app
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.interfaces import Observers
-from shunter.core.sizing import Mechanism
-from shunter.core.sizing.mechanism import whole_of
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.core.state import Job, JobPhase
-from shunter.core.view import View
-from shunter.events.facts import KINDS
-from shunter.events.values import Resources
-from shunter.policies.sizing import why_unusable
-from shunter.run.simulation import simulate
+from shunter.cli import app
+from shunter.config import LoadedConfig, make_config
+from shunter.core import Job, JobPhase, Observers, View
+from shunter.core.sizing import Mechanism, whole_of
+from shunter.core.speeds import SensitivityTable
+from shunter.events import KINDS, Resources
+from shunter.policies import why_unusable
+from shunter.run import simulate
 from tests.property.invariants import check_resources
 from tests.slices import searched
 

@@ -9,19 +9,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.cluster import Pool, Server
+from shunter.core import NO_GUARDS, Job, Pool, RandomStream, Server, State, View
 from shunter.core.fold import replay
-from shunter.core.planning.approver import approve
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.rng import RandomStream
-from shunter.core.state import Job, State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import AllocationChanged, Event
-from shunter.events.values import Allocation, JobId, JobSpec, Level, NodeName, Share, Sharing
-from shunter.policies.gandiva.policy import Gandiva
+from shunter.core.planning import PLACEMENTS, approve
+from shunter.events import (
+    Allocation,
+    AllocationChanged,
+    Event,
+    JobId,
+    JobSpec,
+    Level,
+    NodeName,
+    Share,
+    Sharing,
+)
+from shunter.policies.gandiva import Gandiva
 from tests.factories import (
     BECAUSE,
     attempt_started,

@@ -1,21 +1,19 @@
 """Attempts that took turns live from their launch on: whose losses are early, and who backs off."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.simulated.failures import Failures
-from shunter.backends.simulated.turns import Slicing
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.events.facts import (
+from shunter.backends.simulated import Failures, Slicing
+from shunter.core.planning import PLACEMENTS
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     Event,
     JobHeld,
+    JobId,
     JobReleased,
     TurnStarted,
 )
-from shunter.events.values import JobId
-from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.gandiva import Gandiva
 from tests.factories import World, node_name, run, servers, trace_job
 from tests.slices import searched
 

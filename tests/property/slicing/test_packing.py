@@ -6,30 +6,30 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.world import Samples
+from shunter.backends.simulated import Samples, Slicing
+from shunter.core import State
 from shunter.core.fold import apply, replay
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.core.state import State
-from shunter.events.codec import encode_record
-from shunter.events.facts import (
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
+from shunter.events import (
     AttemptEnded,
     AttemptLost,
+    ChangeKey,
     Event,
     JobCancelled,
+    JobId,
     JobSuspended,
     TrialKept,
+    TrialReason,
     TrialReverted,
     TrialStarted,
     TurnEnded,
     TurnStarted,
+    encode_record,
 )
-from shunter.events.values import ChangeKey, JobId, TrialReason
-from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import MINUTE_US, Outcome, World, run, servers, trace_job
 from tests.property.invariants import check_state

@@ -3,19 +3,22 @@
 from dataclasses import dataclass
 from itertools import combinations
 
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
+from shunter.core import NO_GUARDS, RUNNING, Change, Job, Plan, Rehome, Resize, State, View
 from shunter.core.fold import replay
-from shunter.core.plan import Change, Plan, Rehome, Resize
-from shunter.core.planning.approver import approve
-from shunter.core.planning.draft import Draft
-from shunter.core.state import RUNNING, Job, State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import AllocationChanged, Event, JobResized
-from shunter.events.values import SHRINKS, Allocation, Because, Share, Sharing
-from shunter.policies.gandiva.affinity import Placer
-from shunter.policies.gandiva.grow_shrink import IdleServers, PlannedSizes
+from shunter.core.planning import Draft, approve
+from shunter.events import (
+    SHRINKS,
+    Allocation,
+    AllocationChanged,
+    Because,
+    Event,
+    JobResized,
+    Share,
+    Sharing,
+)
+from shunter.policies.gandiva import IdleServers, Placer, PlannedSizes
 from tests.factories import attempt_started, job_id, job_submitted, node_name, servers
 from tests.slices import searched
 

@@ -3,26 +3,28 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated import Slicing
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.state import State
-from shunter.events.facts import (
+from shunter.core.planning import PLACEMENTS
+from shunter.events import (
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
     Event,
     JobCancelled,
+    JobId,
     JobSubmitted,
     JobSuspended,
+    NodeName,
+    Share,
+    Sharing,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import JobId, NodeName, Share, Sharing
-from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import run
 from tests.property.worlds import Scene, scenes

@@ -3,13 +3,18 @@
 import json
 from itertools import pairwise
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values import Resources
-from shunter.workloads.profiling import PERCENTS, CpuSearch, MinioModel, Profile, table_document
-from shunter.workloads.sensitivity import load_sensitivity
+from shunter.core.speeds import Sensitivity, SensitivityTable
+from shunter.events import Resources
+from shunter.workloads import (
+    PERCENTS,
+    CpuSearch,
+    MinioModel,
+    Profile,
+    load_sensitivity,
+    table_document,
+)
 from tests.slices import searched
 
 MILLISECONDS = st.integers(1000, 10_000_000)

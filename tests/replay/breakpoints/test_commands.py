@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.playback import play
+from shunter.ask import play
 from shunter.cli import app
-from shunter.config.loading import make_config
+from shunter.config import make_config
 from shunter.events.log import read_log
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 from tests.doubles.virtual_clock import VirtualClock
 
 Line = dict[str, Any]

@@ -3,15 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shunter.config import LoadedConfig
-from shunter.config.loading import make_config
-from shunter.core.rng import RandomStream
-from shunter.core.speeds.speed_model import level_of
-from shunter.core.state import Job, State
-from shunter.events.facts import KINDS, Event
-from shunter.events.values import BELOW_SERVER, IN_SERVER, JobId, JobSpec, Level
-from shunter.run.simulation import RunResult, simulate
-from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
+from shunter.config import LoadedConfig, make_config
+from shunter.core import Job, RandomStream, State
+from shunter.core.speeds import level_of
+from shunter.events import BELOW_SERVER, IN_SERVER, KINDS, Event, JobId, JobSpec, Level
+from shunter.run import RunResult, simulate
+from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
 
 MODELS = ("ResNet-18 (batch size 32)", "LM (batch size 10)", "Transformer (batch size 64)")
 LEVELS = (Level.nvlink, Level.switch, Level.socket, Level.server, Level.rack)

@@ -7,13 +7,12 @@ runs at half of its speed. So it is learnt that 2+2 is too slow for j7, which wa
 from dataclasses import replace
 from typing import Any
 
-from shunter.backends.simulated.world import Samples
-from shunter.core.planning.placement import Mode, Topology
+from shunter.backends.simulated import Samples
+from shunter.core.planning import Mode, Topology
 from shunter.core.ranking import RankedPolicy
-from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.events import SchedulerStarted
-from shunter.events.values import JobSpec
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
+from shunter.events import JobSpec, SchedulerStarted
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import Outcome, World, job_id, policy, run, servers
 from tests.replay.recording import Recorded, rebuilt
 

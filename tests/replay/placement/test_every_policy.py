@@ -3,15 +3,14 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.verification import Verifier
-from shunter.config.policy_plugins import POLICIES
+from shunter.ask import Verifier
+from shunter.config import POLICIES
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.state import State
 from shunter.plugins import BROUGHT
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.property.invariants import check_state
 from tests.replay.placement.composed import check_contract, composed_config, composed_trace, played
 from tests.slices import THOROUGH, searched, slice_number

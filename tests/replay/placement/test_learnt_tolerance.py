@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.ask.why.answer import document
-from shunter.ask.words import fact_in_words, rejection_in_words
+from shunter.ask import Verifier, fact_in_words, rejection_in_words
+from shunter.ask.why import document
+from shunter.core import Reactor, State, state_digest
 from shunter.core.fold import apply, replay
-from shunter.core.planning.planner import RoundRules
-from shunter.core.reactor import Reactor
-from shunter.core.state import State, state_digest
+from shunter.core.planning import RoundRules
 from shunter.errors import IllegalEventError
 from shunter.events import (
     AllocationChanged,
+    GpuType,
     JobRejected,
+    Level,
+    NodeName,
     NodeRemoved,
     ToleranceLearnt,
     encode_record,
+    row_decoder,
 )
-from shunter.events.records import row_decoder
-from shunter.events.values import GpuType, Level, NodeName
 from tests.factories import (
     Outcome,
     attempt_started,

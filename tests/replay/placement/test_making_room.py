@@ -5,24 +5,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import event, given
-from hypothesis import strategies as st
+from hypothesis import event, given, strategies as st
 
-from shunter.ask.why.sentences import details
+from shunter.ask.why import details
 from shunter.backends.simulated import Costs
-from shunter.config.policy_plugins import completed
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.draft import MAKE_ROOM, ROOM_MADE, CanMakeRoom
-from shunter.core.planning.placement import Mode, Topology
-from shunter.core.planning.proposals import CanPropose
-from shunter.events import AllocationChanged
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import PlanRejected
-from shunter.events.values import Level, LevelGroups
-from shunter.policies.gavel.policy import Gavel
-from shunter.policies.gavel.two_level import TwoLevel
-from shunter.policies.migration import MakingRoom
-from shunter.policies.tiresias import Tiresias
+from shunter.config import completed
+from shunter.core import AnyPolicy
+from shunter.core.planning import MAKE_ROOM, ROOM_MADE, CanMakeRoom, CanPropose, Mode, Topology
+from shunter.events import (
+    AllocationChanged,
+    Level,
+    LevelGroups,
+    PlanRejected,
+    decode_record,
+    encode_record,
+)
+from shunter.policies import MakingRoom, Tiresias
+from shunter.policies.gavel import Gavel, TwoLevel
 from tests.commanded import Commanded
 from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
 from tests.property.invariants import check_state

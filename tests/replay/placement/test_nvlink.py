@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from shunter.config.loading import make_config
-from shunter.core.speeds.speed_model import level_of
-from shunter.events import AllocationChanged
-from shunter.events.facts import NodeAdded
-from shunter.events.values import JobId, JobSpec, Level
-from shunter.workloads.trace import JobEnd, QualityReport, Trace, TraceJob
+from shunter.config import make_config
+from shunter.core.speeds import level_of
+from shunter.events import AllocationChanged, JobId, JobSpec, Level, NodeAdded
+from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
 from tests.replay.placement.composed import played
 
 PAIRS: dict[str, Any] = {"name": "n1", "gpus": 4, "nvlink": [[0, 2], [1, 3]]}

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from shunter.cli import app
 from shunter.config import load_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 CONFIG = Path(__file__).parents[3] / "examples" / "room.toml"
 

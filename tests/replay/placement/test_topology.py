@@ -5,17 +5,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shunter.ask.verification import Verifier
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.placement import Packing, Topology
-from shunter.core.planning.proposals import Decentralised
-from shunter.core.ranking.ranking import Ranking
-from shunter.core.speeds.speed_model import level_of
-from shunter.events import AllocationChanged, encode_record
-from shunter.events.values import JobId, Level, LevelGroups
-from shunter.policies.gavel.policy import Gavel
-from shunter.policies.gavel.requests import GavelMemory
-from shunter.policies.tiresias import Tiresias
+from shunter.ask import Verifier
+from shunter.core import AnyPolicy
+from shunter.core.planning import Decentralised, Packing, Topology
+from shunter.core.ranking import Ranking
+from shunter.core.speeds import level_of
+from shunter.events import AllocationChanged, JobId, Level, LevelGroups, encode_record
+from shunter.policies import Tiresias
+from shunter.policies.gavel import Gavel, GavelMemory
 from tests.factories import Outcome, World, las_policy, policy, run, scheme, servers, trace_job
 from tests.property.worlds import Scene, scenes
 from tests.replay.recording import Recorded, rebuilt

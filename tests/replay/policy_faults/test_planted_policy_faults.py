@@ -18,21 +18,14 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.divergence import Divergence
-from shunter.ask.verification import verify_log
-from shunter.core.interfaces import Observers, Rng
-from shunter.core.plan import Plan, Start
-from shunter.core.planning.placement import Spread
-from shunter.core.planning.planner import RoundRules
+from shunter.ask import Divergence, verify_log
+from shunter.core import NO_GUARDS, Job, Observers, Plan, Rng, Start, View
+from shunter.core.planning import RoundRules, Spread
 from shunter.core.ranking import Misfit, RankedPolicy, Ranking
-from shunter.core.state import Job
-from shunter.core.view import NO_GUARDS, View
-from shunter.events import SchedulerStarted
-from shunter.events.facts import JobFinished
+from shunter.events import JobFinished, SchedulerStarted
 from shunter.events.log import read_log
-from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.las import AttainedService
-from shunter.run.setup import rebuild
+from shunter.policies import AttainedService, SubmissionOrder
+from shunter.run import rebuild
 from tests.unit.app.forking.worlds import simulated, tree
 
 Plant = Callable[[RankedPolicy, RoundRules], tuple[RankedPolicy, RoundRules]]

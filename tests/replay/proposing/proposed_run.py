@@ -5,15 +5,10 @@ Two servers of four GPUs, and a loop that is stepped by hand, a second apart.
 
 from dataclasses import replace
 
-from shunter.core.interfaces import AttemptExited, Input, ProposeGang, SubmitJob
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.proposals import CanPropose
-from shunter.core.scheduler import Scheduler
-from shunter.events import Event, SchedulerStarted
-from shunter.events.facts import AttemptStarted
-from shunter.events.values import Allocation, JobId
-from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.core import AttemptExited, Input, ProposeGang, Scheduler, SubmitJob
+from shunter.core.planning import PLACEMENTS, CanPropose
+from shunter.events import Allocation, AttemptStarted, Event, JobId, SchedulerStarted
+from shunter.policies.gavel import GavelPolicy, MaxMinFairness, Timing
 from tests.factories import World, allocation, job_id, job_spec, policy, quota, scheme, servers
 from tests.replay.eventful_run import RECORD, S
 from tests.replay.recording import Recorded, rebuilt

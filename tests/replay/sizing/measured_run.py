@@ -3,17 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from shunter.backends.simulated.world import Samples
-from shunter.core.planning.placement import Consolidated
+from shunter.backends.simulated import Samples
+from shunter.core.planning import Consolidated
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable, TableCheck
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events import SchedulerStarted
-from shunter.events.values import JobSpec, Resources
-from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel, TableCheck
+from shunter.events import JobSpec, Resources, SchedulerStarted
+from shunter.policies import HighsSolver, SubmissionOrder
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import Outcome, World, job_id, run, servers
 from tests.replay.recording import Recorded, rebuilt
 

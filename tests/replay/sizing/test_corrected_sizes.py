@@ -6,21 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.ask.why.answer import document
-from shunter.ask.words import fact_in_words
-from shunter.core.interfaces import SubmitJob
+from shunter.ask import Verifier, fact_in_words
+from shunter.ask.why import document
+from shunter.core import SubmitJob
 from shunter.core.sizing import Mechanism
-from shunter.core.speeds.sensitivity import MeasuredCell
+from shunter.core.speeds import MeasuredCell
 from shunter.events import (
     AllocationChanged,
     Event,
+    JobId,
     JobReshaped,
     ProfileSampled,
     SensitivityCorrected,
     encode_record,
 )
-from shunter.events.values import JobId
 from tests.factories import Outcome, World, job_id, needs_highs
 from tests.replay.recording import asked
 from tests.replay.sizing.measured_run import (

@@ -5,19 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.planner import RoundRules
+from shunter.ask import Verifier
+from shunter.core.planning import Consolidated, RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events import Event
-from shunter.events.facts import RoundPlanned, Size, SizesSet
-from shunter.events.values import JobSpec, Resources
-from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
+from shunter.events import Event, JobSpec, Resources, RoundPlanned, Size, SizesSet
+from shunter.policies import HighsSolver, SubmissionOrder
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import World, job_id, run, servers
 from tests.replay.recording import Recorded, rebuilt
 

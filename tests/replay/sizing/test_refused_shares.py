@@ -11,37 +11,40 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.ask.why.answer import document
-from shunter.ask.words import because_in_words
-from shunter.core.fold import apply
-from shunter.core.interfaces import (
+from shunter.ask import Verifier, because_in_words
+from shunter.ask.why import document
+from shunter.core import (
     AttemptExited,
     Effect,
     Input,
     ReshapeAttempt,
+    Scheduler,
     SubmitJob,
     SuspendJob,
 )
-from shunter.core.planning.approver import refused_shape
-from shunter.core.planning.placement import Consolidated
+from shunter.core.fold import apply
+from shunter.core.planning import Consolidated, refused_shape
 from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.core.scheduler import Scheduler
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds import Sensitivity, SensitivityTable
 from shunter.errors import IllegalEventError
-from shunter.events import Event, SchedulerStarted
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     AttemptEnded,
     AttemptStarted,
+    Event,
     GpusReleased,
+    JobId,
     JobReshaped,
+    JobSpec,
     JobSuspended,
+    NodeName,
     ReshapeRefused,
+    Resources,
+    SchedulerStarted,
+    Share,
 )
-from shunter.events.values import JobId, JobSpec, NodeName, Resources, Share
-from shunter.policies.fifo import SubmissionOrder
+from shunter.policies import SubmissionOrder
 from tests.factories import World, job_id, servers
 from tests.replay.eventful_run import RECORD, S
 from tests.replay.recording import Recorded, asked, rebuilt

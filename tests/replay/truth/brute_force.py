@@ -11,25 +11,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from shunter.ask.log_reading import fold_events
-from shunter.core.cluster import Health, Server
-from shunter.core.state import Job, JobPhase, State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import (
+from shunter.ask import fold_events
+from shunter.core import NO_GUARDS, Health, Job, JobPhase, Server, State, View
+from shunter.events import (
+    HELD,
+    NODE_LOST,
     SOLVED,
     TRIALS,
+    Allocation,
     AllocationChanged,
     Event,
     GangApproved,
     GangProposed,
     GangRejected,
+    JobId,
     JobReshaped,
+    Level,
+    NodeName,
     PlanRejected,
     ReservationSet,
     RoundPlanned,
+    SuspendMode,
     WaitReasonChanged,
 )
-from shunter.events.values import HELD, NODE_LOST, Allocation, JobId, Level, NodeName, SuspendMode
 from tests.replay.truth.mixed_runs import (
     BOUNDS_GPU_S,
     MIN_RUNTIME_S,

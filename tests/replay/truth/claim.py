@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.core.state import Job
-from shunter.events.facts import Event
-from shunter.events.values import Demand, JobId
+from shunter.core import Job
+from shunter.events import Demand, Event, JobId
 from tests.replay.truth.brute_force import Truth, decision_around
 
 __all__ = ["Claim"]

@@ -6,16 +6,17 @@ blockers against the state of the instant that was asked for.
 
 from collections.abc import Callable
 
-from shunter.core.state import Job, JobPhase
-from shunter.events.facts import AllocationChanged, AttemptLost, JobSuspended, RoundPlanned
-from shunter.events.values import JobId, Sharing, SuspendMode
-from tests.replay.truth.brute_force import (
-    HOUR_US,
-    RANKS,
-    SERVED,
-    Truth,
-    gpus_of,
+from shunter.core import Job, JobPhase
+from shunter.events import (
+    AllocationChanged,
+    AttemptLost,
+    JobId,
+    JobSuspended,
+    RoundPlanned,
+    Sharing,
+    SuspendMode,
 )
+from tests.replay.truth.brute_force import HOUR_US, RANKS, SERVED, Truth, gpus_of
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.mixed_runs import MIN_RUNTIME_S, PREEMPTIONS_MOST, is_sized
 from tests.replay.truth.proposal_claims import admitted, awaits_proposal, proposal_rejected

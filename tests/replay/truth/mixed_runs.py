@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shunter.config import make_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 __all__ = [
     "BOUNDS_GPU_S",

@@ -1,16 +1,18 @@
 """What `why` claims of a job whose scheduler proposes, as questions to the brute force."""
 
-from shunter.ask.words import clock
-from shunter.events.facts import (
+from shunter.ask import clock
+from shunter.events import (
+    Allocation,
     AllocationChanged,
     Event,
     GangApproved,
     GangProposed,
     GangRejected,
+    JobId,
+    NodeName,
     ReservationSet,
     RoundPlanned,
 )
-from shunter.events.values import Allocation, JobId, NodeName
 from tests.replay.truth.brute_force import Truth, gpus_of
 from tests.replay.truth.claim import Claim
 

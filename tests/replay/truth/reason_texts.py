@@ -14,13 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.core.state import State
+from shunter.ask import fold_events
+from shunter.ask.why import document, explain
+from shunter.core import State
+from shunter.events import JobId, Reason
 from shunter.events.log import LogReader, read_log
-from shunter.events.values import JobId, Reason
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.replay.recording import reading
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated

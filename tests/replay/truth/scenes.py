@@ -4,29 +4,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shunter.backends.simulated import Costs
-from shunter.core.interfaces import (
-    Command,
-    DrainNode,
-    HoldJob,
-    QuarantineGpu,
-    ReleaseJob,
-    SuspendJob,
-)
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.facts import (
+from shunter.core import Command, DrainNode, HoldJob, QuarantineGpu, ReleaseJob, SuspendJob
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import (
+    BACKING_OFF,
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
+    Dependency,
     GpusReleased,
     GpusTaken,
+    GpuType,
+    JobId,
     JobSuspended,
     LaunchFailed,
+    Level,
+    NodeName,
     NodeUnreachable,
 )
-from shunter.events.values import BACKING_OFF, Dependency, GpuType, JobId, Level, NodeName
-from shunter.policies.gavel.objectives import Isolated
-from shunter.policies.gavel.policy import GavelPolicy, Timing
+from shunter.policies.gavel import GavelPolicy, Isolated, Timing
 from tests.factories import World, allocation, job_id, node_name, quota, run, servers, trace_job
 from tests.replay.eventful_run import Script
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit

@@ -11,28 +11,23 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forks.counterfactual_starts import (
+from shunter.ask.forks import (
     Counterfactual,
-    counterfactuals,
-    recorded_world_with,
-)
-from shunter.ask.forks.fork import (
     ForkChange,
     ForkPoint,
+    WorkEstimates,
+    counterfactuals,
     end_of_instant,
     fork_at,
     fork_point,
+    recorded_world_with,
     standing_at,
 )
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.backends.simulated.resuming import TotalWork
-from shunter.core.interfaces import CancelJob, ChangePriority, Input, ResizeJob
-from shunter.core.state import Job, JobPhase
-from shunter.events.facts import QuotaChanged
+from shunter.backends.simulated import TotalWork
+from shunter.core import CancelJob, ChangePriority, Input, Job, JobPhase, ResizeJob
+from shunter.events import ConfigurationSet, JobId, JobSpec, NodeName, QuotaChanged
 from shunter.events.log import LogReader, read_log
-from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName
-from shunter.run.setup import rebuild
-from shunter.run.worlds import recorded_parts
+from shunter.run import rebuild, recorded_parts
 from tests.factories import needs_highs
 from tests.replay.truth.mixed_runs import RUNS, simulated_once
 from tests.slices import THOROUGH, slice_number

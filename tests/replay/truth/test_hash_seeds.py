@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shunter.ask.verification import verify_log
+from shunter.ask import verify_log
 from shunter.events.log import read_log
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.mixed_runs import POLICIES, simulated
 

@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.ask.words import clock, span
-from shunter.events.facts import (
+from shunter.ask import clock, span
+from shunter.ask.why import document, explain
+from shunter.events import (
     AllocationChanged,
     AttemptEnded,
     AttemptStarted,
     Event,
+    JobId,
     JobSuspended,
     RoundPlanned,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated
 

@@ -14,17 +14,14 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shunter.api.cluster_state import Metrics
-from shunter.api.job_rows import queue_document
-from shunter.ask.log_reading import fold_events
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.core.state import State
-from shunter.daemon.site import Site
-from shunter.events.facts import Event
+from shunter.api import Metrics, queue_document
+from shunter.ask import fold_events
+from shunter.ask.why import document, explain
+from shunter.core import State
+from shunter.daemon import Site
+from shunter.events import Event, JobId
 from shunter.events.log import LogReader, read_log
-from shunter.events.values import JobId
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import RUNS, simulated_once

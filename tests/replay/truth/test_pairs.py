@@ -7,15 +7,12 @@ from random import Random
 
 import pytest
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.waits import told_apart, wait_of
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.core.state import State
-from shunter.events.facts import Event, RoundPlanned
+from shunter.ask import fold_events, told_apart, wait_of
+from shunter.ask.why import document, explain
+from shunter.core import State
+from shunter.events import Event, JobId, RoundPlanned
 from shunter.events.log import LogReader, read_log
-from shunter.events.values import JobId
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim

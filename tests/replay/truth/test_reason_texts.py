@@ -5,17 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from shunter.events import Reason
 from shunter.events.log import read_log
-from shunter.events.values import Reason
 from tests.factories import needs_highs
 from tests.replay.truth.mixed_runs import simulated
-from tests.replay.truth.reason_texts import (
-    FAMILIES,
-    KEPT,
-    reasons_of,
-    text_of_log,
-    text_of_scene,
-)
+from tests.replay.truth.reason_texts import FAMILIES, KEPT, reasons_of, text_of_log, text_of_scene
 from tests.replay.truth.scenes import SCENES
 
 WRITE = "if that is meant: python -m tests.replay.truth.reason_texts --write"

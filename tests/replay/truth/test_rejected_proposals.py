@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.events.facts import GangRejected
+from shunter.ask.why import document, explain
+from shunter.events import GangRejected
 from shunter.events.log import read_log
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.replay.truth.brute_force import Truth, decision_around
 from tests.replay.truth.claim import Claim
 from tests.replay.truth.claims import check

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.why.explanation import explain
+from shunter.ask.why import explain
 from shunter.errors import NotFoundError
-from shunter.events.facts import Event
-from shunter.events.log import LogReader, open_log, read_log
-from shunter.events.log.frames import SPAN_EVENTS, Frame
-from shunter.events.values import JobId
+from shunter.events import Event, JobId
+from shunter.events.log import SPAN_EVENTS, Frame, LogReader, open_log, read_log
 from tests.factories import job_submitted, round_planned, scheduler_started
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from shunter import plugins
 from shunter.config import POLICIES
-from shunter.run.code_digests import source_digest, sources_of
+from shunter.run import source_digest, sources_of
 
 
 @pytest.fixture

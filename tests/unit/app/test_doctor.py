@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.loading import make_config
-from shunter.ops.doctor import kept_log, sockets
-from shunter.ops.machine_checks import Looked, disks, held_shares, shares, sizes, sqlite, users
+from shunter.config import make_config
+from shunter.ops import Looked, disks, held_shares, kept_log, shares, sizes, sockets, sqlite, users
 
 pytestmark = pytest.mark.needs("root")
 

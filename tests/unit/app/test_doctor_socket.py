@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shunter.addresses import TcpAddress, UnixAddress
-from shunter.ops.doctor import _port, _socket, sockets
-from shunter.ops.machine_checks import Looked
+from shunter.ops import Looked, sockets
+from shunter.ops.doctor import _port, _socket
 
 
 def test_socket_of_a_daemon_that_is_gone_is_no_fault(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.config.loading import make_config
+from shunter.config import make_config
 from shunter.errors import ShunterError, UsageError
 from shunter.output_files import check_target, replacing, write_text
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 
 def test_text_takes_the_place_of_a_file_and_keeps_its_permissions(tmp_path: Path) -> None:

@@ -9,18 +9,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from shunter.ask.log_reading import fold_events, fold_log, state_at
-from shunter.ask.verification import verify_log
-from shunter.config.loading import make_config
-from shunter.core.state import State, state_digest
+from shunter.ask import fold_events, fold_log, state_at, verify_log
+from shunter.config import make_config
+from shunter.core import State, state_digest
 from shunter.errors import IllegalEventError, LogDamagedError
-from shunter.events.facts import JobSubmitted, Outcome
-from shunter.events.log import open_log, read_log
-from shunter.events.log.sqlite_source import pack_bytes
-from shunter.events.values import Dependency, JobId
-from shunter.run.setup import rebuild
-from shunter.run.simulation import simulate
-from shunter.run.snapshots import past_of, snapshot_of_state, state_of
+from shunter.events import Dependency, JobId, JobSubmitted, Outcome
+from shunter.events.log import open_log, pack_bytes, read_log
+from shunter.run import past_of, rebuild, simulate, snapshot_of_state, state_of
 from tests.contracts.event_logs import query
 from tests.factories import World, job_id, policy, run, servers, trace_job
 

@@ -7,14 +7,11 @@ from typing import Any, ClassVar
 import pytest
 
 from shunter import plugins
-from shunter.config import make_config
-from shunter.config.simulation import WORLDS
-from shunter.core.interfaces import AnyPolicy, Backend, Effect, Input, SimulatedWorld
+from shunter.config import WORLDS, make_config
+from shunter.core import AnyPolicy, Backend, Effect, Input, SimulatedWorld
 from shunter.errors import ConfigError
-from shunter.events import SchedulerStarted
-from shunter.events.values import ConfigurationSet
-from shunter.run.setup import Setup, load_jobs, set_up
-from shunter.run.simulation import simulate
+from shunter.events import ConfigurationSet, SchedulerStarted
+from shunter.run import Setup, load_jobs, set_up, simulate
 
 
 class Counted:

@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from shunter.client.futures import end_of
-from shunter.client.requests import (
+from shunter.client import (
     Followed,
     Lines,
     act,
+    end_of,
     error_of,
     read,
     submission,

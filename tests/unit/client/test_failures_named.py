@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from shunter.addresses import find_address, lock_of
 from shunter.cli import app
-from shunter.client import Client
-from shunter.client.transport import named
+from shunter.client import Client, named
 from shunter.errors import ShunterError, UnavailableError, UnreachableError
 
 # httpcore leaves a socket that could not connect to be closed by the interpreter: here, and not

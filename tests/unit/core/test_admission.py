@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from shunter.core.admission import Admission, Refusal
+from shunter.core import Admission, Refusal, State
 from shunter.core.fold import apply, replay
-from shunter.core.state import State
-from shunter.events.facts import (
+from shunter.events import (
     Event,
     GpuQuarantined,
     JobRejected,
+    Level,
     NodeDrained,
     NodeLost,
     NodeRemoved,
+    Reason,
 )
-from shunter.events.values import Level, Reason
 from tests.factories import (
     World,
     granted,

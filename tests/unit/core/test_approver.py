@@ -3,33 +3,28 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from shunter.core import NO_GUARDS, Change, Guards, Move, Pack, Plan, Start, State, Suspend
 from shunter.core.fold import apply, replay
-from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.planning.approver import Approval, approve
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS, Guards
-from shunter.events.facts import (
+from shunter.core.planning import Approval, approve
+from shunter.events import (
+    CPU_UNITS,
     NO_SUCH_JOB,
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AttemptStarted,
+    Because,
     Event,
     GpuQuarantined,
     JobCancelRequested,
     JobHeld,
+    Level,
     NodeDrained,
     NodeLost,
     NodeUnreachable,
     PlanRejected,
-)
-from shunter.events.values import (
-    CPU_UNITS,
-    NOTHING,
-    Allocation,
-    Because,
-    Level,
     Reason,
     Share,
     Sharing,

@@ -2,13 +2,19 @@
 
 import pytest
 
-from shunter.core.fold.attempts import backoff_us
-from shunter.core.interfaces import HoldJob, ReleaseJob, SubmitJob, SuspendJob
-from shunter.core.reactor import LAUNCHES_MOST
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase, State
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import (
+from shunter.core import (
+    LAUNCHES_MOST,
+    HoldJob,
+    JobPhase,
+    ReleaseJob,
+    Scheduler,
+    State,
+    SubmitJob,
+    SuspendJob,
+)
+from shunter.core.fold import backoff_us
+from shunter.events import (
+    BACKING_OFF,
     AttemptStarted,
     GpusReleased,
     JobFailed,
@@ -18,8 +24,10 @@ from shunter.events.facts import (
     JobSuspended,
     LaunchFailed,
     Outcome,
+    SuspendMode,
+    decode_record,
+    encode_record,
 )
-from shunter.events.values import BACKING_OFF, SuspendMode
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)

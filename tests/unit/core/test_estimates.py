@@ -4,14 +4,12 @@ from typing import Any
 
 import pytest
 
-from shunter.core.interfaces import SubmitJob
-from shunter.core.planning.placement import Consolidated, Placement, Skew
+from shunter.core import Job, SubmitJob, expected_us, remaining_us, total_us
+from shunter.core.planning import Consolidated, Placement, Skew
 from shunter.core.ranking import RankedPolicy
-from shunter.core.speeds.measured import MeasuredRate
-from shunter.core.state import Job
-from shunter.core.view import expected_us, remaining_us, total_us
-from shunter.events.facts import AttemptStarted, ProfileSampled
-from shunter.policies.shortest import UNKNOWN_US, RemainingTime
+from shunter.core.speeds import MeasuredRate
+from shunter.events import AttemptStarted, ProfileSampled
+from shunter.policies import UNKNOWN_US, RemainingTime
 from tests.factories import World, job_id, job_spec, servers
 
 

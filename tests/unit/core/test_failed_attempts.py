@@ -1,9 +1,8 @@
 """`retries`: what fails by itself is tried again so often, and what counts as a failure."""
 
-from shunter.core.interfaces import AttemptExited, CancelJob, SubmitJob
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.events.facts import (
+from shunter.core import AttemptExited, CancelJob, JobPhase, Scheduler, SubmitJob
+from shunter.events import (
+    BACKING_OFF,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
@@ -13,7 +12,6 @@ from shunter.events.facts import (
     JobRetried,
     Outcome,
 )
-from shunter.events.values import BACKING_OFF
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0, J1 = job_id(0), job_id(1)

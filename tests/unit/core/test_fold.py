@@ -9,18 +9,25 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shunter.core.cluster import Cluster, Health
+from shunter.core import Cluster, Health, JobPhase, State
 from shunter.core.fold import RULES, apply, replay
-from shunter.core.state import JobPhase, State
 from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import (
+from shunter.events import (
+    DISPLACED,
+    HELD,
     KINDS,
+    NODE_LOST,
+    NOTHING,
+    RESIZED,
+    Allocation,
     AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Because,
     CheckpointSaved,
+    Dependency,
+    DependsWhen,
     Event,
     EventsLost,
     GangApproved,
@@ -50,30 +57,21 @@ from shunter.events.facts import (
     PlanRejected,
     ProfileMeasured,
     ProfileSampled,
+    Reason,
     ReservationSet,
     RoundPlanned,
     SegmentSealed,
+    Share,
+    Sharing,
     Size,
     SizesSet,
     TimeLimitReached,
     TurnEnded,
     TurnStarted,
-    WaitReasonChanged,
-)
-from shunter.events.values import (
-    DISPLACED,
-    HELD,
-    NODE_LOST,
-    NOTHING,
-    RESIZED,
-    Allocation,
-    Because,
-    Dependency,
-    DependsWhen,
-    Reason,
-    Share,
-    Sharing,
     Wait,
+    WaitReasonChanged,
+    decode_record,
+    encode_record,
 )
 from tests.factories import (
     BECAUSE,

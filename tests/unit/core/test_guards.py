@@ -4,19 +4,23 @@ from typing import Any
 
 import pytest
 
+from shunter.core import HOUR_US, NO_GUARDS, Band, Guards, Job
 from shunter.core.fold import replay
-from shunter.core.state import Job
-from shunter.core.view import HOUR_US, NO_GUARDS, Band, Guards
 from shunter.events import (
+    Allocation,
     AllocationChanged,
     AttemptLost,
     AttemptStarted,
+    Because,
     Event,
+    Reason,
+    Share,
+    Sharing,
+    SuspendMode,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import Allocation, Because, Reason, Share, Sharing, SuspendMode
 from tests.factories import granted, job_id, job_submitted, node_added, node_name, revoked, servers
 
 MIN_RUNTIME = Guards(min_runtime_us=10)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shunter.core.interfaces import (
+from shunter.core import (
     AttemptExited,
     CancelJob,
     ChangePriority,
@@ -15,23 +15,29 @@ from shunter.core.interfaces import (
     Effect,
     HoldJob,
     Input,
+    JobPhase,
     Launch,
+    Move,
     ReleaseJob,
     RestoreNode,
+    Scheduler,
+    Start,
     SubmitJob,
     SuspendAttempt,
     Terminate,
     Weigh,
+    launch_of,
 )
-from shunter.core.plan import Move, Start
-from shunter.core.scheduler import Scheduler, launch_of
-from shunter.core.state import JobPhase
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Dependency,
+    DependsWhen,
     Event,
     GpusReleased,
     JobCancelled,
@@ -46,8 +52,8 @@ from shunter.events.facts import (
     NodeDrained,
     NodeLost,
     RoundPlanned,
+    Sharing,
 )
-from shunter.events.values import NOTHING, Allocation, Dependency, DependsWhen, Sharing
 from tests.factories import BECAUSE, World, allocation, job_id, job_spec, node_name, policy, servers
 from tests.property.puppet import Puppet
 

@@ -1,9 +1,9 @@
 """Keys: one integer that orders jobs as the tuple of its parts would."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.ranking.ranking import (
+from shunter.core import Band
+from shunter.core.ranking import (
     FIRST,
     LAST,
     ORDINAL_BITS,
@@ -15,7 +15,6 @@ from shunter.core.ranking.ranking import (
     pack,
     rank_of,
 )
-from shunter.core.view import Band
 
 bands = st.sampled_from([int(band) for band in Band])
 priorities = st.integers(-PRIORITY_MOST, PRIORITY_MOST) | st.integers(-2, 2)

@@ -4,15 +4,16 @@ from itertools import pairwise
 from statistics import fmean, quantiles
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shunter.backends.simulated import Costs
-from shunter.core.fold import apply
-from shunter.core.metrics import (
+from shunter.core import (
+    NO_GUARDS,
     Distribution,
     JobLedger,
     JobResult,
+    State,
+    View,
     distribution,
     distribution_of,
     fairness,
@@ -20,9 +21,8 @@ from shunter.core.metrics import (
     percentile,
     size_class,
 )
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import (
+from shunter.core.fold import apply
+from shunter.events import (
     AttemptEnded,
     Event,
     GpuQuarantined,
@@ -35,8 +35,8 @@ from shunter.events.facts import (
     NodeLost,
     NodeReachable,
     NodeUnreachable,
+    Reason,
 )
-from shunter.events.values import Reason
 from tests.factories import (
     World,
     attempt_started,

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.ranking.ranking import RankedUsage
+from shunter.core.ranking import RankedUsage
 
 running = st.dictionaries(st.integers(0, 40), st.integers(1, 8), min_size=1, max_size=12)
 

@@ -3,10 +3,9 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.rng import RandomStream
+from shunter.core import RandomStream
 
 names = st.lists(st.integers() | st.text(), min_size=1, max_size=3).map(tuple)
 

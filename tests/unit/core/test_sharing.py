@@ -7,27 +7,43 @@ from typing import Any
 
 import pytest
 
+from shunter.core import (
+    NO_GUARDS,
+    Change,
+    Guards,
+    JobLedger,
+    JobPhase,
+    Launch,
+    Move,
+    Pack,
+    Plan,
+    Start,
+    State,
+    Suspend,
+    SuspendAttempt as SuspendOrder,
+    View,
+)
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import Launch
-from shunter.core.interfaces import SuspendAttempt as SuspendOrder
-from shunter.core.metrics import JobLedger
-from shunter.core.plan import Change, Move, Pack, Plan, Start, Suspend
-from shunter.core.planning.approver import Approval, approve
-from shunter.core.state import JobPhase, State
-from shunter.core.view import NO_GUARDS, Guards, View
+from shunter.core.planning import Approval, approve
 from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import (
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AttemptEnded,
+    Because,
     Event,
     GpuQuarantined,
     GpusReleased,
     JobFinished,
     JobSuspended,
     NodeDrained,
+    QueueName,
+    Reason,
+    SuspendMode,
+    decode_record,
+    encode_record,
 )
-from shunter.events.values import NOTHING, Allocation, Because, QueueName, Reason, SuspendMode
 from tests.factories import (
     BECAUSE,
     World,

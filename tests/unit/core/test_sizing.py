@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
-from shunter.core.planning.placement import Consolidated, Placement, Spread
+from shunter.core.planning import Consolidated, Placement, Spread
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Answer, Mechanism, Program, Sizing, Solver
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AllocationChanged, JobFinished, JobReshaped, SizesSet
-from shunter.events.values import JobSpec, Resources, Share
-from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
+from shunter.events import (
+    AllocationChanged,
+    JobFinished,
+    JobReshaped,
+    JobSpec,
+    Resources,
+    Share,
+    SizesSet,
+)
+from shunter.policies import HighsSolver, SubmissionOrder
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import Outcome, World, job_id, needs_highs, node_name, run, servers
 
 TABLE = SensitivityTable(

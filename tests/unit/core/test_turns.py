@@ -5,25 +5,28 @@ from typing import Any
 
 import pytest
 
-from shunter.api.job_rows import TurnShares
+from shunter.api import TurnShares
+from shunter.core import NO_GUARDS, RUNNING, Guards, Job, Plan, Rehome, State
 from shunter.core.fold import apply
-from shunter.core.plan import Plan, Rehome
-from shunter.core.planning.approver import approve
-from shunter.core.state import RUNNING, Job, State
-from shunter.core.view import NO_GUARDS, Guards
+from shunter.core.planning import approve
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AttemptLost,
+    Because,
     Event,
     GpusReleased,
     JobReshaped,
     JobResized,
     JobSuspended,
+    Reason,
+    Share,
+    Sharing,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import NOTHING, Allocation, Because, Reason, Share, Sharing
 from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 N0, J0, J1 = node_name(0), job_id(0), job_id(1)

@@ -9,11 +9,10 @@ import pytest
 from anyio import to_thread
 
 from shunter import clock
-from shunter.backends.live.inbox import Inbox, Stamped
-from shunter.core.interfaces import Input
-from shunter.daemon.cluster_identity import watch_clock
-from shunter.events.facts import ClockStepped, NodeReachable
-from shunter.events.values import NodeName
+from shunter.backends.live import Inbox, Stamped
+from shunter.core import Input
+from shunter.daemon import watch_clock
+from shunter.events import ClockStepped, NodeName, NodeReachable
 from tests.doubles.virtual_clock import VirtualClock
 
 HOUR_S = 3600.0

@@ -7,9 +7,11 @@ import pytest
 
 from shunter.errors import IllegalEventError
 from shunter.events import (
+    KINDS,
     Allocation,
     AllocationChanged,
     Because,
+    Event,
     JobFinished,
     JobId,
     JobSpec,
@@ -22,9 +24,8 @@ from shunter.events import (
     decode_payload,
     encode_event,
     encode_payload,
+    row_fields,
 )
-from shunter.events.codec import row_fields
-from shunter.events.facts import KINDS, Event
 
 
 def test_trailing_defaults_are_left_out() -> None:

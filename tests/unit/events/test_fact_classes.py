@@ -4,27 +4,28 @@ import dataclasses
 
 import pytest
 
-from shunter.events.fact_classes import CLASSES, DERIVED_KINDS, FactClass, class_of
-from shunter.events.facts import (
-    KINDS,
-    AllocationChanged,
-    CheckpointDiscarded,
-    Event,
-    JobHeld,
-    JobReleased,
-    JobResized,
-)
-from shunter.events.values import (
+from shunter.events import (
     BY_POLICY,
+    CLASSES,
+    DERIVED_KINDS,
     DISPLACED,
     GIVEN_UP,
     HELD,
+    KINDS,
     LOST,
     NODE_LOST,
     NOTHING,
     RESIZED,
+    AllocationChanged,
     Because,
+    CheckpointDiscarded,
+    Event,
+    FactClass,
+    JobHeld,
     JobId,
+    JobReleased,
+    JobResized,
+    class_of,
 )
 
 J0 = JobId("j0")

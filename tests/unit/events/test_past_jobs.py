@@ -5,17 +5,21 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    Dependency,
     Event,
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
     JobRejected,
     JobSubmitted,
+    MemoryPastJobs,
     Outcome,
+    PastRows,
+    Reason,
+    number_of,
 )
-from shunter.events.past_jobs import MemoryPastJobs, PastRows, number_of
-from shunter.events.values import Dependency, JobId, Reason
 from tests.factories import job_id, job_submitted
 
 J0, J1, J2 = job_id(0), job_id(1), job_id(2)

@@ -1,9 +1,8 @@
 """What goes with how many of a job's GPUs: nothing is lost, and nobody gets more than they need."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.events.values import Resources
+from shunter.events import Resources
 
 PIECES = st.lists(st.integers(1, 8), min_size=1, max_size=5)
 AMOUNTS = st.integers(0, 1000)

@@ -5,8 +5,15 @@ from dataclasses import dataclass, field
 import pytest
 
 from shunter.errors import IllegalEventError
-from shunter.events import DERIVED, JobId, Reason, decode_record, encode_record
-from shunter.events.records import decoder_of, encoder_of
+from shunter.events import (
+    DERIVED,
+    JobId,
+    Reason,
+    decode_record,
+    decoder_of,
+    encode_record,
+    encoder_of,
+)
 
 
 @dataclass(slots=True)

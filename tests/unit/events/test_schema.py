@@ -5,9 +5,19 @@ from typing import Any
 import pytest
 
 from shunter.errors import IllegalEventError
-from shunter.events import JobFinished, JobHeld, JobId, JobSpec, JobSubmitted, Level
-from shunter.events.facts import KINDS
-from shunter.events.schema import check_event, from_object, json_schema, to_object
+from shunter.events import (
+    KINDS,
+    JobFinished,
+    JobHeld,
+    JobId,
+    JobSpec,
+    JobSubmitted,
+    Level,
+    check_event,
+    from_object,
+    json_schema,
+    to_object,
+)
 
 SUBMITTED: dict[str, Any] = {"kind": "JobSubmitted", "at_us": 5, "job_id": "7", "spec": {"gpus": 2}}
 

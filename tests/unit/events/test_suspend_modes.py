@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.events.values import SuspendMode
+from shunter.events import SuspendMode
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "make-a-job-suspendable.md"
 

@@ -7,11 +7,8 @@ import orjson
 import pytest
 
 from shunter.errors import LogDamagedError
-from shunter.events import encode_payload
-from shunter.events.codec import fault_in, fault_of
-from shunter.events.facts import CheckpointSaved
+from shunter.events import CheckpointSaved, JobId, encode_payload, fault_in, fault_of
 from shunter.events.log import open_log, read_log
-from shunter.events.values import JobId
 from tests.replay.specimens import specimens
 
 

@@ -5,17 +5,14 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.scores import score_in_words
-from shunter.core.planning.placement import Consolidated
-from shunter.core.ranking import Aged, Measure, RankedPolicy
-from shunter.core.ranking.ranking import rank_of
-from shunter.core.scheduler import Scheduler
+from shunter.ask import score_in_words
+from shunter.core import Scheduler
+from shunter.core.planning import Consolidated
+from shunter.core.ranking import Aged, Measure, RankedPolicy, rank_of
 from shunter.core.sizing import WHOLE
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.facts import AllocationChanged, Event, NodeDrained, NodeRemoved
-from shunter.events.values import Resources
-from shunter.policies.fairness import DominantShare
-from shunter.policies.shortest import UNKNOWN_US, RemainingTime, RemainingVolume
+from shunter.core.speeds import Sensitivity, SensitivityTable
+from shunter.events import AllocationChanged, Event, NodeDrained, NodeRemoved, Resources
+from shunter.policies import UNKNOWN_US, DominantShare, RemainingTime, RemainingVolume
 from tests.factories import (
     World,
     job_id,

@@ -4,15 +4,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.policies.tiresias import (
-    INDEX_ONE,
-    UNKNOWN_US,
-    expected_rest,
-    gittins_index,
-)
+from shunter.policies import INDEX_ONE, LARGEST_INDEX_US, expected_rest, gittins_index
 
 samples = st.lists(st.integers(1, 300), min_size=1, max_size=25).map(sorted)
 
@@ -47,12 +41,12 @@ def test_use_counts_from_what_is_attained_already() -> None:
 
 def test_expected_rest_by_hand() -> None:
     steps = expected_rest((2, 2, 10))
-    assert [steps.at(service)[0] for service in (0, 1, 2, 9, 10)] == [4, 4, 8, 8, UNKNOWN_US]
+    assert [steps.at(service)[0] for service in (0, 1, 2, 9, 10)] == [4, 4, 8, 8, LARGEST_INDEX_US]
 
 
 def test_no_history_knows_nothing() -> None:
     assert gittins_index(()).at(5) == (0, None)
-    assert expected_rest(()).at(5) == (UNKNOWN_US, None)
+    assert expected_rest(()).at(5) == (LARGEST_INDEX_US, None)
 
 
 def brute_index(history: Sequence[int], attained: int, quantum: int | None) -> int:

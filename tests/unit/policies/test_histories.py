@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.inputs import read_text
+from shunter.config import read_text
 from shunter.errors import ConfigError
-from shunter.policies.tables import (
+from shunter.policies import (
     BUILTIN_HISTORIES,
     QUANTILES,
     builtin_history,

@@ -6,13 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from shunter.backends.simulated import Costs
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.ranking import Aged, RankedPolicy
-from shunter.core.ranking.ranking import rank_of
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.view import Guards
-from shunter.events.facts import AllocationChanged, RoundPlanned
-from shunter.events.values import GpuType
+from shunter.core import Guards
+from shunter.core.planning import PLACEMENTS
+from shunter.core.ranking import Aged, RankedPolicy, rank_of
+from shunter.core.speeds import SpeedModel
+from shunter.events import AllocationChanged, GpuType, RoundPlanned
 from shunter.policies import fairness, las, shortest, tiresias
 from tests.factories import (
     Outcome,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.loading import make_config
+from shunter.config import make_config
 from shunter.events.log import Snapshot, read_log
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 POLICIES = (
     *("fifo", "fifo_backfill", "fifo_easy", "las", "tiresias", "gittins", "shortest_expected"),

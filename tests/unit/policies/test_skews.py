@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.inputs import read_text
+from shunter.config import read_text
 from shunter.errors import ConfigError
-from shunter.policies.tables import BUILTIN_SKEWS, ModelSkew, builtin_skews, load_skews, parse_skews
+from shunter.policies import BUILTIN_SKEWS, ModelSkew, builtin_skews, load_skews, parse_skews
 
 HEADER = "model,total_mb,largest_mb,skew\n"
 VGG = "vgg19,547.1,392.0,0.717\n"

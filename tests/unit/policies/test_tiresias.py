@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.core import NO_GUARDS, Job, State, View
+from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import RankedPolicy
-from shunter.core.state import Job, State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import AllocationChanged
-from shunter.events.values import JobId, JobSpec
-from shunter.policies.tiresias import FeedbackQueues, QueueRanks, Tiresias, TiresiasParams
+from shunter.events import AllocationChanged, JobId, JobSpec
+from shunter.policies import FeedbackQueues, QueueRanks, Tiresias, TiresiasParams
 from tests.factories import Outcome, World, run, servers, trace_job
 
 BOUNDS_GPU_US = (40, 120)

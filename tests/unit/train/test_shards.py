@@ -6,8 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shunter.train.batches import Shards
 from shunter.train.checkpoints import Checkpoints

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import TraceError
-from shunter.workloads import Trace, anonymised, load_trace
+from shunter.workloads import Trace, load_trace
+from shunter.workloads.formats import anonymised
 
 KEY = b"sixteen bytes..."
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.workloads.trace import Fault, Finding, Inspection, number_fault
+from shunter.workloads import Fault, Finding, Inspection, number_fault
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import TraceError
-from shunter.workloads import generate_trace, load_trace, write_trace
+from shunter.workloads import generate_trace, load_trace
+from shunter.workloads.formats import write_trace
 
 
 @pytest.mark.parametrize("name", ["canonical.csv", "canonical.jsonl"])

@@ -9,10 +9,9 @@ from math import inf
 from statistics import median
 from typing import Any, Final
 
-from shunter.core.rng import RandomStream
-from shunter.events.values import JobId
-from shunter.run.parallel import Report, run_all
-from shunter.run.simulation import simulate
+from shunter.core import RandomStream
+from shunter.events import JobId
+from shunter.run import Report, run_all, simulate
 from shunter_papers.gandiva.automl.baseline import first_min
 from shunter_papers.gandiva.automl.curves import Curve, Curves, like_published
 from shunter_papers.gandiva.automl.figures import (

@@ -23,13 +23,8 @@ from math import ceil, exp, log
 from statistics import NormalDist
 from typing import Final
 
-from shunter.core.rng import RandomStream
-from shunter_papers.gandiva.automl.figures import (
-    CONFIGS,
-    GPUS,
-    THRESHOLDS,
-    WAVES,
-)
+from shunter.core import RandomStream
+from shunter_papers.gandiva.automl.figures import CONFIGS, GPUS, THRESHOLDS, WAVES
 
 CHANCE: Final = 0.1
 """The accuracy of a guess among ten classes, below which no configuration ends."""

@@ -3,15 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.events.values import JobId, JobSpec, UserName
+from shunter.config import LoadedConfig, make_config
+from shunter.events import JobId, JobSpec, UserName
 from shunter.workloads import QualityReport, Trace, TraceJob
 from shunter_papers.gandiva.automl.curves import FITTED, SHORTER, SPREAD, Curves, Family
-from shunter_papers.gandiva.automl.figures import (
-    EPOCH_BATCHES,
-    GPUS_PER_SERVER,
-    SERVERS,
-)
+from shunter_papers.gandiva.automl.figures import EPOCH_BATCHES, GPUS_PER_SERVER, SERVERS
 from shunter_papers.gandiva.automl.search import EPOCH_US, Rule
 
 

@@ -22,9 +22,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from shunter.core.interfaces import CancelJob, ChangePriority, Command
-from shunter.core.view import View
-from shunter.events.values import JobId
+from shunter.core import CancelJob, ChangePriority, Command, View
+from shunter.events import JobId
 from shunter_papers.gandiva.automl.curves import Curve
 from shunter_papers.gandiva.automl.figures import EPOCH_S, GPUS, THRESHOLDS
 

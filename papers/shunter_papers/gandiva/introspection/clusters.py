@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId, JobSpec
+from shunter.config import LoadedConfig, make_config
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId, JobSpec
 from shunter.workloads import QualityReport, Trace, TraceJob
 from shunter_papers.gandiva.scenes import GANDIVA, QUANTUM_S
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.run.parallel import Report
+from shunter.run import Report
 from shunter_papers.gandiva.introspection import gathering, packing, pairs
 from shunter_papers.gandiva.introspection.gathering import GangRow
 from shunter_papers.gandiva.introspection.packing import PackingRow

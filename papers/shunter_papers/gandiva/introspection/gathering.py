@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shunter.core.interfaces import Observers
-from shunter.core.view import View
-from shunter.events.facts import (
+from shunter.core import Observers, View
+from shunter.events import (
+    Allocation,
     AllocationChanged,
+    JobId,
+    JobSpec,
     TrialKept,
     TrialReverted,
     TrialStarted,
 )
-from shunter.events.values import Allocation, JobId, JobSpec
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 from shunter.workloads import TraceJob
 from shunter_papers.gandiva.introspection.clusters import config, trace_of
 from shunter_papers.gandiva.scenes import GPUS_PER_SERVER

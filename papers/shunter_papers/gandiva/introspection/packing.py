@@ -11,17 +11,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import Observers
-from shunter.core.rng import RandomStream
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.core.view import View
-from shunter.events.facts import TrialKept, TrialReverted, TrialStarted
-from shunter.events.values import GpuType, JobId, TrialReason
-from shunter.run.parallel import Report, run_all
-from shunter.run.simulation import simulate
-from shunter.workloads import Trace
-from shunter.workloads.throughputs import builtin_throughputs
+from shunter.config import LoadedConfig
+from shunter.core import Observers, RandomStream, View
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId, TrialKept, TrialReason, TrialReverted, TrialStarted
+from shunter.run import Report, run_all, simulate
+from shunter.workloads import Trace, builtin_throughputs
 from shunter_papers.gandiva.introspection.clusters import GAVEL, PACKING, config, lasting, trace_of
 from shunter_papers.gandiva.scenes import COSTS, GPUS_PER_SERVER, Form
 from shunter_papers.gandiva.work_curves import WorkCurves

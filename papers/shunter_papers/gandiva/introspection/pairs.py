@@ -7,12 +7,11 @@ none of that; of its pairs of equal jobs on a P100 the one is taken here that ga
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.core.view import View
-from shunter.events.facts import TrialKept, TrialReverted
-from shunter.events.values import GpuType
-from shunter.run.simulation import simulate
-from shunter.workloads.throughputs import builtin_throughputs
+from shunter.core import View
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, TrialKept, TrialReverted
+from shunter.run import simulate
+from shunter.workloads import builtin_throughputs
 from shunter_papers.gandiva.introspection.clusters import GAVEL, PACKING, config, lasting, trace_of
 from shunter_papers.gandiva.introspection.packing import runnable
 from shunter_papers.gandiva.scenes import COSTS

@@ -6,6 +6,6 @@ orders of both, every number computed by the same operations. The fractions are 
 last digit, and so are the runs.
 """
 
-from shunter_peers.gavel.conic.forms import Form, Kind
+from shunter_peers.gavel.forms import Form, Kind
 
 __all__ = ["Form", "Kind"]

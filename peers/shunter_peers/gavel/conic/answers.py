@@ -9,18 +9,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from shunter.errors import PlanError
-from shunter.events.values import GpuType
-from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.objectives import FinishTimes, Isolated
+from shunter.events import GpuType
+from shunter.policies.gavel import Demands, FinishTimes, Fractions, Isolated
 from shunter_peers.gavel.conic.cones import Floats, Program
 from shunter_peers.gavel.conic.durations import least_duration
 from shunter_peers.gavel.conic.ecos import solve
 from shunter_peers.gavel.conic.filling import filled
 from shunter_peers.gavel.conic.finish_times import finish_times
-from shunter_peers.gavel.conic.forms import Form, Kind
 from shunter_peers.gavel.conic.levels import level
 from shunter_peers.gavel.conic.shares import Space, space_of
 from shunter_peers.gavel.conic.sums import largest_sum
+from shunter_peers.gavel.forms import Form, Kind
 
 
 def answer(

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter.errors import PlanError
-from shunter.policies.gavel.arrays import Arrays
-from shunter.policies.gavel.mechanism import Demands, Fractions, Gang
+from shunter.policies.gavel import Arrays, Demands, Fractions, Gang
 from shunter_peers.gavel.arrays import rated
 from shunter_peers.gavel.conic.cones import Floats, Places, Program
-from shunter_peers.gavel.conic.forms import Form
+from shunter_peers.gavel.forms import Form
 
 
 @dataclass(frozen=True, slots=True)

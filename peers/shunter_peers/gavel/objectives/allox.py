@@ -8,8 +8,8 @@ only. Who is first at its GPU has it until it ends; everybody else is assigned a
 from dataclasses import dataclass, field
 from typing import Final
 
-from shunter.events.values import GpuType
-from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest
+from shunter.events import GpuType
+from shunter.policies.gavel import Demands, Fractions, Gang, JobRequest
 
 NEVER_S: Final = 1e15  # how long a job takes where it cannot run
 _INFINITE: Final = float("inf")

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shunter.errors import PlanError
-from shunter.events.values import GpuType
-from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.objectives import FinishTimes
-from shunter_peers.gavel.conic.forms import Form, Kind
+from shunter.events import GpuType
+from shunter.policies.gavel import Demands, FinishTimes, Fractions
+from shunter_peers.gavel.forms import Form, Kind
 
 if TYPE_CHECKING:
-    from shunter.policies.gavel.arrays import Arrays, Problem
-    from shunter.policies.gavel.interior import Floats
+    from shunter.policies.gavel import Arrays, Floats, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Centred:
         Raises:
             PlanError: a GPU type has no price, or there is no answer.
         """
-        from shunter.policies.gavel.answers import max_min_fairness, water_filling
+        from shunter.policies.gavel import max_min_fairness, water_filling
         from shunter_peers.gavel.arrays import rated
         from shunter_peers.gavel.objectives.relaxed import relaxed_total_duration
 
@@ -65,8 +63,7 @@ class Centred:
         """
         import numpy as np
 
-        from shunter.policies.gavel.answers import max_sum_throughput, min_cost
-        from shunter.policies.gavel.programs import Groups, Shares, Status
+        from shunter.policies.gavel import Groups, Shares, Status, max_sum_throughput, min_cost
 
         form = self.form
         unknown = [name for name in found.types if form.priced and name not in self.prices]
@@ -106,7 +103,7 @@ class CentredFinishTimes(FinishTimes):
 
     def fractions(self, demands: Demands) -> Fractions:
         """Return the centre of all shares with the least worst ratio."""
-        from shunter.policies.gavel.answers import finish_time_fairness
+        from shunter.policies.gavel import finish_time_fairness
         from shunter_peers.gavel.arrays import rated
 
         found = rated(self.form, demands)
@@ -117,7 +114,7 @@ class CentredFinishTimes(FinishTimes):
 def _divided(
     form: Form, demands: Demands, found: "Arrays", columns: "list[Floats]", problem: "Problem"
 ) -> Fractions:
-    from shunter.policies.gavel.arrays import divided
+    from shunter.policies.gavel import divided
     from shunter_peers.gavel.arrays import every_pair
 
     return divided(

@@ -10,8 +10,8 @@ until one of them is gone, or until the pair runs slower than one job after the 
 from dataclasses import dataclass, field
 from typing import Final
 
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Demands, Fractions, Gang, JobRequest
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 
 WORTHWHILE: Final = 1.5

@@ -2,9 +2,17 @@
 
 import numpy as np
 
-from shunter.policies.gavel.answers import concluded, finished, largest_level
-from shunter.policies.gavel.interior import Floats, follow
-from shunter.policies.gavel.programs import Groups, Program, Shares, Status
+from shunter.policies.gavel import (
+    Floats,
+    Groups,
+    Program,
+    Shares,
+    Status,
+    concluded,
+    finished,
+    follow,
+    largest_level,
+)
 
 
 def relaxed_total_duration(groups: Groups, steps: Floats) -> Shares:

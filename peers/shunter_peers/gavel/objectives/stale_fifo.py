@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Demands, Fractions, JobRequest
 from shunter_peers.gavel.mersenne_twister import MersenneTwister
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 
 from shunter.backends.node.records import arm_failpoint
-from shunter.core.state import JobPhase
+from shunter.core import JobPhase
 from shunter.daemon import Site
-from shunter.events.facts import Outcome
+from shunter.events import Outcome
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.pilots import PilotBench

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.events.facts import AttemptLost, AttemptStarted
+from shunter.events import AttemptLost, AttemptStarted
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.jobs import JobBench
 from tests.live.slurm.pilots import ends_in, leaves

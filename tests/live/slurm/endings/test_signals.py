@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from shunter.daemon import Submission
-from shunter.events.facts import AttemptStarted, JobSuspended
+from shunter.events import AttemptStarted, JobId, JobSpec, JobSuspended, SuspendMode
 from shunter.events.log import read_log
-from shunter.events.values import JobId, JobSpec, SuspendMode
 from tests.live.site.sites import NOBODY, of, verified
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.events.facts import AttemptStarted, Event, JobSuspended
+from shunter.events import AttemptStarted, Event, JobSuspended
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench
 from tests.live.slurm.site import served

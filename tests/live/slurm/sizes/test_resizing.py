@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.state import JobPhase
+from shunter.core import JobPhase
 from tests.live.site.sites import NOBODY
 from tests.live.slurm.bench import SlurmBench
 from tests.live.slurm.pilots import PilotBench

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.interfaces import AttemptExited, Launch, Resume, SuspendAttempt
-from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
-from shunter.events.values import JobSpec
+from shunter.core import AttemptExited, Launch, Resume, SuspendAttempt
+from shunter.events import AttemptStarted, GpusReleased, JobSpec, LaunchFailed
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, order, seen_until

@@ -13,12 +13,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.backends.live import checkpoint_lists, node_agent
-from shunter.backends.live.ssh import SshBackend
+from shunter.backends.live import SshBackend, checkpoint_lists, node_agent
 from shunter.backends.node.records import hold
-from shunter.core.interfaces import AttemptExited, Effect, Launch, Resume, SuspendAttempt
-from shunter.events.facts import AttemptStarted, GpusReleased, LaunchFailed
-from shunter.events.values import JobId, JobSpec, NodeName
+from shunter.core import AttemptExited, Effect, Launch, Resume, SuspendAttempt
+from shunter.events import AttemptStarted, GpusReleased, JobId, JobSpec, LaunchFailed, NodeName
 from tests.factories import allocation, job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, is_of, order, rest, seen_until

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.settings import SshHost
+from shunter.backends.live import SshHost
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited, SuspendAttempt
-from shunter.events.facts import (
+from shunter.core import AttemptExited, SuspendAttempt
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,

@@ -21,10 +21,9 @@ import anyio
 import pytest
 
 from shunter.backends.node.records import arm_failpoint
-from shunter.core.state import JobPhase
+from shunter.core import JobPhase
 from shunter.daemon import Site
-from shunter.events.facts import Outcome
-from shunter.events.values import JobId
+from shunter.events import JobId, Outcome
 from tests.contracts.local_backends import empty
 from tests.live.site.daemons import STRIKES, Daemon, far_apart, together
 from tests.live.site.sites import NOBODY, outcome, verified

@@ -11,22 +11,27 @@ from anyio import to_thread
 from typer.testing import CliRunner
 
 import shunter
-from shunter.backends.live.settings import TurnSettings
-from shunter.cli.application import app
-from shunter.config.loading import LoadedConfig
-from shunter.core.interfaces import Input, Launch
+from shunter.backends.live import TurnSettings
+from shunter.cli import app
+from shunter.config import LoadedConfig
+from shunter.core import Input, Launch
 from shunter.daemon import Site, Submission
-from shunter.events.facts import (
+from shunter.events import (
+    Allocation,
     Event,
     JobCancelled,
+    JobId,
+    JobSpec,
     MessagesDropped,
+    NodeName,
     NodeReachable,
     NodeUnreachable,
+    Share,
+    Sharing,
     TurnEnded,
     TurnStarted,
 )
 from shunter.events.log import read_log
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 from tests.factories import job_id
 from tests.live.site.sites import NOBODY, at_work, events_until, of, verified
 from tests.live.ssh.bench import Bench, order, rest, seen_until

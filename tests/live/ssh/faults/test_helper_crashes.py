@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.core.state import JobPhase
+from shunter.core import JobPhase
 from shunter.daemon import Site
 from tests.live.site.daemons import Daemon
 from tests.live.site.sites import NOBODY

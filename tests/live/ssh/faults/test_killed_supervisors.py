@@ -12,15 +12,15 @@ import pytest
 
 from shunter.backends.node import attempts
 from shunter.backends.node.attempts import alive_below
-from shunter.core.interfaces import AttemptExited, Launch, Resume
-from shunter.events.facts import (
+from shunter.core import AttemptExited, Launch, Resume
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     NodeLost,
     NodeReachable,
     NodeUnreachable,
+    SuspendMode,
 )
-from shunter.events.values import SuspendMode
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import WORKER, Bench, kinds, order, rest, seen_until
 from tests.live.ssh.farm import descendants, name_of

@@ -9,22 +9,21 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from shunter.backends.live import node_agent
-from shunter.backends.live.ssh import SshBackend
+from shunter.backends.live import SshBackend, node_agent
 from shunter.backends.node import attempts
 from shunter.backends.node.records import folder_of
-from shunter.core.interfaces import AttemptExited, Input, SuspendAttempt, Terminate
-from shunter.events.facts import (
+from shunter.core import AttemptExited, Input, SuspendAttempt, Terminate
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
     JobSuspended,
     LaunchFailed,
     NodeLost,
+    NodeName,
     NodeReachable,
     NodeUnreachable,
 )
-from shunter.events.values import NodeName
 from tests.factories import job_id
 from tests.faults.supervised import wait_for
 from tests.live.ssh.bench import Bench, is_of, kinds, order, rest, seen_until

@@ -18,11 +18,12 @@ from anyio import to_thread
 
 from shunter.backends.node.attempts import alive_below
 from shunter.daemon import Site
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     Event,
     JobFinished,
+    JobId,
     NodeReachable,
     NodeUnreachable,
     TrialKept,
@@ -30,7 +31,6 @@ from shunter.events.facts import (
     TurnStarted,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId
 from tests.live.site.sites import NOBODY, at_work, events_until, of, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces

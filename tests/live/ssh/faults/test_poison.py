@@ -8,18 +8,18 @@ from anyio import to_thread
 
 from shunter.backends.node.messages import FILE_BYTES_MOST
 from shunter.daemon import Site
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
     Event,
+    JobId,
     JobSuspended,
     MessagesDropped,
     NodeUnreachable,
     Outcome,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId
 from tests.live.poison import GOOD, WRONG, saying, saying_all
 from tests.live.site.sites import NOBODY, Seen, at_work, events_until, of, wait_for
 from tests.live.ssh.bench import Bench

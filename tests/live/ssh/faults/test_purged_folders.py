@@ -12,15 +12,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.events.facts import (
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     Event,
     JobFinished,
+    JobId,
     NodeUnreachable,
     Outcome,
 )
-from shunter.events.values import JobId
 from tests.live.site.sites import NOBODY, events_until, of
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import worker

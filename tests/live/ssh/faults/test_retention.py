@@ -13,8 +13,7 @@ import pytest
 from anyio import to_thread
 
 from shunter.daemon import Caller, Site, Submission
-from shunter.events.facts import NodeReachable, NodeUnreachable
-from shunter.events.values import JobId, JobSpec
+from shunter.events import JobId, JobSpec, NodeReachable, NodeUnreachable
 from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, wait_for
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces

@@ -5,10 +5,19 @@ from itertools import pairwise
 import anyio
 import pytest
 
-from shunter.backends.live.settings import TurnSettings
-from shunter.core.interfaces import Input, Launch, Weigh
-from shunter.events.facts import NodeReachable, NodeUnreachable, TurnEnded, TurnStarted
-from shunter.events.values import Allocation, JobSpec, NodeName, Share, Sharing
+from shunter.backends.live import TurnSettings
+from shunter.core import Input, Launch, Weigh
+from shunter.events import (
+    Allocation,
+    JobSpec,
+    NodeName,
+    NodeReachable,
+    NodeUnreachable,
+    Share,
+    Sharing,
+    TurnEnded,
+    TurnStarted,
+)
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, rest, seen_until
 from tests.live.ssh.namespaces import Namespaces

@@ -9,27 +9,27 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from shunter.ask.waits import job_state, wait_of
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.core.state import LAUNCHING
+from shunter.ask import job_state, wait_of
+from shunter.ask.why import document, explain
+from shunter.core import LAUNCHING
 from shunter.daemon import Caller, Site
 from shunter.errors import RefusedError
-from shunter.events.facts import (
+from shunter.events import (
     AttemptStarted,
     CheckpointDiscarded,
     Event,
     GpusReleased,
     JobFinished,
     JobHeld,
+    JobId,
     LaunchFailed,
     NodeLost,
+    NodeName,
     NodeReachable,
     NodeUnreachable,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId, NodeName
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.live.site.sites import NOBODY, at_work, events_until, of, verified, wait_for
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.namespaces import Namespaces

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from shunter.events.facts import Event, JobSuspended
+from shunter.events import Event, JobSuspended
 from tests.live.site.sites import at_work
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster

@@ -13,17 +13,25 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.node.host.wiring import PROGRAMS
-from shunter.config.loading import LoadedConfig
+from shunter.config import LoadedConfig
 from shunter.daemon import Site, Submission
-from shunter.events.facts import AllocationChanged, AttemptStarted, Event, NodeAdded, NodeRemoved
+from shunter.events import (
+    AllocationChanged,
+    AttemptStarted,
+    Event,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeAdded,
+    NodeName,
+    NodeRemoved,
+)
 from shunter.events.log import read_log
-from shunter.events.values import JobSpec, Level, LevelGroups, NodeName
 from tests.live.site.sites import NOBODY, at_work, events_until, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import FarmHost
 from tests.live.ssh.site import cluster
-from tests.unit.backends.node.wiring.topologies import BUSES as HWLOC_BUSES
-from tests.unit.backends.node.wiring.topologies import Topology
+from tests.unit.backends.node.wiring.topologies import BUSES as HWLOC_BUSES, Topology
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.live, pytest.mark.ssh]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from shunter.backends.live.ssh import host_inventories
-from shunter.core.interfaces import AttemptExited, Launch
-from shunter.events.values import Allocation, JobSpec, NodeName, Share
+from shunter.backends.live import host_inventories
+from shunter.core import AttemptExited, Launch
+from shunter.events import Allocation, JobSpec, NodeName, Share
 from tests.factories import job_id
 from tests.live.ssh.bench import Bench, order, seen_until
 

@@ -15,8 +15,7 @@ import pytest
 
 from shunter.backends.node.cgroups import QUOTA, divisible_v1
 from shunter.config import load_config
-from shunter.ops.live_profiling import LiveMachine, ssh_server
-from shunter.ops.profiling import Point, read_job_file
+from shunter.ops import LiveMachine, Point, read_job_file, ssh_server
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.farm import LACKING, Farm, farm_at
 

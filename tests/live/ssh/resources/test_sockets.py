@@ -15,20 +15,25 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.config.loading import LoadedConfig
+from shunter.config import LoadedConfig
 from shunter.daemon import Site, Submission
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     AttemptStarted,
     Event,
+    GpuType,
     JobFailed,
     JobFinished,
+    JobId,
+    JobSpec,
     JobSubmitted,
+    Level,
     NodeAdded,
     SchedulerStarted,
+    Share,
+    gpu_numbers,
 )
 from shunter.events.log import read_log
-from shunter.events.values import GpuType, JobId, JobSpec, Level, Share, gpu_numbers
 from tests.live.site.sites import NOBODY, at_work, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster

@@ -8,22 +8,24 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.waits import wait_of
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
+from shunter.ask import wait_of
+from shunter.ask.why import document, explain
 from shunter.daemon import Caller, Site, Submission
-from shunter.events.facts import (
+from shunter.events import (
     AttemptStarted,
     CheckpointSaved,
     Event,
     GpusReleased,
+    JobId,
     JobResized,
+    JobSpec,
+    Level,
+    NodeName,
     Outcome,
     RoundPlanned,
 )
 from shunter.events.log import read_log
-from shunter.events.values import JobId, JobSpec, Level, NodeName
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.live.site.sites import NOBODY, at_work, events_until, of, outcome, verified
 from tests.live.ssh.bench import Bench
 from tests.live.ssh.site import cluster

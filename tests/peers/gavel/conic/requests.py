@@ -1,8 +1,8 @@
 """Claims on a few kinds of jobs and three GPU types, for problems of every form."""
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, JobRequest
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Demands, JobRequest
 
 K80, P100, V100 = GpuType("k80"), GpuType("p100"), GpuType("v100")
 TYPES = (K80, P100, V100)

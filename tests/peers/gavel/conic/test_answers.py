@@ -6,22 +6,11 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import PlanError
-from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest, Targets
+from shunter.policies.gavel import Demands, Fractions, JobRequest, Targets
 from shunter_peers.gavel.conic import Form, Kind
 from shunter_peers.gavel.objectives import CentredFinishTimes
 from shunter_peers.gavel.policy_table import POLICY_TABLE
-from tests.peers.gavel.conic.requests import (
-    K80,
-    NOWHERE,
-    P100,
-    TYPES,
-    V100,
-    WIDE,
-    A,
-    B,
-    C,
-    demands,
-)
+from tests.peers.gavel.conic.requests import K80, NOWHERE, P100, TYPES, V100, WIDE, A, B, C, demands
 
 pytest.importorskip("_ecos", reason="needs the extra `ecos`")
 answers = pytest.importorskip("shunter_peers.gavel.conic.answers")

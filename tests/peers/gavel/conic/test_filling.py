@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.mechanism import Demands
+from shunter.policies.gavel import Demands
 from shunter_peers.gavel.conic import Form, Kind
 from tests.peers.gavel.conic.requests import A, B, C, demands
 

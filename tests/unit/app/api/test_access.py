@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from starlette.exceptions import HTTPException
 
-from shunter.api.access import PEER, Callers, Peer, Tokens, make_tokens, read_tokens, user_name
-from shunter.daemon.requests import Caller
+from shunter.api import PEER, Callers, Peer, Tokens, make_tokens, read_tokens, user_name
+from shunter.daemon import Caller
 from shunter.errors import ConfigError, NotFoundError, RefusedError
 
 LONG = "t" * 32

@@ -9,8 +9,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from shunter.api import event_stream as streams
-from shunter.api.event_stream import Stream
+from shunter.api import Stream, event_stream as streams
 from shunter.daemon import Site
 from shunter.errors import UnreachableError
 from tests.unit.app.api.test_slow_readers import Connection

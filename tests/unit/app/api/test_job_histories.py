@@ -1,12 +1,15 @@
 from dataclasses import replace
 
-from shunter.api.job_history import ENDED_MOST, JobHistories, JobHistory, history_of
-from shunter.events.facts import (
+from shunter.api import ENDED_MOST, JobHistories, JobHistory, history_of
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptEnded,
     AttemptLost,
     AttemptStarted,
+    Because,
     CheckpointDiscarded,
     CheckpointSaved,
     Event,
@@ -14,25 +17,20 @@ from shunter.events.facts import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobId,
     JobRejected,
     JobReshaped,
+    JobSpec,
     JobSubmitted,
     JobSuspended,
     LaunchFailed,
-    Outcome,
-    SuspendAcknowledged,
-    SuspendEscalated,
-)
-from shunter.events.values import (
-    NOTHING,
-    Allocation,
-    Because,
-    JobId,
-    JobSpec,
     NodeName,
+    Outcome,
     Reason,
     Share,
     Sharing,
+    SuspendAcknowledged,
+    SuspendEscalated,
     SuspendMode,
 )
 

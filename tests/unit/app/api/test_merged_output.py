@@ -2,7 +2,7 @@
 
 from math import inf
 
-from shunter.api.output import Lines, Piece, in_time_order, unsure_line
+from shunter.api import Lines, Piece, in_time_order, unsure_line
 
 
 def order(times: tuple[bytes, bytes], ends: tuple[int, int]) -> list[tuple[int, int, int]]:

@@ -6,7 +6,7 @@ import logging
 import pytest
 from uvicorn import Server
 
-from shunter.api.serving import BriefHandler
+from shunter.api import BriefHandler
 
 
 def test_equal_messages_are_told_once_a_minute_with_their_number() -> None:

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.api.cluster_state import gpus_by_queue
+from shunter.api import gpus_by_queue
+from shunter.core import State
 from shunter.core.fold import replay
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged, Event
-from shunter.events.values import Allocation, Because, QueueName, Share, Sharing
+from shunter.events import Allocation, AllocationChanged, Because, Event, QueueName, Share, Sharing
 from tests.factories import job_id, job_submitted, node_added, node_name
 
 A, B, C = QueueName("a"), QueueName("b"), QueueName("c")

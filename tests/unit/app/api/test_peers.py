@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from shunter.api.access import SHARE, PeerProtocol
+from shunter.api import SHARE, PeerProtocol
 from tests.faults.supervised import wait_for
 
 STRANGER, MOST = 65_533, 16

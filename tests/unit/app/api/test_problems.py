@@ -5,8 +5,7 @@ from typing import Annotated
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from shunter.api.problems import usage_error
-from shunter.api.request_models import ProposalBody
+from shunter.api import ProposalBody, usage_error
 
 
 def _refused_control(text: str) -> str:

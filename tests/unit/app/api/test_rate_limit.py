@@ -1,6 +1,6 @@
 import pytest
 
-from shunter.api.services import RateLimit
+from shunter.api import RateLimit
 from shunter.errors import RateLimitedError
 
 

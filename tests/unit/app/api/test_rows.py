@@ -4,17 +4,14 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from shunter.api.job_rows import Present, queue_document
-from shunter.ask.log_reading import fold_events
-from shunter.ask.waits import state_document, told_apart, wait_to_count
-from shunter.ask.why.answer import document
-from shunter.ask.why.sentences import rank_lines
+from shunter.api import Present, queue_document
+from shunter.ask import fold_events, state_document, told_apart, wait_to_count
+from shunter.ask.why import document, rank_lines
 from shunter.backends.simulated import Costs
-from shunter.cli.answers import clause
-from shunter.cli.jobs import explained
-from shunter.core.interfaces import Command, DrainNode, QuarantineGpu
-from shunter.core.state import State
+from shunter.cli import clause, explained
+from shunter.core import Command, DrainNode, QuarantineGpu, State
 from shunter.events import (
+    ARRAY,
     ClassWait,
     Event,
     JobHeld,
@@ -26,7 +23,6 @@ from shunter.events import (
     RoundPlanned,
     Wait,
 )
-from shunter.events.values import ARRAY
 from tests.factories import World, job_id, job_spec, job_submitted, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

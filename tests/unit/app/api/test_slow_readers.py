@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.api.access import CUT, TimelyResponse
+from shunter.api import CUT, TimelyResponse
 
 pytestmark = pytest.mark.asyncio
 

@@ -3,11 +3,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.api.commands import SAME_FIELDS, array_of, submission_of
-from shunter.api.problems import usage_error
-from shunter.api.request_models import ArrayBody, SubmitBody
+from shunter.api import SAME_FIELDS, ArrayBody, SubmitBody, array_of, submission_of, usage_error
 from shunter.errors import UsageError
-from shunter.events.values import Level
+from shunter.events import Level
 
 
 def body(**fields: Any) -> SubmitBody:

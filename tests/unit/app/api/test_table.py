@@ -4,9 +4,7 @@ from collections import Counter
 from pydantic import BaseModel
 
 from docs.http_page import PAGE, http_page
-from shunter.api.answer_models import JobRow
-from shunter.api.routes import ROUTES, openapi_document
-from shunter.api.routing import NoBody
+from shunter.api import ROUTES, JobRow, NoBody, openapi_document
 
 
 def test_no_route_stands_there_twice() -> None:

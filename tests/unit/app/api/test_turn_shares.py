@@ -4,22 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.api.answer_models import TurnPart
-from shunter.api.job_rows import Present, queue_document
-from shunter.ask.log_reading import fold_events
+from shunter.api import Present, TurnPart, queue_document
+from shunter.ask import fold_events
 from shunter.backends.node.rotation import Member, Rotation
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.turns import Slicing
-from shunter.core.interfaces import ChangePriority, Command, SuspendJob
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.state import State
-from shunter.core.time_shares import fair_shares
-from shunter.events.facts import Event, JobSubmitted, TurnEnded, TurnStarted
-from shunter.events.values import SuspendMode
-from shunter.policies.gandiva.policy import Gandiva
+from shunter.backends.simulated import Costs, Slicing
+from shunter.core import ChangePriority, Command, State, SuspendJob, fair_shares
+from shunter.core.planning import PLACEMENTS
+from shunter.events import Event, JobSubmitted, SuspendMode, TurnEnded, TurnStarted
+from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import World, job_id, run, servers, trace_job
 from tests.slices import searched

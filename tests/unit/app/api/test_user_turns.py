@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from shunter.api.services import UserTurns
+from shunter.api import UserTurns
 from shunter.errors import RateLimitedError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from shunter.cli.application import app
+from shunter.cli import app
 
 ROOT = Path(__file__).parents[4]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.cli.application import app
+from shunter.cli import app
 
 CONFIG = """\
 schema = 1

@@ -8,13 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.addresses import UnixAddress
-from shunter.cli import answers as connecting
-from shunter.cli import output
-from shunter.cli.application import app
-from shunter.cli.compare import print_comparison
-from shunter.cli.serve import oracle_note
+from shunter.cli import answers as connecting, app, oracle_note, output, print_comparison
 from shunter.errors import UnavailableError
-from shunter.run.comparison import compare
+from shunter.run import compare
 from tests.unit.app.conftest import Generated
 
 

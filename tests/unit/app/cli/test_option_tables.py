@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from shunter.cli.options import take_plain_values
+from shunter.cli import take_plain_values
 
 
 def _command(seen: list[dict[str, Any]]) -> Any:

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.ask.words import clock
-from shunter.cli.application import app
-from shunter.core.state import JobPhase, State
-from shunter.events.facts import AllocationChanged, Event, RoundPlanned
+from shunter.ask import clock, fold_events
+from shunter.ask.why import document, explain
+from shunter.cli import app
+from shunter.core import JobPhase, State
+from shunter.events import AllocationChanged, Event, RoundPlanned
 from shunter.events.log import read_log
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 from tests.factories import needs_highs
 from tests.replay.truth.brute_force import decision_around
 from tests.replay.truth.mixed_runs import simulated

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.cli.application import app
+from shunter.cli import app
 from tests.unit.backends.slurm.recorded import recorded
 
 CONFIG = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.cli.units import durations_apart
+from shunter.cli import durations_apart
 
 
 @pytest.mark.parametrize(

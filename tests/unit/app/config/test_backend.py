@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from shunter.config.live import BackendSection
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.config.resolved import record_of
+from shunter.config import BackendSection, LoadedConfig, make_config, record_of
 from shunter.errors import ConfigError
 
 NODES = [{"name": "n0", "gpus": 4}]

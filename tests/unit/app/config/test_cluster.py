@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from shunter.config.cluster import ClusterSection, NodeGroup
-from shunter.events.values import Level, LevelGroups
+from shunter.config import ClusterSection, NodeGroup
+from shunter.events import Level, LevelGroups
 
 
 def _group(**values: Any) -> NodeGroup:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config
-from shunter.config.loading import settings
-from shunter.config.resolved import record_of
+from shunter.config import LoadedConfig, load_config, record_of, settings
 from shunter.errors import ConfigError
 
 CLUSTER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n2,2,4,64,256\n"

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config
-from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
-from shunter.core.planning.proposals import Decentralised
+from shunter.config import LoadedConfig, load_config, policy_runtime, record_of, recorded_runtime
+from shunter.core.planning import Decentralised
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.two_level import TwoLevelPolicy
-from shunter.run.simulation import simulate
+from shunter.policies.gavel import GavelPolicy, TwoLevelPolicy
+from shunter.run import simulate
 
 CONFIG = """\
 [[cluster.nodes]]

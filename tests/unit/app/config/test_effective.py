@@ -1,8 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from shunter.config import LoadedConfig, load_config, make_config
-from shunter.config.loading import effective, json_schema, settings
+from shunter.config import LoadedConfig, effective, json_schema, load_config, make_config, settings
 
 Generated = Callable[..., LoadedConfig]
 

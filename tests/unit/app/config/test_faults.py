@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import load_config, make_config
-from shunter.config.resolved import policy_runtime
+from shunter.config import load_config, make_config, policy_runtime
 from shunter.errors import ConfigError
 
 WriteConfig = Callable[[str], Path]

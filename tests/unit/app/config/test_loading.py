@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import load_config
-from shunter.config.layers import parse_value
+from shunter.config import load_config, parse_value
 from shunter.errors import ConfigError, NotFoundError
 
 WriteConfig = Callable[[str], Path]

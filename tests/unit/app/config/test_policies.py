@@ -7,10 +7,8 @@ from typer.testing import CliRunner
 
 from shunter import plugins
 from shunter.cli import app
-from shunter.config import POLICIES, find_policy, make_config
-from shunter.config.policy_plugins import built
-from shunter.config.resolved import policy_runtime
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.config import POLICIES, built, find_policy, make_config, policy_runtime
+from shunter.core.planning import PLACEMENTS
 from shunter.errors import ConfigError, NotFoundError
 
 

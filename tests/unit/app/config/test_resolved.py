@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shunter.config import LoadedConfig
-from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
+from shunter.config import LoadedConfig, policy_runtime, record_of, recorded_runtime
 from shunter.errors import ConfigError
 
 Generated = Callable[..., LoadedConfig]

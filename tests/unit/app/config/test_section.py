@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shunter.config.model import Config
-from shunter.config.section import Section
-from shunter.config.workload import NO_WORKLOAD
+from shunter.config import NO_WORKLOAD, Config, Section
 
 
 def _left_out(section: type[Section]) -> Iterator[Section]:

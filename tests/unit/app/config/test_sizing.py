@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config
-from shunter.config.resolved import (
+from shunter.config import (
+    LoadedConfig,
+    load_config,
     policy_runtime,
     record_of,
     recorded_runtime,
@@ -16,15 +17,11 @@ from shunter.config.resolved import (
 )
 from shunter.core.ranking import Aged, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import TableCheck
+from shunter.core.speeds import TableCheck
 from shunter.errors import ConfigError
-from shunter.policies import sizing
-from shunter.policies.fairness import DominantShare
-from shunter.policies.gavel.two_level import TwoLevelPolicy
-from shunter.policies.shortest import RemainingVolume
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.profiling import table_document
-from shunter.workloads.sensitivity import builtin_sensitivity
+from shunter.policies import DominantShare, HighsSolver, RemainingVolume, sizing
+from shunter.policies.gavel import TwoLevelPolicy
+from shunter.workloads import builtin_sensitivity, table_document
 from tests.factories import needs_highs
 
 CONFIG = """\

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config
-from shunter.config.resolved import record_of, recorded_throughputs
-from shunter.core.speeds.speed_model import JobKind
+from shunter.config import LoadedConfig, load_config, record_of, recorded_throughputs
+from shunter.core.speeds import JobKind
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.workloads.throughputs import compact_throughputs
+from shunter.events import GpuType
+from shunter.workloads import compact_throughputs
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 100.0, "('LM', 1)": [70.1, 70.1]}, "('A3C', 1)": {"null": 7.0}},

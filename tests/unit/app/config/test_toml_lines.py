@@ -1,6 +1,6 @@
 import tomllib
 
-from shunter.config.layers import lines_of_keys
+from shunter.config import lines_of_keys
 
 TEXT = '''\
 # a = 1

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.cli.application import app
+from shunter.cli import app
 from shunter.config import load_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 from tests.unit.app.conftest import Generated
 
 COSTS = {"start": "20s", "suspend": "10s", "resume": "30s", "migrate": "40s"}

@@ -10,46 +10,48 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.attempts import (
+from shunter.ask import (
+    LEAST_US,
     Attempt,
+    Fitted,
+    FittedKind,
+    Launch,
     Observed,
     ObservedJob,
     Pace,
     checkpoint_interval_us,
-    mean_speed,
-    observe_log,
-)
-from shunter.ask.costs import (
-    LEAST_US,
-    Fitted,
-    FittedKind,
-    Launch,
     config_text,
     fit_costs,
     fit_document,
     left_out,
+    mean_speed,
+    observe_log,
     observed_trace,
     slowed_us,
     uneven_starts,
     work_us,
 )
-from shunter.ask.forks.future import measured_parts
-from shunter.config.simulation import SimulationSection
-from shunter.events.facts import (
+from shunter.ask.forks import measured_parts
+from shunter.config import SimulationSection
+from shunter.events import (
+    Allocation,
     AttemptEnded,
     Event,
     GpusReleased,
+    GpuType,
     JobCancelled,
     LaunchFailed,
+    NodeName,
     Outcome,
+    Share,
+    Sharing,
+    SuspendMode,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
 )
 from shunter.events.log import read_log
-from shunter.events.values import Allocation, GpuType, NodeName, Share, Sharing, SuspendMode
-from shunter.run.simulation import simulate
-from shunter.run.worlds import WorldParts
+from shunter.run import WorldParts, simulate
 from shunter.workloads import Trace
 from tests.factories import (
     attempt_started,

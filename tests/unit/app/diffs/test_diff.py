@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
-from shunter.ask.diff import Fact, _one_sided, changed_keys
+from shunter.ask import Fact, changed_keys
+from shunter.ask.diff import _one_sided
 from shunter.cli import app
-from shunter.config.loading import make_config
-from shunter.events.facts import AllocationChanged
-from shunter.run.simulation import RunResult, simulate
+from shunter.config import make_config
+from shunter.events import AllocationChanged
+from shunter.run import RunResult, simulate
 from tests.factories import BECAUSE, allocation, job_id
 
 Tree = dict[str, Any]

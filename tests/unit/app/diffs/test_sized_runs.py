@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from shunter.cli import app
 from shunter.config import load_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 FIFO = "fifo, because it was ordered by submission alone"
 

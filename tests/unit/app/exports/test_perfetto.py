@@ -10,8 +10,8 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.config.loading import make_config
-from shunter.run.simulation import RunResult, simulate
+from shunter.config import make_config
+from shunter.run import RunResult, simulate
 
 BEGIN, END, INSTANT, COUNTER = (
     TrackEvent.TYPE_SLICE_BEGIN,

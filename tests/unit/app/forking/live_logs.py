@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from shunter.config import make_config
-from shunter.events.facts import AttemptStarted, Event, JobSubmitted, SchedulerStarted, SpeedChanged
+from shunter.events import AttemptStarted, Event, JobSubmitted, SchedulerStarted, SpeedChanged
 from shunter.events.log import open_log, read_log
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 COLUMNS = "job_id,submit_s,duration_s,status,gpus,user,tolerance,shape_tolerance,interference"
 NODES = [{"name": "n[1-2]", "gpus": 2, "type": "gpu", "rack": "r1"}]

@@ -3,7 +3,7 @@
 import pytest
 
 from shunter.ask.forks.scenario import _is_told
-from shunter.core.metrics import JobResult
+from shunter.core import JobResult
 from tests.factories import job_id
 
 

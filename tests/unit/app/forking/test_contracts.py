@@ -6,19 +6,23 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.costs import observed_trace
-from shunter.ask.forks.forecast_process import Question
-from shunter.ask.forks.forecasts import answer
-from shunter.ask.forks.fork import Wishes
-from shunter.ask.forks.future import measure
-from shunter.ask.forks.remaining import read_history
-from shunter.ask.forks.scenario import Scenario, run_scenario
+from shunter.ask import observed_trace
+from shunter.ask.forks import (
+    Question,
+    Scenario,
+    Wishes,
+    answer,
+    measure,
+    read_history,
+    run_scenario,
+)
 from shunter.config import make_config
-from shunter.core.metrics import JobResult
+from shunter.core import JobResult
+from shunter.events import JobId
 from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.run.simulation import simulate
-from shunter.workloads import Trace, write_trace
+from shunter.run import simulate
+from shunter.workloads import Trace
+from shunter.workloads.formats import write_trace
 from tests.unit.app.forking.live_logs import config, live_log
 
 S = 1_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.ask.forks.counterfactual_starts import Counterfactuals
+from shunter.ask.forks import Counterfactuals
 
 NOW_US = 58_519_000_000
 

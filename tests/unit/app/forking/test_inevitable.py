@@ -11,23 +11,26 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.forks.fork import ForkChange, fork_at, fork_point
-from shunter.ask.forks.future import read_future
-from shunter.ask.forks.inevitable_outcomes import Harm, normal_wait
-from shunter.ask.forks.inevitable_waits import inevitable
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.scenario import Staged, rerun_to
-from shunter.ask.log_reading import seq_at
-from shunter.ask.why.explanation import explain
-from shunter.core.interfaces import ChangePriority
-from shunter.core.ranking.ranking import PRIORITY_MOST
-from shunter.core.state import State
+from shunter.ask import seq_at
+from shunter.ask.forks import (
+    ForkChange,
+    Harm,
+    Staged,
+    WorkEstimates,
+    fork_at,
+    fork_point,
+    inevitable,
+    normal_wait,
+    read_future,
+    rerun_to,
+)
+from shunter.ask.why import explain
+from shunter.core import ChangePriority, State
+from shunter.core.ranking import PRIORITY_MOST
 from shunter.errors import UsageError
-from shunter.events import JobId
-from shunter.events.facts import JOB_ENDS, AllocationChanged, Event, JobSubmitted
+from shunter.events import JOB_ENDS, AllocationChanged, Event, JobId, JobSubmitted
 from shunter.events.log import LogReader, read_log
-from shunter.run.setup import rebuild
-from shunter.run.worlds import recorded_parts
+from shunter.run import rebuild, recorded_parts
 from tests.factories import Tape, granted, job_submitted
 from tests.unit.app.forking.worlds import simulated, tree
 

@@ -2,16 +2,13 @@
 
 from collections.abc import Collection
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.attempts import Attempt, ObservedJob, Pace
-from shunter.ask.costs import Fitted, Slowed
-from shunter.ask.forks.remaining import UNSEEN_US, Worked, WorkEstimates, resampled
-from shunter.core.speeds.measured import MeasuredRate
-from shunter.core.state import Job
-from shunter.events import JobId, UserName
-from shunter.events.values import GpuType, NodeName, Share
+from shunter.ask import Attempt, Fitted, ObservedJob, Pace, Slowed
+from shunter.ask.forks import UNSEEN_US, Worked, WorkEstimates, resampled
+from shunter.core import Job
+from shunter.core.speeds import MeasuredRate
+from shunter.events import GpuType, JobId, NodeName, Share, UserName
 from tests.factories import job_spec
 
 ANA, BO = UserName("ana"), UserName("bo")

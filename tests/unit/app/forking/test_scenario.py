@@ -10,12 +10,10 @@ from random import Random
 
 import pytest
 
-from shunter.ask.forks.fork import Wishes, other_start
-from shunter.ask.forks.scenario import Scenario, ScenarioResult, run_scenario
+from shunter.ask.forks import Scenario, ScenarioResult, Wishes, other_start, run_scenario
 from shunter.errors import ConfigError, UsageError
-from shunter.events.facts import AllocationChanged, Event, SchedulerStarted
+from shunter.events import Allocation, AllocationChanged, Event, JobId, SchedulerStarted
 from shunter.events.log import read_log
-from shunter.events.values import Allocation, JobId
 from tests.factories import needs_highs
 from tests.unit.app.forking.worlds import COSTS, SAMPLES, SLICING, simulated, tree
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.config import make_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 COSTS = {"start": "20s", "suspend": "10s", "resume": "30s", "migrate": "40s"}
 SLICING = {"quantum": "60s"}

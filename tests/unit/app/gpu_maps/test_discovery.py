@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.config.cluster import ClusterSection, NodeGroup
-from shunter.core.cluster import Health, Server
-from shunter.core.state import State
-from shunter.daemon.gpu_maps import (
+from shunter.config import ClusterSection, NodeGroup
+from shunter.core import Health, Server, State
+from shunter.daemon import (
     FoundMap,
     Place,
     ServerMap,
@@ -19,7 +18,7 @@ from shunter.daemon.gpu_maps import (
     rack_notes,
     server_map,
 )
-from shunter.events.values import Level, LevelGroups, NodeName
+from shunter.events import Level, LevelGroups, NodeName
 from tests.factories import configuration
 
 FLAT = configuration(4, name="v100x4")

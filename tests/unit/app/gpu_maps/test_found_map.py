@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.live.messages import GpuWiring, Wiring
-from shunter.config.cluster import NodeGroup
-from shunter.daemon.gpu_maps import FoundMap, ServerMap, found_map, found_map_of, server_map
-from shunter.events.values import Level, LevelGroups
+from shunter.backends.live import GpuWiring, Wiring
+from shunter.config import NodeGroup
+from shunter.daemon import FoundMap, ServerMap, found_map, found_map_of, server_map
+from shunter.events import Level, LevelGroups
 
 FAR = ("PHB", "NODE", "SYS")
 

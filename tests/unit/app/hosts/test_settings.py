@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.live.settings import SshSettings
-from shunter.backends.live.transport import NO_DEVICE
-from shunter.config.loading import make_config
-from shunter.daemon.host_settings import ssh_settings
+from shunter.backends.live import NO_DEVICE, SshSettings
+from shunter.config import make_config
+from shunter.daemon import ssh_settings
 from shunter.errors import ConfigError, UsageError
-from shunter.ops.ssh_hosts import parsed_host
+from shunter.ops import parsed_host
 
 
 def settings(

@@ -8,14 +8,11 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from shunter.backends.live.settings import SshAccess, SshHost
-from shunter.backends.live.ssh import HostInventory
-from shunter.cli.application import app
-from shunter.config.cluster import NodeGroup
-from shunter.config.loading import make_config
-from shunter.events.values import NodeName
-from shunter.ops import ssh_hosts as writing
-from shunter.ops.ssh_hosts import findings_of, map_findings
+from shunter.backends.live import HostInventory, SshAccess, SshHost
+from shunter.cli import app
+from shunter.config import NodeGroup, make_config
+from shunter.events import NodeName
+from shunter.ops import findings_of, map_findings, ssh_hosts as writing
 from tests.factories import configuration
 from tests.unit.app.gpu_maps.test_found_map import wired
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.inputs import SwitchGroup, read_cluster
+from shunter.config import SwitchGroup, read_cluster
 from shunter.errors import ConfigError
 
 HEADER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n"

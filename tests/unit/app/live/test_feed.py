@@ -5,10 +5,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from shunter.daemon import feed as feeds
-from shunter.daemon.feed import Feed
+from shunter.daemon import Feed, feed as feeds
 from shunter.errors import LogError, NotFoundError, UnreachableError, UsageError, first_error
-from shunter.events.facts import Event
+from shunter.events import Event
 from shunter.events.log import LogWriter, open_log
 from tests.factories import job_finished
 

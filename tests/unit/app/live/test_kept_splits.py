@@ -4,14 +4,18 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.waits import wait_of
-from shunter.config import POLICIES, make_config
-from shunter.config.resolved import policy_runtime
-from shunter.core.interfaces import DrainNode, ReleaseJob, RestoreNode, SubmitJob, SuspendJob
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.events.facts import AttemptStarted, Event, GpusReleased, JobSuspended
-from shunter.events.values import Reason
+from shunter.ask import wait_of
+from shunter.config import POLICIES, make_config, policy_runtime
+from shunter.core import (
+    DrainNode,
+    JobPhase,
+    ReleaseJob,
+    RestoreNode,
+    Scheduler,
+    SubmitJob,
+    SuspendJob,
+)
+from shunter.events import AttemptStarted, Event, GpusReleased, JobSuspended, Reason
 from tests.factories import job_id, job_spec, node_name, scheduler_started, servers
 
 J0, N0 = job_id(0), node_name(0)

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shunter.daemon.past_jobs import LivePastJobs
-from shunter.events.facts import JobCancelled, JobFinished, Outcome
-from shunter.events.past_jobs import EndedJob
-from shunter.events.values import JobId
+from shunter.daemon import LivePastJobs
+from shunter.events import EndedJob, JobCancelled, JobFinished, JobId, Outcome
 from tests.factories import job_submitted
 
 J7 = JobId("j7")

@@ -5,10 +5,10 @@ import socket
 import anyio
 import pytest
 
-from shunter.daemon.policy import REPLY_BYTES_MOST, START, START_S, PolicyProxy, Replies
+from shunter.daemon import REPLY_BYTES_MOST, START, START_S, PolicyProxy, Replies
 from shunter.errors import PlanError
-from shunter.events.facts import SchedulerStarted
-from shunter.policy_process.messages import HEADER
+from shunter.events import SchedulerStarted
+from shunter.policy_process import HEADER
 from tests.factories import policy
 
 

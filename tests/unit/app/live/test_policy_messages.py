@@ -4,7 +4,7 @@ import socket
 import struct
 from typing import get_args
 
-from shunter.core.plan import (
+from shunter.core import (
     Change,
     Judge,
     Move,
@@ -17,16 +17,18 @@ from shunter.core.plan import (
     Suspend,
     Try,
 )
-from shunter.events.facts import Size, SizesSet
-from shunter.events.values import Batch, Because, ChangeKey, GpuType, JobId, TrialKind, TrialReason
-from shunter.policy_process.messages import (
-    HEADER,
-    plan_of,
-    receive,
-    targets_bytes,
-    targets_of,
-    wire_plan,
+from shunter.events import (
+    Batch,
+    Because,
+    ChangeKey,
+    GpuType,
+    JobId,
+    Size,
+    SizesSet,
+    TrialKind,
+    TrialReason,
 )
+from shunter.policy_process import HEADER, plan_of, receive, targets_bytes, targets_of, wire_plan
 from tests.factories import allocation
 
 

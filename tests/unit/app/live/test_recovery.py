@@ -4,13 +4,10 @@ from typing import Any
 
 import pytest
 
+from shunter.core import Effect, Fence, Launch, Migrate, State, SuspendAttempt, Terminate
 from shunter.core.fold import replay
-from shunter.core.interfaces import Effect, Fence, Launch, Migrate, SuspendAttempt, Terminate
-from shunter.core.state import State
-from shunter.daemon.recovery import Adoption, holding, recovery_of
-from shunter.events.facts import Event, JobCancelRequested
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import NodeName
+from shunter.daemon import Adoption, holding, recovery_of
+from shunter.events import Event, JobCancelRequested, MemoryPastJobs, NodeName
 from tests.factories import (
     attempt_started,
     granted,

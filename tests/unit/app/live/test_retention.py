@@ -6,12 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
-from shunter.core.state import State
-from shunter.daemon.log_maintenance import keep_for
+from shunter.core import State
+from shunter.daemon import keep_for
 from shunter.errors import BackendError
-from shunter.events.facts import Outcome
-from shunter.events.past_jobs import MemoryPastJobs
-from shunter.events.values import JobId
+from shunter.events import JobId, MemoryPastJobs, Outcome
 from tests.factories import job_id
 
 pytestmark = pytest.mark.asyncio

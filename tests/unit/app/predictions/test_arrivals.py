@@ -1,11 +1,9 @@
 """Jobs that may come: a stretch of the past, with its gaps, again."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.forks.forecasts import PAST_LEAST, drawn_arrivals
-from shunter.events import JobId
-from shunter.events.facts import JobSubmitted
+from shunter.ask.forks import PAST_LEAST, drawn_arrivals
+from shunter.events import JobId, JobSubmitted
 from tests.factories import job_spec
 
 GAPS = st.lists(st.integers(0, 50), min_size=PAST_LEAST, max_size=20)

@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from shunter.api import services as forecasts
-from shunter.ask.forks.forecast_process import Question
+from shunter.ask.forks import Question
 
 STEPS = 12
 """Of the loop, while a process is started: cancelled in some of these it was left behind."""

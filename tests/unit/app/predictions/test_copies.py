@@ -7,8 +7,7 @@ import time
 import pytest
 
 from shunter.errors import PlanError
-from shunter.policy_process.child import Copies
-from shunter.policy_process.messages import HEADER, REPLY, DryRan, Failed, Reply
+from shunter.policy_process import HEADER, REPLY, Copies, DryRan, Failed, Reply
 
 RAN = DryRan(5, "n0[0]", starts=True)
 

@@ -5,17 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.forks.fork import ForkPoint, end_of_instant, fork_point
-from shunter.ask.waits import wait_of
-from shunter.core.interfaces import SubmitJob
-from shunter.core.scheduler import Scheduler
-from shunter.events.codec import encode_payload
-from shunter.events.facts import JobSubmitted
+from shunter.ask import wait_of
+from shunter.ask.forks import ForkPoint, end_of_instant, fork_point
+from shunter.core import Scheduler, SubmitJob
+from shunter.events import JobId, JobSubmitted, encode_payload
 from shunter.events.log import read_log
-from shunter.events.values import JobId
-from shunter.policy_process.child import PolicyWorker
-from shunter.policy_process.messages import DryRun
-from shunter.run.setup import rebuild
+from shunter.policy_process import DryRun, PolicyWorker
+from shunter.run import rebuild
 from tests.factories import job_spec
 from tests.unit.app.forking.worlds import COSTS, simulated, tree
 

@@ -1,7 +1,6 @@
 """The benchmark of forecasts: what held, and how certain that is where jobs wait together."""
 
-from benchmarks.analysis.forecasts import Asked, Found, Run, found_in, shares
-from benchmarks.analysis.forecasts import table as table_of
+from benchmarks.analysis.forecasts import Asked, Found, Run, found_in, shares, table as table_of
 
 
 def run(seed: int) -> Run:

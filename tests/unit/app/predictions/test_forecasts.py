@@ -9,26 +9,28 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from shunter.api.answer_models import ForecastDocument
-from shunter.ask.forks.forecast_process import Held, Kept, Question
-from shunter.ask.forks.forecasts import (
+from shunter.api import ForecastDocument
+from shunter.ask import fold_events
+from shunter.ask.forks import (
     Forecasting,
+    ForkPoint,
+    Held,
+    History,
+    Kept,
     Quantiles,
+    Question,
     answer,
+    end_of_instant,
+    fork_point,
     held_at,
     kept_of,
     past_moments,
+    read_history,
 )
-from shunter.ask.forks.fork import ForkPoint, end_of_instant, fork_point
-from shunter.ask.forks.remaining import History, read_history
-from shunter.ask.log_reading import fold_events
-from shunter.core.state import State
-from shunter.events.codec import encode_payload
-from shunter.events.facts import JobSubmitted
+from shunter.core import State
+from shunter.events import JobId, JobSubmitted, encode_payload
 from shunter.events.log import LogReader, read_log
-from shunter.events.values import JobId
-from shunter.run.setup import rebuild
-from shunter.run.worlds import recorded_parts
+from shunter.run import rebuild, recorded_parts
 from tests.factories import job_spec
 from tests.unit.app.forking.worlds import COSTS, simulated, tree
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shunter.config import make_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 Remarks = Callable[..., Sequence[str]]
 COSTS = {"start": 1.0}

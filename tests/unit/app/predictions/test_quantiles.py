@@ -2,10 +2,9 @@
 
 from math import inf
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.forks.forecasts import quantile
+from shunter.ask.forks import quantile
 
 DRAWS = st.lists(st.none() | st.integers(0, 9), min_size=1, max_size=30)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events.values import Resources
-from shunter.workloads.profiling import MinioModel, Profile, table_document
+from shunter.core.speeds import SensitivityTable
+from shunter.events import Resources
+from shunter.workloads import MinioModel, Profile, table_document
 
 JOB = """\
 model = "res18"

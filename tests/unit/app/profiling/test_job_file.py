@@ -3,8 +3,8 @@
 import pytest
 
 from shunter.errors import ConfigError, NotFoundError
-from shunter.events.values import Resources
-from shunter.ops.profiling import read_job_file
+from shunter.events import Resources
+from shunter.ops import read_job_file
 from tests.unit.app.profiling.conftest import JOB, WriteJob
 
 

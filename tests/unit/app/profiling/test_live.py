@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.cli.application import app
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.cli import app
+from shunter.config import LoadedConfig, make_config
 from shunter.errors import ConfigError, UsageError
-from shunter.ops.live_profiling import (
+from shunter.ops import (
     BatchRate,
     LiveMachine,
     SshServer,
     ThisServer,
     drop_from_cache,
     last_lines,
+    read_job_file,
     ssh_server,
     this_server,
 )
-from shunter.ops.profiling import read_job_file
 from tests.unit.app.profiling.conftest import JOB, WriteJob
 
 HERE = ThisServer(("0",), (0,))

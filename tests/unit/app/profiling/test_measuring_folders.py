@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ops.live_profiling import measuring_folder, remove_abandoned
+from shunter.ops import measuring_folder, remove_abandoned
 
 
 def test_only_folders_that_nobody_holds_are_removed(

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.cli.application import app
+from shunter.cli import app
 from shunter.errors import ConfigError
 from shunter.events.log import claim_log
-from shunter.ops.profiling import Point, Profiled, profiled, read_job_file
-from shunter.ops.simulated_profiling import SimulatedMachine
-from shunter.workloads.sensitivity import load_sensitivity
+from shunter.ops import Point, Profiled, SimulatedMachine, profiled, read_job_file
+from shunter.workloads import load_sensitivity
 from tests.unit.app.profiling.conftest import JOB, LOADER, WriteJob
 
 

@@ -9,21 +9,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.playback import event_in_words
-from shunter.ask.scores import decision_score, measures_in
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.ask.words import fact_in_words
+from shunter.ask import decision_score, event_in_words, fact_in_words, fold_events, measures_in
+from shunter.ask.why import document, explain
 from shunter.cli import app
-from shunter.config.loading import make_config
+from shunter.config import make_config
+from shunter.core import State
 from shunter.core.ranking import Measure
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged
+from shunter.events import GROWS, AllocationChanged, Because
 from shunter.events.log import read_log
-from shunter.events.values import GROWS, Because
-from shunter.run.setup import rebuild
-from shunter.run.simulation import simulate
+from shunter.run import rebuild, simulate
 from tests.factories import allocation, job_id
 
 POLICIES: dict[str, dict[str, Any]] = {

@@ -1,10 +1,9 @@
 """Durations as people read them."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.words import instant_us, span, span_up
+from shunter.ask import instant_us, span, span_up
 
 _UNITS_US = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000}
 

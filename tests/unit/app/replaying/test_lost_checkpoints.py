@@ -4,9 +4,9 @@ from itertools import permutations
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.core.interfaces import DrainNode, ReleaseJob, SuspendJob
-from shunter.events.facts import (
+from shunter.ask import Verifier
+from shunter.core import DrainNode, ReleaseJob, SuspendJob
+from shunter.events import (
     AttemptStarted,
     CheckpointDiscarded,
     Event,

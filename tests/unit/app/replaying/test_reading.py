@@ -6,19 +6,24 @@ import time
 
 import pytest
 
-from shunter.ask.costs import observed_trace
-from shunter.ask.log_reading import fold_events, fold_log, place_of, seq_of, state_at
-from shunter.ask.run_history import LogStatistics, log_statistics
-from shunter.ask.waits import state_document
-from shunter.ask.words import (
+from shunter.ask import (
+    LogStatistics,
     allocation_in_words,
     because_in_words,
     clock,
     demand_in_words,
+    fold_events,
+    fold_log,
     instant_us,
+    log_statistics,
+    observed_trace,
+    place_of,
+    seq_of,
     span,
+    state_at,
+    state_document,
 )
-from shunter.core.state import State, state_digest
+from shunter.core import State, state_digest
 from shunter.errors import IllegalEventError, LogDamagedError, TraceError, UsageError
 from shunter.events import (
     Because,

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.ask.divergence import Divergence
-from shunter.ask.verification import Verifier, same_targets, verify_log
+from shunter.ask import Divergence, Verifier, same_targets, verify_log
 from shunter.backends.simulated import Costs
-from shunter.core.state import state_digest
+from shunter.core import state_digest
 from shunter.errors import LogDamagedError, UsageError
 from shunter.events import (
     Allocation,
@@ -338,7 +337,7 @@ def test_the_verdict_holds_the_state_at_the_end() -> None:
     async def verified() -> tuple[str, str]:
         recorded = record(BUSY, "las")
         async with reading(recorded.events) as reader:
-            from shunter.ask.log_reading import fold_log
+            from shunter.ask import fold_log
 
             verdict = await verify_log(reader, recorded.rebuild)
             return state_digest(verdict.state), state_digest((await fold_log(reader)).state)

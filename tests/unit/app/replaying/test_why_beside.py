@@ -4,19 +4,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shunter.ask.why.answer import document
+from shunter.ask.why import document
+from shunter.core import Job, State
 from shunter.core.fold import replay
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.planner import RoundRules
+from shunter.core.planning import Consolidated, RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.sizing.mechanism import with_shares
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import Job, State
-from shunter.events.values import Resources, Share
-from shunter.policies.fifo import SubmissionOrder
-from shunter.workloads.trace import TraceJob
+from shunter.core.sizing import Mechanism, Sizing, with_shares
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
+from shunter.events import Resources, Share
+from shunter.policies import SubmissionOrder
+from shunter.workloads import TraceJob
 from tests.factories import World, job_id, las_policy, node_name, run, servers, trace_job
 from tests.replay.recording import Recorded, asked, rebuilt
 

@@ -3,19 +3,13 @@
 import asyncio
 from dataclasses import replace
 
-from shunter.api.cluster_state import nodes_of
-from shunter.api.job_history import history_of
-from shunter.api.job_rows import queue_document
-from shunter.ask.log_reading import is_part
-from shunter.ask.waits import told_apart
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.sentences import details, headline
-from shunter.ask.words import down_in_words, fact_in_words
-from shunter.cli.answers import clause
+from shunter.api import history_of, nodes_of, queue_document
+from shunter.ask import down_in_words, fact_in_words, is_part, told_apart
+from shunter.ask.why import Explanation, details, document, headline
+from shunter.cli import clause
+from shunter.core import Input, SubmitJob, SuspendJob
 from shunter.core.fold import replay
-from shunter.core.interfaces import Input, SubmitJob, SuspendJob
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     AllocationLearned,
     AttemptStarted,
@@ -25,9 +19,10 @@ from shunter.events.facts import (
     GpusTaken,
     NodeAdded,
     NodeLost,
+    Reason,
     RoundPlanned,
+    Wait,
 )
-from shunter.events.values import Reason, Wait
 from tests.factories import (
     World,
     allocation,

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from shunter.api.job_history import history_of
-from shunter.ask.why.answer import document
-from shunter.ask.why.sentences import details, headline, how_ended
-from shunter.core.interfaces import Input, SubmitJob
-from shunter.core.planning.planner import RoundRules
-from shunter.core.reactor import DEPARTURES_MOST
-from shunter.events import Event
-from shunter.events.facts import (
+from shunter.api import history_of
+from shunter.ask.why import details, document, headline, how_ended
+from shunter.core import DEPARTURES_MOST, Input, SubmitJob
+from shunter.core.planning import RoundRules
+from shunter.events import (
+    HELD,
+    NOTHING,
     AllocationChanged,
     AttemptStarted,
+    Because,
+    Event,
     GpusReleased,
     JobCancelRequested,
     JobHeld,
     JobSuspended,
 )
-from shunter.events.values import HELD, NOTHING, Because
 from tests.factories import World, allocation, job_id, job_spec, job_submitted, policy, servers
 from tests.replay.recording import Recorded, asked, rebuilt
 

@@ -5,11 +5,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.sentences import details
+from shunter.ask.why import Explanation, details, document
 from shunter.backends.simulated import Costs
-from shunter.core.interfaces import CancelJob
+from shunter.core import CancelJob
 from shunter.errors import NotFoundError
 from shunter.events import AllocationChanged, JobId, NodeLost
 from tests.factories import World, servers, trace_job
@@ -188,7 +186,7 @@ def test_a_log_whose_policy_is_gone_is_still_explained() -> None:
 
 def test_the_answer_does_not_depend_on_snapshots_or_frames() -> None:
     async def twice() -> list[dict[str, Any]]:
-        from shunter.ask.why.explanation import explain
+        from shunter.ask.why import explain
 
         recorded = record(COSTLY, "las")
         found = []
@@ -205,7 +203,7 @@ def test_the_answer_does_not_depend_on_snapshots_or_frames() -> None:
 
 
 def test_a_lost_server_is_the_reason_until_the_next_round() -> None:
-    from shunter.backends.simulated.failures import Failures
+    from shunter.backends.simulated import Failures
     from shunter.events import NodeName
 
     world = World(

@@ -2,15 +2,11 @@
 
 import asyncio
 
-from shunter.ask.log_reading import is_part
-from shunter.ask.waits import wait_of
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.sentences import details, headline
-from shunter.ask.words import fact_in_words
-from shunter.cli.answers import clause
-from shunter.core.interfaces import DrainNode
-from shunter.events.facts import GANGS, AttemptStarted
-from shunter.events.values import Reason
+from shunter.ask import fact_in_words, is_part, wait_of
+from shunter.ask.why import Explanation, details, headline
+from shunter.cli import clause
+from shunter.core import DrainNode
+from shunter.events import GANGS, AttemptStarted, Reason
 from tests.factories import allocation, job_id, node_name
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel

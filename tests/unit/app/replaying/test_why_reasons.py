@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.reasons import needs, suffices
-from shunter.ask.why.running import contract_of
-from shunter.ask.why.sentences import details
-from shunter.ask.words import clock
-from shunter.core.interfaces import Command, DrainNode, HoldJob, QuarantineGpu, RestoreNode
-from shunter.core.view import Guards
-from shunter.events import Dependency, JobId, Level, NodeName, Reason, SuspendMode
-from shunter.events.values import BACKING_OFF
+from shunter.ask import clock
+from shunter.ask.why import Explanation, contract_of, details, document, needs, suffices
+from shunter.core import Command, DrainNode, Guards, HoldJob, QuarantineGpu, RestoreNode
+from shunter.events import BACKING_OFF, Dependency, JobId, Level, NodeName, Reason, SuspendMode
 from tests.factories import World, quota, servers, trace_job
 from tests.replay.recording import asked, record
 

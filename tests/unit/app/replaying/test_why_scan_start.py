@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.log_reading import fold_events
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.ask.why.job_events import scan_start_of
-from shunter.core.interfaces import ResizeJob
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.core.state import State
+from shunter.ask import fold_events
+from shunter.ask.why import document, explain, scan_start_of
+from shunter.core import ResizeJob, State
+from shunter.core.speeds import SpeedModel
 from shunter.errors import NotFoundError
-from shunter.events import Event, JobId, SchedulerStarted
-from shunter.events.codec import encode_record
+from shunter.events import Event, JobId, SchedulerStarted, encode_record
 from shunter.events.log import Frame, LogReader, Snapshot, open_log, read_log
 from tests.commanded import Commanded
 from tests.factories import (

@@ -4,21 +4,23 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from shunter.api.cluster import Found, decision_document, find_decision
-from shunter.ask.log_reading import end_of_decision
-from shunter.ask.why.answer import document
-from shunter.ask.words import fact_in_words
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.planner import RoundRules
+from shunter.api import Found, decision_document, find_decision
+from shunter.ask import end_of_decision, fact_in_words
+from shunter.ask.why import document
+from shunter.core.planning import Consolidated, RoundRules
 from shunter.core.ranking import Misfit, RankedPolicy
 from shunter.core.sizing import Mechanism, Sizing
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AllocationChanged, JobReshaped, ProfileSampled, SizesSet
-from shunter.events.values import JobSpec, Resources
-from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.sizing import HighsSolver
-from shunter.workloads.trace import JobEnd, TraceJob
+from shunter.core.speeds import Sensitivity, SensitivityTable, SpeedModel
+from shunter.events import (
+    AllocationChanged,
+    JobReshaped,
+    JobSpec,
+    ProfileSampled,
+    Resources,
+    SizesSet,
+)
+from shunter.policies import HighsSolver, SubmissionOrder
+from shunter.workloads import JobEnd, TraceJob
 from tests.factories import World, job_id, las_policy, needs_highs, run, servers
 from tests.replay.recording import Recorded, asked, reading, rebuilt
 

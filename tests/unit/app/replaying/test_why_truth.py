@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.scores import gpu_time_in_words, ordinal_in_words, score_in_words, used_in_words
-from shunter.ask.why.answer import document
-from shunter.ask.why.explanation import explain
-from shunter.core.interfaces import ReleaseJob, ResizeJob, SuspendJob
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.ask import gpu_time_in_words, ordinal_in_words, score_in_words, used_in_words
+from shunter.ask.why import document, explain
+from shunter.core import ReleaseJob, ResizeJob, SuspendJob
+from shunter.core.planning import PLACEMENTS
 from shunter.core.ranking import Aged, Measure, RankedPolicy
-from shunter.core.speeds.speed_model import SpeedModel
+from shunter.core.speeds import SpeedModel
 from shunter.events import AllocationChanged, Event, JobId, JobSubmitted, RoundPlanned
-from shunter.policies.las import AttainedService
-from shunter.policies.tiresias import FeedbackQueues
+from shunter.policies import AttainedService, FeedbackQueues
 from tests.factories import World, configuration, node_name, run, servers, trace_job
 from tests.replay.recording import Recorded, reading, rebuilt, record
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.config.loading import make_config
-from shunter.run.simulation import RunResult, simulate
+from shunter.config import make_config
+from shunter.run import RunResult, simulate
 
 Tree = dict[str, Any]
 RUNS: dict[str, Tree] = {

@@ -1,9 +1,9 @@
 """Curves of a log that is folded here event by event."""
 
-from shunter.ask.report import PARTS, Curves
+from shunter.ask import PARTS, Curves
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.state import State
-from shunter.events.facts import NodeDrained
+from shunter.events import NodeDrained
 from tests.factories import granted, job_finished, job_submitted, node_added, node_name
 
 

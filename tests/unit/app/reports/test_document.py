@@ -5,13 +5,11 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.ask.report import PARTS, Slice, gantt, jain_index
-from shunter.ask.run_history import Spot
-from shunter.core.state import State
-from shunter.events.values import NodeName
+from shunter.ask import PARTS, Slice, Spot, gantt, jain_index
+from shunter.core import State
+from shunter.events import NodeName
 from tests.unit.app.reports.conftest import Reported
 
 

@@ -12,14 +12,13 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
-from shunter.ask.report import data_of, page_of
+from shunter.ask import data_of, page_of
 from shunter.cli import app
-from shunter.config.loading import make_config
-from shunter.run.simulation import simulate
+from shunter.config import make_config
+from shunter.run import simulate
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

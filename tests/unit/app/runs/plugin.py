@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from shunter.core.interfaces import Observers, Policy, Rng
-from shunter.core.planning.placement import Placement
-from shunter.core.view import View
+from shunter.core import Observers, Policy, Rng, View
+from shunter.core.planning import Placement
 from shunter.events import JobSubmitted
-from shunter.policies.fifo import Fifo
-from shunter.policies.params import PolicyParams
+from shunter.policies import Fifo, PolicyParams
 
 
 class Hanging:

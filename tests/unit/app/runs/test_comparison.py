@@ -4,7 +4,7 @@ import pytest
 
 from shunter.config import LoadedConfig
 from shunter.errors import ConfigError
-from shunter.run.comparison import Comparison, compare
+from shunter.run import Comparison, compare
 
 Generated = Callable[..., LoadedConfig]
 

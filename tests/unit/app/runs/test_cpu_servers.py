@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from shunter.ask.verification import verify_log
+from shunter.ask import verify_log
 from shunter.config import LoadedConfig, load_config
 from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged, Event, JobRejected, RoundPlanned, TargetsSet
+from shunter.events import AllocationChanged, Event, JobRejected, Reason, RoundPlanned, TargetsSet
 from shunter.events.log import read_log
-from shunter.events.values import Reason
-from shunter.run.setup import fit_to_table, load_jobs, rebuild
-from shunter.run.simulation import simulate
+from shunter.run import fit_to_table, load_jobs, rebuild, simulate
 
 KEEN = {"v100": 10.0, "cpu": 1.0}
 CALM = {"v100": 4.0, "cpu": 3.9}

@@ -1,5 +1,4 @@
-from shunter.run.comparison import POLICIES, Comparison, sentences
-from shunter.run.summary import SCHEMA
+from shunter.run import POLICIES, SCHEMA, Comparison, sentences
 
 
 def _document(*runs: tuple[float, float, float]) -> Comparison:

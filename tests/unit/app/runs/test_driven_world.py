@@ -10,11 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.config.loading import make_config
-from shunter.core.interfaces import CancelJob, ChangePriority, Command
-from shunter.core.view import View
-from shunter.events.values import JobId
-from shunter.run.simulation import simulate
+from shunter.config import make_config
+from shunter.core import CancelJob, ChangePriority, Command, View
+from shunter.events import JobId
+from shunter.run import simulate
 
 SECOND = 1_000_000
 ROWS = "job_id,submit_s,gpus,duration_s\na,0,1,600\nb,0,1,100\nc,100,1,600\n"

@@ -6,11 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 from shunter.errors import ConfigError
-from shunter.events.facts import SchedulerStarted
-from shunter.run.setup import load_jobs, set_up
-from shunter.run.simulation import simulate
+from shunter.events import SchedulerStarted
+from shunter.run import load_jobs, set_up, simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,model\n"
 

@@ -6,8 +6,7 @@ import pytest
 
 from shunter.config import LoadedConfig, load_config
 from shunter.errors import ShunterError
-from shunter.run.simulation import simulate
-from shunter.run.summary import COLUMNS, write_jobs
+from shunter.run import COLUMNS, simulate, write_jobs
 
 Generated = Callable[..., LoadedConfig]
 

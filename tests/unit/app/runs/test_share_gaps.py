@@ -2,9 +2,9 @@
 
 import pytest
 
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.policies.gavel.policy import Gavel
-from shunter.run.simulation import ShareGaps
+from shunter.core.planning import PLACEMENTS
+from shunter.policies.gavel import Gavel
+from shunter.run import ShareGaps
 from tests.factories import World, node_added, policy, run, trace_job
 
 MINUTE_US = 60_000_000

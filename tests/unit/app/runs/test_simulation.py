@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from shunter.config import LoadedConfig, load_config, make_config
-from shunter.core.state import state_digest
+from shunter.core import state_digest
 from shunter.errors import LogError, LogExistsError, TraceError
 from shunter.events import SchedulerStarted, SchedulerStopped
 from shunter.events.log import read_log
-from shunter.run import simulation
-from shunter.run.setup import load_jobs, rebuild, set_up
-from shunter.run.simulation import simulate
+from shunter.run import load_jobs, rebuild, set_up, simulate, simulation
 
 Generated = Callable[..., LoadedConfig]
 WriteConfig = Callable[[str], Path]

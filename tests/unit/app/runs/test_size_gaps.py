@@ -2,10 +2,9 @@
 
 import pytest
 
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import SizesSet
-from shunter.run.simulation import SizeGaps
+from shunter.core import NO_GUARDS, State, View
+from shunter.events import SizesSet
+from shunter.run import SizeGaps
 
 
 def test_gaps_are_those_of_the_rounds_in_which_jobs_were_sized() -> None:

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 from shunter.errors import ConfigError
-from shunter.events.facts import SchedulerStarted
-from shunter.run.setup import load_jobs, set_up
-from shunter.run.simulation import simulate
+from shunter.events import SchedulerStarted
+from shunter.run import load_jobs, set_up, simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,model,cpus,memory_gb\n"
 KNOWN = "known,0,1,600,gnmt,,\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shunter.config import load_config
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 CONFIG = Path(__file__).parents[4] / "examples" / "skew.toml"
 

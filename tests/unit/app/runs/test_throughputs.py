@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.divergence import Divergence
-from shunter.ask.verification import verify_log
-from shunter.config import LoadedConfig, load_config
-from shunter.config.resolved import recorded_throughputs
+from shunter.ask import Divergence, verify_log
+from shunter.config import LoadedConfig, load_config, recorded_throughputs
 from shunter.errors import ConfigError, TraceError
 from shunter.events import SchedulerStarted
 from shunter.events.log import read_log
-from shunter.run.setup import fit_to_table, load_jobs, rebuild, set_up
-from shunter.run.simulation import simulate
+from shunter.run import fit_to_table, load_jobs, rebuild, set_up, simulate
 
 TABLE = """{
 "v100": {"('LM', 1)": {"null": 8.0}, "('LM', 2)": {"null": 12.0}, "('A3C', 1)": {"null": 5.0},

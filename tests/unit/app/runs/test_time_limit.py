@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter import plugins
-from shunter.ask.verification import Verdict, verify_log
+from shunter.ask import Verdict, verify_log
 from shunter.cli import app
 from shunter.config import POLICIES
 from shunter.events import Event, JobFinished, PolicySetAside
 from shunter.events.log import read_log
-from shunter.run.setup import rebuild
+from shunter.run import rebuild
 
 WriteConfig = Callable[[str], Path]
 run = CliRunner().invoke

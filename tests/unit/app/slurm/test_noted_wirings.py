@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.messages import Wiring
+from shunter.backends.live import Wiring
 from shunter.backends.node.host import wiring
 from shunter.backends.node.host.wiring import note_wiring
 from shunter.backends.node.wire import GpuReadings
-from shunter.config.live import SlurmSection
-from shunter.daemon.slurm import read_noted_wirings
-from shunter.events.values import NodeName
+from shunter.config import SlurmSection
+from shunter.daemon import read_noted_wirings
+from shunter.events import NodeName
 from tests.factories import configuration
 from tests.unit.backends.node.wiring.test_sources import TOPO, readings, says
 

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from shunter.config.loading import make_config
-from shunter.config.model import Config
-from shunter.daemon.slurm import as_first_asked, asked_of_slurm
-from shunter.events.values import GpuType, JobSpec
+from shunter.config import Config, make_config
+from shunter.daemon import as_first_asked, asked_of_slurm
+from shunter.events import GpuType, JobSpec
 
 NODES = (
     {"name": "n[1-2]", "gpus": 4, "type": "v100", "cpus": 18, "memory_gb": 64.0},

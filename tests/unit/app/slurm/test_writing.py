@@ -11,19 +11,28 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.backends.node.batch import withdraw
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.answers import read_nodes, read_partitions, read_switches
-from shunter.cli.application import app
-from shunter.config import load_config, make_config
-from shunter.config.loading import LoadedConfig
-from shunter.daemon import slurm as serving
-from shunter.daemon.gpu_maps import Place
-from shunter.daemon.slurm import CRYPTOGRAPHY_LEAST, check_served, keep_mode, places_in
+from shunter.backends.slurm import Slurm, read_nodes, read_partitions, read_switches
+from shunter.cli import app
+from shunter.config import LoadedConfig, load_config, make_config
+from shunter.daemon import (
+    CRYPTOGRAPHY_LEAST,
+    Place,
+    check_served,
+    keep_mode,
+    places_in,
+    slurm as serving,
+)
 from shunter.errors import ConfigError, SlurmUnknownError, UsageError
-from shunter.events.values import JobId
-from shunter.ops import slurm_site as writing
-from shunter.ops.machine_checks import Looked
-from shunter.ops.slurm_site import SlurmInventory, discovered, ending, scheduling, slurm
+from shunter.events import JobId
+from shunter.ops import (
+    Looked,
+    SlurmInventory,
+    discovered,
+    ending,
+    scheduling,
+    slurm,
+    slurm_site as writing,
+)
 from tests.unit.backends.slurm.recorded import recorded
 
 SWITCHES = (

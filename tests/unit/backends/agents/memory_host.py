@@ -10,11 +10,9 @@ import anyio
 import msgspec
 
 from shunter import clock
-from shunter.backends.live import messages
-from shunter.backends.live.settings import Socket
-from shunter.backends.live.transport import AgentProcess, Link, Server, UnreachedError
+from shunter.backends.live import AgentProcess, Link, Server, Socket, UnreachedError, messages
 from shunter.backends.node.messages import PROTOCOL
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 AHEAD_NS = 5 * 10**9
 NONCE = "nonce"

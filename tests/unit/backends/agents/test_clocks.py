@@ -1,6 +1,6 @@
 """A host's clock as ours: bounded by every answer, and corrected by those that contradict."""
 
-from shunter.backends.live.node_agent import ClockOffset
+from shunter.backends.live import ClockOffset
 
 
 def test_narrowest_answer_says_how_far_a_clock_is_ahead() -> None:

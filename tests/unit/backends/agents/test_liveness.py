@@ -8,12 +8,9 @@ from collections.abc import Callable
 
 import anyio
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.node_agent import RETRY_S_MAX
-from shunter.backends.live.settings import Limits, Owner
-from shunter.core.interfaces import Input
-from shunter.events.facts import NodeLost, NodeReachable, NodeUnreachable
-from shunter.events.values import NodeName
+from shunter.backends.live import RETRY_S_MAX, Limits, Owner, SupervisedBackend
+from shunter.core import Input
+from shunter.events import NodeLost, NodeName, NodeReachable, NodeUnreachable
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.agents.memory_host import MemoryHost
 

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shunter.backends.live import messages
-from shunter.backends.live.messages import (
+from shunter.backends.live import (
     Known,
     OtherProtocolError,
     decode_answer,
@@ -20,6 +19,7 @@ from shunter.backends.live.messages import (
     decode_news,
     decode_number,
     encode_question,
+    messages,
 )
 from shunter.backends.node.messages import KINDS_NOTED, PROTOCOL, WrongMessageError
 from tests.unit.backends.agents.samples import (

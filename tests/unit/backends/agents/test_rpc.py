@@ -8,8 +8,8 @@ import anyio
 import msgspec
 import pytest
 
-from shunter.backends.live.gang import NEVER
-from shunter.backends.live.messages import (
+from shunter.backends.live import (
+    NEVER,
     Claim,
     Command,
     Fence,
@@ -18,12 +18,12 @@ from shunter.backends.live.messages import (
     Port,
     Question,
     Read,
+    RpcChannel,
     Send,
     SendAnswer,
+    UnreachedError,
+    ran_on,
 )
-from shunter.backends.live.node_agent import RpcChannel
-from shunter.backends.live.ssh import ran_on
-from shunter.backends.live.transport import UnreachedError
 from shunter.backends.node.messages import PROTOCOL
 from shunter.errors import BackendError
 

@@ -9,8 +9,7 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
-from shunter.backends.live import messages
-from shunter.backends.live.messages import (
+from shunter.backends.live import (
     Answer,
     Claimed,
     ClaimRefused,
@@ -18,8 +17,9 @@ from shunter.backends.live.messages import (
     Greeting,
     Known,
     Sample,
+    messages,
+    zip_application,
 )
-from shunter.backends.live.transport import zip_application
 from shunter.backends.node.attempts import pids_of
 from shunter.backends.node.messages import PROTOCOL
 from shunter.backends.node.ownership import uptime_ns

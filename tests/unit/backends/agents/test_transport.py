@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shunter.backends.live.transport import ANSWER_BYTES_MOST, run_verb
+from shunter.backends.live import ANSWER_BYTES_MOST, run_verb
 from shunter.backends.node.messages import an_object
 from shunter.errors import BackendError
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.live.transport import NODE, NOT_PACKED, digest, zip_application
+from shunter.backends.live import NODE, NOT_PACKED, digest, zip_application
 from shunter.backends.node.verbs import FOLDER, VERBS
 from tests.faults.supervised import wait_for
 

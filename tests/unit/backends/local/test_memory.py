@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.local import MemoryControl, memory_control
+from shunter.backends.live import MemoryControl, memory_control
 from shunter.backends.node.cgroups import MOVED
 
 

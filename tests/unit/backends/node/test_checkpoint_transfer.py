@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.live.transport import zip_application
+from shunter.backends.live import zip_application
 from shunter.backends.node.host import file_trees
 from shunter.backends.node.host.file_trees import (
     DEPTH_MAX,

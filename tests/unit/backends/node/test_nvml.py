@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.gpus import GpuFault, use_told
+from shunter.backends.live import GpuFault, use_told
 from shunter.backends.node.host.gpus import nvml_gpus
 from shunter.backends.node.wire import GpuReading
 from tests.doubles.gpu_reader import GpuReader, NoGpus

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.live.gpus import GpuFault, use_told
+from shunter.backends.live import GpuFault, use_told
 from shunter.backends.node.host import gpus
 from shunter.backends.node.host.gpus import Readings
 from tests.faults.supervised import wait_for

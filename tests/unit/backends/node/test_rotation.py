@@ -4,8 +4,7 @@ from collections import Counter
 from itertools import pairwise
 from random import Random
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shunter.backends.node.rotation import Member, Rotation
 

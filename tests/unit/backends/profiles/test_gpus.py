@@ -10,11 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from shunter.backends.live.gpus import (
-    EXPLANATIONS,
-    GpuFault,
-    GpuUse,
-)
+from shunter.backends.live import EXPLANATIONS, GpuFault, GpuUse
 from tests.doubles.gpu_reader import GpuReader, NoGpus, fault_of
 
 SOURCE = Path(__file__).with_name("nvml_stub.c")

@@ -1,8 +1,5 @@
-from shunter.backends.live.gpus import GpuUse
-from shunter.backends.live.messages import Sample
-from shunter.backends.live.samples import Downsampler, profile_of
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import JobId
+from shunter.backends.live import Downsampler, GpuUse, Sample, profile_of
+from shunter.events import JobId, ProfileSampled
 
 JOB = JobId("j1")
 SAMPLE = Sample(

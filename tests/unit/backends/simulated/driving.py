@@ -7,8 +7,8 @@ what is observed with instants computed by hand.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shunter.backends.simulated.failures import Failures, NodeChange
-from shunter.core.interfaces import (
+from shunter.backends.simulated import Failures, NodeChange
+from shunter.core import (
     AttemptExited,
     Backend,
     Effect,
@@ -21,7 +21,7 @@ from shunter.core.interfaces import (
     Terminate,
     WorldEnded,
 )
-from shunter.events.values import Allocation
+from shunter.events import Allocation
 from tests.factories import allocation, drive, job_id, job_spec, node_name
 
 ON_N0 = allocation(n0=1)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.work import transfer_us, transfers_us
-from shunter.core.interfaces import AttemptExited
-from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
+from shunter.backends.simulated import Costs, SimulatedBackend, transfer_us, transfers_us
+from shunter.core import AttemptExited
+from shunter.events import AttemptStarted, GpusReleased, JobSuspended
 from tests.factories import job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import ON_N1, Hand, launch, migrate, resume, suspend
 

@@ -3,9 +3,8 @@
 import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.core.interfaces import AttemptExited, Effect, Input
-from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values import Allocation
+from shunter.core import AttemptExited, Effect, Input
+from shunter.events import Allocation, AttemptStarted, GpusReleased, JobSuspended
 from tests.factories import job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     ON_BOTH,

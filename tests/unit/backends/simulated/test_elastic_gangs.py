@@ -4,13 +4,10 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.work import NO_COSTS
-from shunter.backends.simulated.world import Samples
-from shunter.core.interfaces import Launch, Resume
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.events.facts import AttemptStarted, ProfileSampled
-from shunter.events.values import GpuType, Level
+from shunter.backends.simulated import NO_COSTS, Costs, Samples, SimulatedBackend
+from shunter.core import Launch, Resume
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
+from shunter.events import AttemptStarted, GpuType, Level, ProfileSampled
 from tests.factories import allocation, configuration, job_id, job_spec, node_name, trace_job
 from tests.unit.backends.simulated.driving import Hand, ends, suspend
 

@@ -6,8 +6,8 @@ from math import fsum
 
 import pytest
 
-from shunter.backends.simulated.failures import Failures, NodeChange
-from shunter.events.values import NodeName
+from shunter.backends.simulated import Failures, NodeChange
+from shunter.events import NodeName
 
 ROOMS = {NodeName("n0"): "r1", NodeName("n1"): "r1", NodeName("n2"): "r2", NodeName("n3"): ""}
 

@@ -1,10 +1,17 @@
 """Rounds that end with the last gang still at work in them: by hand, to the microsecond."""
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, RoundEnds
-from shunter.core.interfaces import AttemptExited, Input, RoundEnded, SubmitJob
-from shunter.events.facts import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
-from shunter.workloads.trace import TraceJob
+from shunter.backends.simulated import (
+    Costs,
+    Credit,
+    EndSeen,
+    Lease,
+    Progress,
+    RoundEnds,
+    SimulatedBackend,
+)
+from shunter.core import AttemptExited, Input, RoundEnded, SubmitJob
+from shunter.events import AttemptLost, AttemptStarted, GpusReleased, JobSuspended
+from shunter.workloads import TraceJob
 from tests.factories import drive, job_id, trace_job
 from tests.unit.backends.simulated.driving import (
     ON_N1,

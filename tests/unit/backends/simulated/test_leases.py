@@ -2,13 +2,19 @@
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress, StepRate
-from shunter.core.interfaces import AttemptExited, CancelJob, Input
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AttemptStarted, JobSuspended
-from shunter.events.values import GpuType
-from shunter.workloads.trace import TraceJob
+from shunter.backends.simulated import (
+    Costs,
+    Credit,
+    EndSeen,
+    Lease,
+    Progress,
+    SimulatedBackend,
+    StepRate,
+)
+from shunter.core import AttemptExited, CancelJob, Input
+from shunter.core.speeds import SpeedModel
+from shunter.events import AttemptStarted, GpuType, JobSuspended
+from shunter.workloads import TraceJob
 from tests.factories import configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend, terminate
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import Credit, EndSeen, Lease, Progress
-from shunter.core.interfaces import AttemptExited, Input, SubmitJob
-from shunter.events.facts import (
+from shunter.backends.simulated import Costs, Credit, EndSeen, Lease, Progress, SimulatedBackend
+from shunter.core import AttemptExited, Input, SubmitJob
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,
@@ -13,7 +12,7 @@ from shunter.events.facts import (
     NodeLost,
     NodeReachable,
 )
-from shunter.workloads.trace import TraceJob
+from shunter.workloads import TraceJob
 from tests.factories import job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     ON_BOTH,

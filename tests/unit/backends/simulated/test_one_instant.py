@@ -1,9 +1,8 @@
 """The order of things that happen at one instant."""
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import EndSeen, Lease, RoundEnds
-from shunter.core.interfaces import AttemptExited, CancelJob, Input, RoundEnded, SubmitJob
-from shunter.events.facts import (
+from shunter.backends.simulated import Costs, EndSeen, Lease, RoundEnds, SimulatedBackend
+from shunter.core import AttemptExited, CancelJob, Input, RoundEnded, SubmitJob
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     GpusReleased,

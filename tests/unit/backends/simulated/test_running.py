@@ -3,10 +3,9 @@
 import pytest
 
 from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.core.interfaces import AttemptExited, CancelJob, SubmitJob, WorldEnded
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import AttemptStarted, JobSuspended
-from shunter.events.values import GpuType
+from shunter.core import AttemptExited, CancelJob, SubmitJob, WorldEnded
+from shunter.core.speeds import SpeedModel
+from shunter.events import AttemptStarted, GpuType, JobSuspended
 from tests.factories import configuration, drive, job_id, job_spec, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     ON_N0,

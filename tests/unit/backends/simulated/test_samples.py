@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.world import Samples
-from shunter.core.interfaces import AttemptExited, Continue, Stop
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import GpuType
+from shunter.backends.simulated import Samples, SimulatedBackend
+from shunter.core import AttemptExited, Continue, Stop
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
+from shunter.events import GpuType, ProfileSampled
 from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import Hand, launch, resume, suspend
 

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import EndSeen, Lease, Progress
-from shunter.core.interfaces import AttemptExited, Continue, Input, Stop
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import (
+from shunter.backends.simulated import Costs, EndSeen, Lease, Progress, SimulatedBackend
+from shunter.core import AttemptExited, Continue, Input, Stop
+from shunter.core.speeds import SpeedModel
+from shunter.events import (
     AttemptStarted,
     GpusReleased,
+    GpuType,
     JobContinued,
     JobStopped,
     JobSuspended,
     SpeedChanged,
+    SuspendMode,
 )
-from shunter.events.values import GpuType, SuspendMode
 from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import Hand, dies, launch, mishaps, resume, suspend
 

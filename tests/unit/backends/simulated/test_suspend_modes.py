@@ -2,11 +2,9 @@
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import Credit, Lease, Progress
-from shunter.core.interfaces import AttemptExited, Input
-from shunter.events.facts import AttemptStarted, GpusReleased, JobSuspended
-from shunter.events.values import SuspendMode
+from shunter.backends.simulated import Costs, Credit, Lease, Progress, SimulatedBackend
+from shunter.core import AttemptExited, Input
+from shunter.events import AttemptStarted, GpusReleased, JobSuspended, SuspendMode
 from tests.factories import World, job_id, las_policy, run, servers, trace_job
 from tests.unit.backends.simulated.driving import Hand, ends, launch, migrate, resume, suspend
 

@@ -3,15 +3,11 @@
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shunter.backends.simulated import Costs
-from shunter.core.interfaces import Observers
-from shunter.core.metrics import JobLedger
-from shunter.core.view import View
-from shunter.events.facts import AllocationChanged, JobFinished, JobSuspended
-from shunter.events.values import JobId, SuspendMode
+from shunter.core import JobLedger, Observers, View
+from shunter.events import AllocationChanged, JobFinished, JobId, JobSuspended, SuspendMode
 from shunter.workloads import TraceJob
 from tests.factories import World, las_policy, run, servers, trace_job
 

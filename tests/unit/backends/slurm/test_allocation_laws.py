@@ -4,22 +4,21 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilot_allocations import (
+from shunter.backends.slurm import (
     AllocationLimits,
     AllocationView,
     Decisions,
     GpuRequest,
+    NodeReservation,
     Pilot,
     PilotState,
+    SlurmServer,
     SubmitRefusals,
     decide,
 )
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 from tests.slices import searched
 
 TYPES = ("a", "b", "c")

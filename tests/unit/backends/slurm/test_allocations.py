@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.slurm.answers import duration
-from shunter.backends.slurm.node_service import NodeReservation
-from shunter.backends.slurm.pilot_allocations import (
+from shunter.backends.slurm import (
     AllocationLimits,
     AllocationView,
     Decisions,
     GpuRequest,
+    NodeReservation,
     Pilot,
     PilotState,
+    SlurmServer,
     SubmitRefusals,
     decide,
+    duration,
 )
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 NOW_S = 100_000.0
 HOUR_S = 3600.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shunter.backends.node.pilot import read_pilot_file
-from shunter.backends.slurm.pilot_channel import ClusterAuthority, DialBack, read_certificate
+from shunter.backends.slurm import ClusterAuthority, DialBack, read_certificate
 from shunter.errors import BackendError, ConfigError
 
 DIAL_BACK = DialBack(("login1", "192.0.2.7"), 7000, "c1", drain_s=20.0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.slurm.pilot_allocations import Pilot, PilotState, announced_end
+from shunter.backends.slurm import Pilot, PilotState, announced_end
 from tests.unit.backends.slurm.jobs.queue import queued
 
 NOW_S = 10_000.0

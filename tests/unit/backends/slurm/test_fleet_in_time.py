@@ -16,21 +16,29 @@ from anyio.streams.tls import TLSStream
 
 from shunter import clock
 from shunter.backends.node.pilot import PILOT_VERSION
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.commands import Slurm, Submitted
-from shunter.backends.slurm.node_service import NodeService
-from shunter.backends.slurm.pilot_allocations import AllocationLimits, GpuRequest, SubmitRefusals
-from shunter.backends.slurm.pilot_channel import (
+from shunter.backends.slurm import (
+    SETTLED_S,
+    AllocationLimits,
     ClusterAuthority,
+    GpuRequest,
+    JobsOn,
     ListenerSettings,
+    NodeService,
+    PilotFleet,
     PilotHello,
     PilotListener,
     PilotStream,
+    PilotTransport,
+    QueuedJob,
+    Slurm,
+    SlurmServer,
+    SlurmSettings,
+    SubmitRefusals,
+    Submitted,
+    name_in,
 )
-from shunter.backends.slurm.pilot_fleet import SETTLED_S, JobsOn, PilotFleet, PilotTransport
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings, name_in
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 
 USER = "ana"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.slurm.commands import reason_in_words, submit_limit_in
+from shunter.backends.slurm import reason_in_words, submit_limit_in
 
 ALL = "for all its jobs together"
 

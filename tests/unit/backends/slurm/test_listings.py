@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.slurm.answers import (
+from shunter.backends.slurm import (
     read_nodes,
     read_partitions,
     read_reservations,

@@ -5,12 +5,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from shunter.backends.slurm import Partition, Reservation, Slurm, SlurmNode
-from shunter.backends.slurm.answers import read_nodes, read_partitions, read_reservations
-from shunter.backends.slurm.node_service import NodeService, reservation_in, reservations_by_node
+from shunter.backends.slurm import (
+    NodeService,
+    Partition,
+    Reservation,
+    Slurm,
+    SlurmNode,
+    read_nodes,
+    read_partitions,
+    read_reservations,
+    reservation_in,
+    reservations_by_node,
+)
 from shunter.clock import clock_set
 from shunter.errors import SlurmUnknownError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.recorded import recorded
 

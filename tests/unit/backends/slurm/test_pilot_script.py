@@ -5,10 +5,16 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from shunter.backends.slurm.answers import QueuedJob
-from shunter.backends.slurm.pilot_fleet import pilot_options, pilot_script
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings, name_in, slurm_job_name
-from shunter.events.values import NodeName
+from shunter.backends.slurm import (
+    QueuedJob,
+    SlurmServer,
+    SlurmSettings,
+    name_in,
+    pilot_options,
+    pilot_script,
+    slurm_job_name,
+)
+from shunter.events import NodeName
 
 N1 = SlurmServer(NodeName("n1"), ("0", "1"), (0, 1, 2), "v100", "gpu:v100:2", 1000)
 

@@ -1,14 +1,10 @@
 """Hostlists, GPUs, instants and limits as Slurm writes them."""
 
 import pytest
-from ClusterShell.NodeSet import (  # type: ignore[import-untyped]  # it has no stubs
-    RESOLVER_NOGROUP,
-    NodeSet,
-)
-from hypothesis import given
-from hypothesis import strategies as st
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+from hypothesis import given, strategies as st
 
-from shunter.backends.slurm.answers import (
+from shunter.backends.slurm import (
     expanded,
     gpu_indices,
     gpus_in_gres,

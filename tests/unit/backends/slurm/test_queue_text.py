@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.backends.slurm.answers import QueuedJob, queue_format, queued_jobs
+from shunter.backends.slurm import QueuedJob, queue_format, queued_jobs
 from shunter.errors import SlurmUnknownError
 from tests.unit.backends.slurm.recorded import WORD, recorded
 

@@ -4,7 +4,8 @@ import pickle
 
 import pytest
 
-from shunter.backends.slurm.commands import CommandAnswer, _refusal, submit_limit_in
+from shunter.backends.slurm import CommandAnswer, submit_limit_in
+from shunter.backends.slurm.commands import _refusal
 from shunter.errors import SlurmRefusedError, SlurmUnknownError
 
 FAILED = "sbatch: error: Batch job submission failed: "

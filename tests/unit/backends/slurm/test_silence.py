@@ -9,12 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.commands import CommandRunner
+from shunter.backends.slurm import CommandRunner, Slurm
 from shunter.clock import clock_set
-from shunter.daemon.slurm import tell_silence
+from shunter.daemon import tell_silence
 from shunter.errors import SlurmUnknownError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 from tests.doubles.virtual_clock import VirtualClock
 
 SECOND_NS = 10**9

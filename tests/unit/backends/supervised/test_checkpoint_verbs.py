@@ -2,11 +2,9 @@
 
 import pytest
 
-from shunter.backends.live.checkpoint_lists import StaysError, read_answer
+from shunter.backends.live import StaysError, read_answer
 from shunter.errors import BackendError
-from shunter.events import encode_payload
-from shunter.events.facts import LaunchFailed
-from shunter.events.values import JobId
+from shunter.events import JobId, LaunchFailed, encode_payload
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """Servers that answer but are about to end: nothing is started there, and no launch has failed."""
 
-from shunter.backends.live.backend import SupervisedBackend
-from shunter.backends.live.settings import Limits, Owner
-from shunter.core.interfaces import Input, Launch
-from shunter.events.facts import AttemptLost
-from shunter.events.values import NodeName
+from shunter.backends.live import Limits, Owner, SupervisedBackend
+from shunter.core import Input, Launch
+from shunter.events import AttemptLost, NodeName
 from tests.doubles.virtual_clock import VirtualClock
 from tests.factories import allocation, job_id, job_spec
 from tests.unit.backends.agents.memory_host import MemoryHost

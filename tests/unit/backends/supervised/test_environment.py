@@ -3,11 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.backends.live.orders import contract_of, environment_path, given_to, store_all
-from shunter.backends.live.settings import Limits
-from shunter.core.interfaces import Launch
+from shunter.backends.live import Limits, contract_of, environment_path, given_to, store_all
+from shunter.core import Launch
 from shunter.errors import BackendError
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
+from shunter.events import Allocation, JobId, JobSpec, NodeName, Share
 
 J0 = JobId("j0")
 

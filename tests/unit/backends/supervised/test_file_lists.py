@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shunter.backends.live.checkpoint_lists import (
+from shunter.backends.live import (
     ENTRIES_OF_ALL_MAX,
     FileLists,
     ListedEntry,
@@ -17,7 +17,7 @@ from shunter.backends.live.checkpoint_lists import (
 from shunter.backends.node.host.file_trees import ENTRIES_MAX, PATH_BYTES_MAX, listings, pieces
 from shunter.backends.node.wire import Kind
 from shunter.errors import BackendError
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 
 N0, N1, N2 = NodeName("n0"), NodeName("n1"), NodeName("n2")
 

@@ -7,22 +7,37 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from shunter.backends.live.gang import Gang, Part, PartTurns, deliver, merged, told_of
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import Known, Note, Send, SendAnswer, Shares, Status
-from shunter.backends.live.node_agent import NodeAgent
-from shunter.backends.live.watch import Watch
-from shunter.core.interfaces import Terminate
-from shunter.events.facts import (
+from shunter.backends.live import (
+    Gang,
+    Inbox,
+    Known,
+    NodeAgent,
+    Note,
+    Part,
+    PartTurns,
+    Send,
+    SendAnswer,
+    Shares,
+    Status,
+    Watch,
+    deliver,
+    merged,
+    told_of,
+)
+from shunter.core import Terminate
+from shunter.events import (
+    Allocation,
     AttemptStarted,
     CheckpointSaved,
     GpusReleased,
     JobSuspended,
+    NodeName,
+    Share,
+    Sharing,
     TrainingStarted,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import Allocation, NodeName, Share, Sharing
 from tests.factories import job_id
 
 

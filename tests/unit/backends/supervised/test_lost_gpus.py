@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-from shunter.backends.live.messages import GpuReading
-from shunter.backends.live.samples import LostGpus
-from shunter.backends.live.settings import Socket
-from shunter.events.facts import GpuQuarantined
-from shunter.events.values import NodeName
+from shunter.backends.live import GpuReading, LostGpus, Socket
+from shunter.events import GpuQuarantined, NodeName
 
 LOST, RESET_REQUIRED, NOT_SUPPORTED = 15, 16, 3
 AGENT = NodeName("host")

@@ -4,14 +4,19 @@ from typing import Any
 
 from msgspec import structs
 
-from shunter.backends.live.gang import Gang, Part
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import GpuReading, Known, Sample, Started
-from shunter.backends.live.samples import SampleCollector
-from shunter.backends.live.settings import Limits
-from shunter.backends.live.watch import Watch
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import NodeName
+from shunter.backends.live import (
+    Gang,
+    GpuReading,
+    Inbox,
+    Known,
+    Limits,
+    Part,
+    Sample,
+    SampleCollector,
+    Started,
+    Watch,
+)
+from shunter.events import NodeName, ProfileSampled
 from tests.factories import job_id
 
 N0, N1 = NodeName("n0"), NodeName("n1")

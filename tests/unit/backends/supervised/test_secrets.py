@@ -2,11 +2,17 @@ from collections import Counter
 
 import anyio
 
-from shunter.backends.live.orders import Where, filled, orders_for
-from shunter.backends.live.settings import SshAccess, SshHost, SshSettings
-from shunter.backends.live.ssh import SshTransport
-from shunter.core.interfaces import Launch
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
+from shunter.backends.live import (
+    SshAccess,
+    SshHost,
+    SshSettings,
+    SshTransport,
+    Where,
+    filled,
+    orders_for,
+)
+from shunter.core import Launch
+from shunter.events import Allocation, JobId, JobSpec, NodeName, Share
 
 HOST = NodeName("gpu1")
 

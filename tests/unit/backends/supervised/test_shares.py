@@ -4,14 +4,18 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.backends.live.local import LocalTransport
-from shunter.backends.live.messages import ReshapeAnswer, Shares
-from shunter.backends.live.orders import (
+from shunter.backends.live import (
     NOTICES_MOST,
+    LocalNode,
+    LocalSettings,
+    LocalTransport,
+    ReshapeAnswer,
     ShareNotices,
+    Shares,
+    Socket,
+    Transport,
     Where,
     cpus_for,
     cpus_near,
@@ -19,10 +23,8 @@ from shunter.backends.live.orders import (
     shares_kept,
     shares_of,
 )
-from shunter.backends.live.settings import LocalNode, LocalSettings, Socket
-from shunter.backends.live.transport import Transport
-from shunter.core.interfaces import Launch
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share, Sharing
+from shunter.core import Launch
+from shunter.events import Allocation, JobId, JobSpec, NodeName, Share, Sharing
 
 N0, N1, GONE = map(NodeName, ("n0", "n1", "gone"))
 

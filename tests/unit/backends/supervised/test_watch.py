@@ -8,21 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from shunter.backends.live.inbox import Inbox
-from shunter.backends.live.messages import Known
-from shunter.backends.live.node_agent import Reading
-from shunter.backends.live.watch import Standing, Told, Watch
+from shunter.backends.live import Inbox, Known, Reading, Standing, Told, Watch
 from shunter.backends.node.records import boot_id
 from shunter.backends.node.session import Watched
-from shunter.core.interfaces import AttemptExited, Input
-from shunter.events.facts import (
+from shunter.core import AttemptExited, Input
+from shunter.events import (
     AttemptLost,
     AttemptStarted,
     CheckpointSaved,
+    JobId,
     LaunchFailed,
     SuspendAcknowledged,
 )
-from shunter.events.values import JobId
 
 AT_US = 77
 NOTES = [

@@ -8,24 +8,28 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.core.fold import apply, replay
-from shunter.core.interfaces import (
+from shunter.core import (
     AttemptExited,
     Effect,
+    FoldResult,
+    JobPhase,
     Launch,
+    Scheduler,
+    State,
     SubmitJob,
     SuspendAttempt,
     SuspendJob,
 )
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import FoldResult, JobPhase, State
+from shunter.core.fold import apply, replay
 from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import (
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AllocationChanged,
     AllocationLearned,
     AttemptLost,
     AttemptStarted,
+    Because,
     Event,
     GpuQuarantined,
     GpusReleased,
@@ -33,8 +37,10 @@ from shunter.events.facts import (
     JobFinished,
     JobHeld,
     LaunchFailed,
+    Share,
+    decode_record,
+    encode_record,
 )
-from shunter.events.values import NOTHING, Allocation, Because, Share
 from tests.factories import (
     World,
     allocation,

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.core.interfaces import Input, SubmitJob
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
+from shunter.ask import Verifier
+from shunter.core import Input, JobPhase, Scheduler, SubmitJob
 from shunter.errors import IllegalEventError
-from shunter.events.facts import AttemptStarted, Event, GpusTaken, LaunchFailed, TimeLimitReached
+from shunter.events import AttemptStarted, Event, GpusTaken, LaunchFailed, TimeLimitReached
 from tests.factories import World, job_id, job_spec, node_name, policy, servers
 from tests.replay.recording import rebuilt
 

@@ -2,22 +2,25 @@
 
 import pytest
 
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.speeds.measured import SAMPLES_BEFORE, SAMPLES_LEAST
-from shunter.core.state import State
-from shunter.events.facts import (
+from shunter.core.speeds import SAMPLES_BEFORE, SAMPLES_LEAST
+from shunter.events import (
+    Allocation,
     AllocationChanged,
     AttemptEnded,
+    Because,
     Event,
     GpusReleased,
     JobContinued,
     JobStopped,
     ProfileSampled,
+    Share,
+    Sharing,
     SpeedChanged,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import Allocation, Because, Share, Sharing
 from tests.factories import attempt_started, job_id, job_submitted, node_added, node_name
 
 COUNTED = SAMPLES_BEFORE + SAMPLES_LEAST

@@ -8,14 +8,30 @@ from collections.abc import Sequence
 
 import pytest
 
+from shunter.core import (
+    FoldResult,
+    Input,
+    JobPhase,
+    Launch,
+    Scheduler,
+    State,
+    SubmitJob,
+    SuspendAttempt,
+)
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import Input, Launch, SubmitJob, SuspendAttempt
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import FoldResult, JobPhase, State
 from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import AllocationChanged, Event, GpusReleased, GpusTaken
-from shunter.events.values import NOTHING, Allocation, Because, Share
+from shunter.events import (
+    NOTHING,
+    Allocation,
+    AllocationChanged,
+    Because,
+    Event,
+    GpusReleased,
+    GpusTaken,
+    Share,
+    decode_record,
+    encode_record,
+)
 from tests.factories import (
     World,
     attempt_started,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.core.admission import AcceptedTypes, is_mig
-from shunter.events.values import ConfigurationSet, GpuType, JobSpec
+from shunter.core import AcceptedTypes, is_mig
+from shunter.events import ConfigurationSet, GpuType, JobSpec
 
 A100, MIG = GpuType("a100"), GpuType("1g.10gb")
 

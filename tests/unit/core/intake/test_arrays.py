@@ -1,14 +1,29 @@
 """Arrays of which only so many tasks may run at once, and jobs that are lost again and again."""
 
-from shunter.core.fold.attempts import backoff_us
-from shunter.core.interfaces import AttemptExited, CancelJob, ReleaseJob, SubmitJob, SuspendJob
-from shunter.core.reactor import LONG_US, Losses
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import State
-from shunter.core.timers import has_no_turn
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import AttemptLost, AttemptStarted, JobHeld, JobReleased
-from shunter.events.values import ARRAY, BACKING_OFF, JobId
+from shunter.core import (
+    LONG_US,
+    AttemptExited,
+    CancelJob,
+    Losses,
+    ReleaseJob,
+    Scheduler,
+    State,
+    SubmitJob,
+    SuspendJob,
+    has_no_turn,
+)
+from shunter.core.fold import backoff_us
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    AttemptLost,
+    AttemptStarted,
+    JobHeld,
+    JobId,
+    JobReleased,
+    decode_record,
+    encode_record,
+)
 from tests.factories import World, job_id, job_spec, policy, servers
 
 WORLD = World(servers=servers(8), is_live=True)

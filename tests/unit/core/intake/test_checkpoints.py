@@ -5,25 +5,27 @@ from typing import Any
 
 import pytest
 
-from shunter.core.fold import apply
-from shunter.core.fold.attempts import PLACES_MOST, backoff_us
-from shunter.core.interfaces import (
+from shunter.core import (
+    LAUNCHES_MOST,
     DiscardCheckpoint,
     DrainNode,
     Input,
+    JobPhase,
     ReleaseJob,
     RestoreNode,
     Resume,
+    Scheduler,
+    State,
     SubmitJob,
     SuspendJob,
+    Timers,
 )
-from shunter.core.reactor import LAUNCHES_MOST
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase, State
-from shunter.core.timers import Timers
+from shunter.core.fold import PLACES_MOST, apply, backoff_us
 from shunter.errors import IllegalEventError
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import (
+from shunter.events import (
+    BACKING_OFF,
+    CHECKPOINT,
+    STAYS,
     AllocationChanged,
     AttemptLost,
     AttemptStarted,
@@ -36,11 +38,15 @@ from shunter.events.facts import (
     JobSuspended,
     LaunchFailed,
     NodeLost,
+    NodeName,
     NodeReachable,
     NodeUnreachable,
+    QueueName,
     QuotaChanged,
+    Reason,
+    decode_record,
+    encode_record,
 )
-from shunter.events.values import BACKING_OFF, CHECKPOINT, STAYS, NodeName, QueueName, Reason
 from tests.factories import World, job_id, job_spec, node_name, policy, servers
 
 J0 = job_id(0)

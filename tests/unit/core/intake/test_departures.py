@@ -2,11 +2,17 @@
 
 import pytest
 
-from shunter.core.interfaces import CancelJob, HoldJob, Input, SubmitJob
-from shunter.core.reactor import DEPARTURES_MOST, LONG_US
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase
-from shunter.events.facts import (
+from shunter.core import (
+    DEPARTURES_MOST,
+    LONG_US,
+    CancelJob,
+    HoldJob,
+    Input,
+    JobPhase,
+    Scheduler,
+    SubmitJob,
+)
+from shunter.events import (
     AttemptStarted,
     CheckpointSaved,
     Event,

@@ -5,15 +5,9 @@ from typing import Any
 
 import pytest
 
-from shunter.core.admission import Admission
-from shunter.core.speeds.speed_model import (
-    SpeedModel,
-    neighbours_leave,
-    tolerated_speed,
-    unfit_contract,
-)
-from shunter.core.state import Queue, State
-from shunter.events.values import (
+from shunter.core import Admission, Queue, State
+from shunter.core.speeds import SpeedModel, neighbours_leave, tolerated_speed, unfit_contract
+from shunter.events import (
     Allocation,
     JobSpec,
     Level,

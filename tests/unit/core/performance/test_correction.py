@@ -1,7 +1,7 @@
 """A table corrected at a cell or two, by hand."""
 
-from shunter.core.speeds.sensitivity import MeasuredCell, Sensitivity, SensitivityTable, corrected
-from shunter.events.values import JobSpec, Resources
+from shunter.core.speeds import MeasuredCell, Sensitivity, SensitivityTable, corrected
+from shunter.events import JobSpec, Resources
 
 CPUS = (1000, 2000, 3000, 4000, 6000, 9000)
 ROW = (0.25, 0.5, 1.0, 1.25, 2.0, 2.5)

@@ -1,14 +1,12 @@
 """When gangs over several servers have their turns: parts, order and periods."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from shunter.backends import timetables
 from shunter.backends.node.rotation import Timetable
-from shunter.backends.turn_timetables import timetables
-from shunter.core.cluster import gpus_of
-from shunter.core.time_shares import LEAST_PART, Tenant, gang_slots
-from shunter.events.values import JobId, NodeName, Share
+from shunter.core import LEAST_PART, Tenant, gang_slots, gpus_of
+from shunter.events import JobId, NodeName, Share
 from tests.factories import allocation
 
 EPSILON = 1e-9

@@ -2,11 +2,19 @@
 
 import pytest
 
-from shunter.core.planning.trials import TrialRules, Verdict, model_of
-from shunter.core.speeds.measured import Pace, Trial
-from shunter.core.state import RUNNING, Job
-from shunter.events.facts import ProfileSampled
-from shunter.events.values import MILLION, Batch, ChangeKey, GpuType, JobId, TrialKind, TrialReason
+from shunter.core import RUNNING, Job
+from shunter.core.planning import TrialRules, Verdict, model_of
+from shunter.core.speeds import Pace, Trial
+from shunter.events import (
+    MILLION,
+    Batch,
+    ChangeKey,
+    GpuType,
+    JobId,
+    ProfileSampled,
+    TrialKind,
+    TrialReason,
+)
 from tests.factories import job_spec
 
 A, B = JobId("a"), JobId("b")

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.measured import (
+from shunter.core.speeds import (
     PLACEMENTS_MOST,
     SPLITS_MOST,
     LearntPoint,
@@ -16,8 +15,7 @@ from shunter.core.speeds.measured import (
     learnt_points,
     with_placement,
 )
-from shunter.events.facts import ToleranceLearnt
-from shunter.events.values import GpuType, JobSpec, Level
+from shunter.events import GpuType, JobSpec, Level, ToleranceLearnt
 from tests.factories import job_id
 
 ORDER = list(Level)

@@ -4,17 +4,10 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.speed_model import (
-    FactorTable,
-    ModelFactors,
-    SpeedModel,
-    filled,
-    nearest_level,
-)
-from shunter.events.values import GpuType, Level, LevelGroups
+from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel, filled, nearest_level
+from shunter.events import GpuType, Level, LevelGroups
 from tests.factories import allocation, configuration, job_spec, node_name
 
 WIRED = (LevelGroups(Level.switch, (0b0011, 0b1100)), LevelGroups(Level.socket, (0b1111,)))

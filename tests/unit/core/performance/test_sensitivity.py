@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
-from shunter.events.values import Allocation, JobSpec, Resources, Share
+from shunter.core.speeds import Sensitivity, SensitivityTable
+from shunter.events import Allocation, JobSpec, Resources, Share
 from tests.factories import node_name
 
 MATRIX = Sensitivity((1000, 3000, 6000), (10, 20), ((0.4, 0.4), (1.0, 1.0), (1.6, 2.0)))

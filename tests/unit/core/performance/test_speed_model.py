@@ -1,12 +1,11 @@
 """Speed on a placement, and how work turns into time and back."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable, level_of
-from shunter.core.state import time_for_us, worked_us
-from shunter.events.values import GpuType, Level, LevelGroups
+from shunter.core import time_for_us, worked_us
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable, level_of
+from shunter.events import GpuType, Level, LevelGroups
 from tests.factories import allocation, configuration, job_spec, node_name
 
 V100, K80 = GpuType("v100"), GpuType("k80")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType
 from tests.factories import job_spec
 
 V100, K80, T4 = GpuType("v100"), GpuType("k80"), GpuType("t4")

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from itertools import permutations, product
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from shunter.core.cluster import Pool, Server
-from shunter.core.planning.placement import PLACEMENTS, place
-from shunter.events.values import Demand, Level, LevelGroups, Reason, Share
+from shunter.core import Pool, Server
+from shunter.core.planning import PLACEMENTS, place
+from shunter.events import Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
 from tests.slices import searched
 

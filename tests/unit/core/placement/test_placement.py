@@ -5,12 +5,11 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.cluster import Pool, Server
-from shunter.core.planning.placement import PLACEMENTS, Placement, lowest_bits, pick_gpus, place
-from shunter.events.values import Demand, Level, LevelGroups, Reason, Share
+from shunter.core import Pool, Server
+from shunter.core.planning import PLACEMENTS, Placement, lowest_bits, pick_gpus, place
+from shunter.events import Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
 
 WIRED = (

@@ -4,16 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.planning.placement import SKEW_THRESHOLD, Skew, fewest_servers, place
+from shunter.core import State
+from shunter.core.planning import SKEW_THRESHOLD, Skew, fewest_servers, place
 from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.core.state import State
-from shunter.events.facts import AllocationChanged, ProfileSampled, RoundPlanned
-from shunter.events.values import Demand, Level, Reason
-from shunter.policies.fifo import SubmissionOrder
-from shunter.policies.tables import builtin_skews
+from shunter.events import AllocationChanged, Demand, Level, ProfileSampled, Reason, RoundPlanned
+from shunter.policies import SubmissionOrder, builtin_skews
 from tests.factories import Outcome, World, job_id, job_spec, run, servers, trace_job
 from tests.sampled import Sampled, Seen
 from tests.unit.core.placement.test_placement import pool, pools

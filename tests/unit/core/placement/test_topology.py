@@ -4,11 +4,10 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.cluster import Nearness, Pool, Server
-from shunter.core.planning.placement import (
+from shunter.core import Nearness, Pool, Server
+from shunter.core.planning import (
     Mode,
     Packing,
     Topology,
@@ -18,8 +17,8 @@ from shunter.core.planning.placement import (
     pick_gpus,
     place,
 )
-from shunter.core.speeds.speed_model import level_of
-from shunter.events.values import Allocation, Demand, Level, LevelGroups, Reason, Share
+from shunter.core.speeds import level_of
+from shunter.events import Allocation, Demand, Level, LevelGroups, Reason, Share
 from tests.factories import configuration, node_name
 from tests.slices import searched
 from tests.unit.core.placement.test_complete import (

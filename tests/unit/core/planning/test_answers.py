@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
-from shunter.core.interfaces import Policy
-from shunter.core.plan import Plan, Reservation, Start, Suspend
-from shunter.core.planning.fault_barrier import OnFault, is_our_own
+from shunter.core import Plan, Policy, Reservation, Start, Suspend
+from shunter.core.planning import OnFault, is_our_own
 from shunter.errors import PlanError
 from shunter.events import (
+    NO_SUCH_JOB,
+    Allocation,
+    Because,
+    ClassWait,
+    Demand,
     JobFinished,
     JobId,
     PlanRejected,
@@ -21,8 +25,6 @@ from shunter.events import (
     TargetsSet,
     Wait,
 )
-from shunter.events.facts import NO_SUCH_JOB
-from shunter.events.values import Allocation, Because, ClassWait, Demand
 from tests.factories import World, allocation, las_policy, policy, run, servers, trace_job
 
 JOBS = tuple(trace_job(number, 2, at=10 * number, lasts=25) for number in range(3))

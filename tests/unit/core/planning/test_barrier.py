@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.core.interfaces import Policy
-from shunter.core.planning.fault_barrier import TEXT_MOST, OnFault, told_of
+from shunter.ask import Verifier
+from shunter.core import Policy
+from shunter.core.planning import TEXT_MOST, OnFault, told_of
 from shunter.errors import PlanError
 from shunter.events import Event, JobFinished, RoundPlanned, SchedulerStarted
 from tests.factories import World, policy, run, servers, trace_job

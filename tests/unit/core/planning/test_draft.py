@@ -1,14 +1,12 @@
 """A draft is the cluster after some changes, and is undone whole when it is closed."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from shunter.core import NO_GUARDS, View
 from shunter.core.fold import replay
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.values import Demand, Reason, Share
+from shunter.core.planning import PLACEMENTS, Draft
+from shunter.events import Demand, Reason, Share
 from tests.factories import node_name, scheduler_started, servers
 
 GPUS = 4

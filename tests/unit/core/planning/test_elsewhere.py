@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from shunter.core.fold.execution import EARLY_US
-from shunter.core.interfaces import AttemptExited, SubmitJob
-from shunter.events.facts import AttemptStarted
+from shunter.core import AttemptExited, SubmitJob
+from shunter.core.fold import EARLY_US
+from shunter.events import AttemptStarted
 from tests.factories import World, job_id, job_spec, policy, servers
 
 J0 = job_id(0)

@@ -2,21 +2,24 @@
 
 import pytest
 
+from shunter.core import NO_GUARDS, JobPhase, Plan, Reshape, State
 from shunter.core.fold import apply, replay
-from shunter.core.plan import Plan, Reshape
-from shunter.core.planning.approver import Approval, approve
-from shunter.core.state import JobPhase, State
-from shunter.core.view import NO_GUARDS
+from shunter.core.planning import Approval, approve
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
+from shunter.events import (
+    NOTHING,
+    Allocation,
     AllocationChanged,
+    Because,
     Event,
     GpusReleased,
     JobReshaped,
     JobSuspended,
     NodeDrained,
+    Reason,
+    Share,
+    Sharing,
 )
-from shunter.events.values import NOTHING, Allocation, Because, Reason, Share, Sharing
 from tests.factories import attempt_started, job_id, job_submitted, node_name, revoked, servers
 from tests.property.invariants import check_resources
 

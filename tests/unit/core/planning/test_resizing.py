@@ -4,27 +4,45 @@ from dataclasses import replace
 
 import pytest
 
+from shunter.core import (
+    NO_GUARDS,
+    CancelJob,
+    Change,
+    Guards,
+    Input,
+    JobPhase,
+    Plan,
+    Resize,
+    ResizeJob,
+    Resume,
+    Scheduler,
+    Start,
+    State,
+    SubmitJob,
+    SuspendAttempt,
+    View,
+)
 from shunter.core.fold import apply, replay
-from shunter.core.interfaces import CancelJob, Input, ResizeJob, Resume, SubmitJob, SuspendAttempt
-from shunter.core.plan import Change, Plan, Resize, Start
-from shunter.core.planning.approver import Approval, approve, unfit_for_sizes
-from shunter.core.planning.planner import Planner
-from shunter.core.scheduler import Scheduler
-from shunter.core.state import JobPhase, State
-from shunter.core.view import NO_GUARDS, Guards, View
-from shunter.events.fact_classes import FactClass, class_of
-from shunter.events.facts import (
+from shunter.core.planning import Approval, Planner, approve, unfit_for_sizes
+from shunter.events import (
+    BY_POLICY,
+    RESIZED,
     AllocationChanged,
     AttemptStarted,
+    Because,
     Event,
+    FactClass,
     GpusReleased,
     JobCancelRequested,
     JobResized,
+    JobSpec,
     JobSuspended,
+    Reason,
     RoundPlanned,
+    SuspendMode,
     Trigger,
+    class_of,
 )
-from shunter.events.values import BY_POLICY, RESIZED, Because, JobSpec, Reason, SuspendMode
 from tests.factories import (
     World,
     allocation,

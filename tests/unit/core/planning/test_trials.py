@@ -2,36 +2,32 @@
 
 import pytest
 
+from shunter.core import Judge, Move, Plan, ShareTurns, State, Try
 from shunter.core.fold import apply
-from shunter.core.interfaces import ShareTurns
-from shunter.core.plan import Judge, Move, Plan, Try
-from shunter.core.planning.trials import TrialRules, orders_of, trial_facts, verdicts
-from shunter.core.state import State
+from shunter.core.planning import TrialRules, orders_of, trial_facts, verdicts
 from shunter.errors import IllegalEventError
-from shunter.events.facts import (
-    AllocationChanged,
-    AttemptStarted,
-    JobStopped,
-    PlanRejected,
-    TrialFact,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-    TurnEnded,
-    TurnStarted,
-)
-from shunter.events.values import (
+from shunter.events import (
     MILLION,
     NOTHING,
     Allocation,
+    AllocationChanged,
+    AttemptStarted,
     Batch,
     ChangeKey,
     GpuType,
     JobId,
+    JobStopped,
+    PlanRejected,
     Share,
     Sharing,
+    TrialFact,
+    TrialKept,
     TrialKind,
     TrialReason,
+    TrialReverted,
+    TrialStarted,
+    TurnEnded,
+    TurnStarted,
 )
 from tests.factories import (
     BECAUSE,

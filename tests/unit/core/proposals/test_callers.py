@@ -2,24 +2,27 @@
 
 import pytest
 
-from shunter.ask.verification import Verifier
-from shunter.core.interfaces import HoldJob
-from shunter.core.planning.approver import KEPT, NOT_ADMITTED
-from shunter.core.state import JobPhase
-from shunter.events import Event
-from shunter.events.facts import (
+from shunter.ask import Verifier
+from shunter.core import HoldJob, JobPhase
+from shunter.core.planning import KEPT, NOT_ADMITTED
+from shunter.events import (
+    CALLER,
+    PROPOSED,
+    REPEATED,
+    Allocation,
     AllocationChanged,
     AttemptStarted,
+    Event,
     GangApproved,
     GangProposed,
     GangRejected,
     LaunchFailed,
     NodeLost,
+    Reason,
     ReservationSet,
     RoundPlanned,
     Trigger,
 )
-from shunter.events.values import CALLER, PROPOSED, REPEATED, Allocation, Reason
 from tests.factories import allocation, job_id, node_name, packed
 from tests.replay.eventful_run import S
 from tests.replay.proposing.proposed_run import ProposedScript, propose, submit, under_gavel

@@ -7,8 +7,7 @@ import pytest
 
 from shunter.errors import LogDamagedError
 from shunter.events import JobFinished, JobId, encode_payload
-from shunter.events.log import Frame, Snapshot
-from shunter.events.log.frames import GENESIS, next_chain
+from shunter.events.log import GENESIS, Frame, Snapshot, next_chain
 
 EVENTS = [JobFinished(place, JobId(f"{place}")) for place in range(5)]
 PAYLOAD = encode_payload(EVENTS)

@@ -4,24 +4,25 @@ from typing import Any
 
 import pytest
 
+from shunter.core import NO_GUARDS, State, View
 from shunter.core.fold import apply
-from shunter.core.planning.draft import Draft
-from shunter.core.state import State
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import AllocationChanged, Event, JobSubmitted
-from shunter.events.values import (
+from shunter.core.planning import Draft
+from shunter.events import (
     CPU_UNITS,
     HEIGHT_MOST,
     Allocation,
+    AllocationChanged,
     Because,
+    Event,
     JobSpec,
+    JobSubmitted,
     Level,
     LevelGroups,
     Reason,
     Share,
     Sharing,
 )
-from shunter.policies.gandiva.affinity import FoundPlace, Placer
+from shunter.policies.gandiva import FoundPlace, Placer
 from tests.factories import job_id, job_spec, job_submitted, node_name, servers
 
 

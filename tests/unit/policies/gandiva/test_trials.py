@@ -4,24 +4,23 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.simulated import Costs
-from shunter.backends.simulated.turns import Slicing
-from shunter.backends.simulated.world import Samples
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.events.facts import (
+from shunter.backends.simulated import Costs, Samples, Slicing
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
+from shunter.events import (
     AllocationChanged,
     JobReshaped,
+    Level,
     PlanRejected,
     SpeedChanged,
     TrialKept,
+    TrialReason,
     TrialReverted,
     TrialStarted,
     TurnStarted,
 )
-from shunter.events.values import Level, TrialReason
-from shunter.policies.gandiva.policy import Gandiva
-from shunter.workloads.trace import TraceJob
+from shunter.policies.gandiva import Gandiva
+from shunter.workloads import TraceJob
 from tests.factories import MINUTE_US, Outcome, World, configuration, run, servers, trace_job
 
 BATCHES_A_MINUTE = 120

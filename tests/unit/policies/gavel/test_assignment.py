@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.arrays import first_in_queues, least_cost_assignment
+from shunter.policies.gavel import first_in_queues, least_cost_assignment
 
 
 @pytest.mark.parametrize("seed", range(20))

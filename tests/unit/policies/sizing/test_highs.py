@@ -4,12 +4,11 @@ from itertools import product
 from math import inf, isinf
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shunter.core.sizing import Choice, Option, Program
-from shunter.events.values import Resources
-from shunter.policies.sizing import HighsSolver
+from shunter.events import Resources
+from shunter.policies import HighsSolver
 from tests.slices import searched
 
 pytest.importorskip("highspy", reason="needs HiGHS: the extra `solvers`")

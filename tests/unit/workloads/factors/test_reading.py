@@ -2,10 +2,10 @@
 
 import pytest
 
-from shunter.core.speeds.speed_model import MemoryCycle
+from shunter.core.speeds import MemoryCycle
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType, Level
-from shunter.workloads.factors import BUILTIN_FACTORS, FactorFile, load_factors
+from shunter.events import GpuType, Level
+from shunter.workloads import BUILTIN_FACTORS, FactorFile, load_factors
 
 GOOD = """
 [gpus.p100]

@@ -5,17 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import TraceError
-from shunter.events.values import (
-    Dependency,
-    DependsWhen,
-    GpuType,
-    JobId,
-    JobSpec,
-    QueueName,
-    UserName,
-)
+from shunter.events import Dependency, DependsWhen, GpuType, JobId, JobSpec, QueueName, UserName
 from shunter.workloads import Fault, JobEnd, TraceJob, load_trace
 
 Write = Callable[[str, str], Path]

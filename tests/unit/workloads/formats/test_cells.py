@@ -2,7 +2,7 @@
 
 import pytest
 
-from shunter.events.values import Dependency, DependsWhen, JobId
+from shunter.events import Dependency, DependsWhen, JobId
 from shunter.workloads.formats import canonical as cells
 
 

@@ -4,9 +4,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from shunter.events.values import JobSpec
-from shunter.workloads.formats.canonical import COLUMNS, SPEC_COLUMNS
-from shunter.workloads.formats.format import find_format, format_names
+from shunter.events import JobSpec
+from shunter.workloads.formats import COLUMNS, SPEC_COLUMNS, find_format, format_names
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "traces.md"
 

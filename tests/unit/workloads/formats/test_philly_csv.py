@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import TraceError
-from shunter.events.values import JobSpec
+from shunter.events import JobSpec
 from shunter.workloads import Fault, load_trace
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"

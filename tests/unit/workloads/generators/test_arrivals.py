@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from shunter.workloads.job_statistics import diurnal_arrivals_us, poisson_arrivals_us
+from shunter.workloads import diurnal_arrivals_us, poisson_arrivals_us
 
 
 def test_gaps_have_the_mean_and_spread_of_a_poisson_process() -> None:

@@ -5,8 +5,15 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.workloads import Choices, EndShares, JobEnd, Trace, describe_trace, generate_trace
-from shunter.workloads.generators import KINDS
+from shunter.workloads import (
+    KINDS,
+    Choices,
+    EndShares,
+    JobEnd,
+    Trace,
+    describe_trace,
+    generate_trace,
+)
 
 
 def generated(jobs: int = 500, load: float = 1.2, cluster_gpus: int = 64, seed: int = 7) -> Trace:

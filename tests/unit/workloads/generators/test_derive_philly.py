@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import UsageError
-from shunter.workloads.derive import main
-from shunter.workloads.job_statistics import LIMIT_USE_MIN, LIMITS_S, philly_table_bytes
+from shunter.workloads import LIMIT_USE_MIN, LIMITS_S, main, philly_table_bytes
 
 
 def test_shipped_table_is_what_the_trace_gives(philly: Path, tmp_path: Path) -> None:

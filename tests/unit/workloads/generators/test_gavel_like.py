@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.workloads import Choices, describe_trace, generate_trace, load_trace
-from shunter.workloads.job_statistics import GAVEL_MODELS
-from shunter.workloads.throughputs import builtin_throughputs, load_throughputs
+from shunter.events import GpuType
+from shunter.workloads import (
+    GAVEL_MODELS,
+    Choices,
+    builtin_throughputs,
+    describe_trace,
+    generate_trace,
+    load_throughputs,
+    load_trace,
+)
 from tests.unit.workloads.generators.made import made
 
 V100 = GpuType("v100")

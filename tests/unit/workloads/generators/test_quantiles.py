@@ -4,7 +4,7 @@ from math import exp, log
 
 import pytest
 
-from shunter.workloads.job_statistics import Quantiles
+from shunter.workloads import Quantiles
 
 
 def test_known_quantiles_are_met() -> None:

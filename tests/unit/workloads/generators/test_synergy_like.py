@@ -6,9 +6,13 @@ from functools import partial
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.workloads import Choices, describe_trace, generate_trace
-from shunter.workloads.job_statistics import CPUS_PER_GPU
-from shunter.workloads.sensitivity import published_models
+from shunter.workloads import (
+    CPUS_PER_GPU,
+    Choices,
+    describe_trace,
+    generate_trace,
+    published_models,
+)
 from tests.unit.workloads.generators.made import made
 
 MODELS = published_models()

@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import ConfigError, TraceError, UsageError
-from shunter.policies.tables import builtin_skews
-from shunter.workloads import Trace, describe_trace, generate_trace
-from shunter.workloads.derive import GPU_S_MAX, main
-from shunter.workloads.job_statistics import TIRESIAS_MODELS, tiresias_table_bytes
+from shunter.policies import builtin_skews
+from shunter.workloads import (
+    GPU_S_MAX,
+    TIRESIAS_MODELS,
+    Trace,
+    describe_trace,
+    generate_trace,
+    main,
+    tiresias_table_bytes,
+)
 
 SAMPLES = Path(__file__).parents[4] / "shunter" / "policies" / "data" / "yarn-gput1000.csv"
 

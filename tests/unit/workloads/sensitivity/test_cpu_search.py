@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.workloads.profiling import CpuSearch
+from shunter.workloads import CpuSearch
 
 
 def searched(cpus_most: int, gpus: int, epoch_s: Callable[[int], float]) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.workloads.profiling import MinioModel
+from shunter.workloads import MinioModel
 
 MODEL = MinioModel(dataset_gb=100, memory_gb_s={1: 2, 4: 10}, disk_mb_s=512)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.events.values import Resources
-from shunter.workloads.profiling import MinioModel, Profile
+from shunter.events import Resources
+from shunter.workloads import MinioModel, Profile
 
 CACHE = MinioModel(100, {1: 100, 2: 100, 4: 100, 8: 100}, 1024)
 PROFILE = Profile(1, {8: 40, 4: 40, 2: 80, 1: 160}, CACHE)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from shunter.errors import ConfigError
-from shunter.events.values import Resources
-from shunter.workloads.sensitivity import (
+from shunter.events import Resources
+from shunter.workloads import (
     BUILTIN_SENSITIVITY,
     builtin_sensitivity,
     compact_sensitivity,

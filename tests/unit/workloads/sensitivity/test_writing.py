@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from shunter.core.speeds.sensitivity import Sensitivity, SensitivityTable
+from shunter.core.speeds import Sensitivity, SensitivityTable
 from shunter.errors import ConfigError
-from shunter.events.values import Resources
-from shunter.workloads.profiling import table_document
-from shunter.workloads.sensitivity import builtin_sensitivity, load_sensitivity
+from shunter.events import Resources
+from shunter.workloads import builtin_sensitivity, load_sensitivity, table_document
 
 SHARE = Resources(0, 3000, 62_500)
 SMALL = Sensitivity((1000, 3000), (20_830, 62_500), ((0.1, 0.4), (0.1, 1.0)))

@@ -4,13 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.workloads.throughputs import compact_throughputs, parse_compact_throughputs
+from shunter.events import GpuType
+from shunter.workloads import compact_throughputs, parse_compact_throughputs
 
 RATES = st.just(0.0) | st.floats(1e-9, 1e12)
 KINDS = st.lists(

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind
+from shunter.core.speeds import JobKind
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.workloads.throughputs import parse_gavel_json
+from shunter.events import GpuType
+from shunter.workloads import parse_gavel_json
 
 V100 = GpuType("v100")
 A3C, LM = JobKind("A3C", 1), JobKind("LM (batch size 5)", 2)

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind
+from shunter.core.speeds import JobKind
 from shunter.errors import ConfigError
-from shunter.events.values import GpuType
-from shunter.workloads.derive import GPU_TYPES, gavel_table, main
-from shunter.workloads.throughputs import (
+from shunter.events import GpuType
+from shunter.workloads import (
     BUILTIN_THROUGHPUTS,
+    GPU_TYPES,
     ThroughputFile,
     builtin_throughputs,
+    gavel_table,
     load_throughputs,
+    main,
 )
 
 V100 = GpuType("v100")

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from shunter.cli.answers import end_of, ended_by, local_time
-from shunter.cli.application import app
+from shunter.cli import app, end_of, ended_by, local_time, read_script
 from shunter.cli.jobs import _attempt, _failed_launch, _print_queue, _sample, _service
-from shunter.cli.submit import read_script
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shunter.cli.answers import CLAUSES, age, clause, one_line, print_rows, printable
+from shunter.cli import CLAUSES, Column, age, clause, one_line, print_rows, printable
 from shunter.cli.jobs import _print_queue
-from shunter.cli.output import Column
-from shunter.events.values import Reason
+from shunter.events import Reason
 
 NOW = datetime(2026, 11, 21, 18, tzinfo=UTC)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from shunter.cli.submit import name_of
+from shunter.cli import name_of
 
 
 @pytest.mark.parametrize(

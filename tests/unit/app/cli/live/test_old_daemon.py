@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from shunter import __version__
 from shunter.cli import app
-from shunter.client.requests import together, value_of
+from shunter.client import together, value_of
 from shunter.errors import UnreachableError
 
 ROW = {"id": "j1", "name": "a", "user": "ana", "gpus": 1, "state": "waiting", "reason": None}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.cli.units import array_of, dependency_of, memory_mb, point_of, seconds, since_s
-from shunter.core.speeds.speed_model import unfit_contract
+from shunter.cli import array_of, dependency_of, memory_mb, point_of, seconds, since_s
+from shunter.core.speeds import unfit_contract
 from shunter.errors import UsageError
-from shunter.events.values import JobSpec, Level
+from shunter.events import JobSpec, Level
 
 PLACEMENT = Path(__file__).parents[5] / "docs" / "reference" / "placement.md"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter.cli.submit import SCRIPT_BYTES_MOST, command_of, read_script
+from shunter.cli import SCRIPT_BYTES_MOST, command_of, read_script
 from shunter.errors import NotFoundError, UsageError
 
 

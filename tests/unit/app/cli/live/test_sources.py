@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from shunter.cli.application import app
+from shunter.cli import app
 
 
 @pytest.mark.parametrize("words", [["why", "j1"], ["queue", "--eta"]])

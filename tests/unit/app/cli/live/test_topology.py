@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.cli.nodes import picture_of
+from shunter.cli import picture_of
 
 
 def _gpu(index: int, state: str = "free", *jobs: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shunter.cli.answers import forecast_trust
+from shunter.cli import forecast_trust
 
 
 def _found(ended: int | None) -> dict[str, Any]:

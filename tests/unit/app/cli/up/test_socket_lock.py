@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from shunter.api.sockets import take_lock
+from shunter.api import take_lock
 
 
 @contextmanager

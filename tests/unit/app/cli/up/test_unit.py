@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.cli import app
-from shunter.cli.up import unit_text
+from shunter.cli import app, unit_text
 
 UNIT = """\
 # A scheduler of your own, kept up by systemd:

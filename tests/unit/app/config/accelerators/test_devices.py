@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shunter.backends.live.orders import contract_of
-from shunter.backends.live.settings import Limits
-from shunter.config.cluster import ClusterSection
-from shunter.core.interfaces import Launch
-from shunter.events.values import Allocation, JobId, JobSpec, NodeName, Share
+from shunter.backends.live import Limits, contract_of
+from shunter.config import ClusterSection
+from shunter.core import Launch
+from shunter.events import Allocation, JobId, JobSpec, NodeName, Share
 
 FPGA = {"fpga": {"visible": "FPGA_DEVICES"}}
 

@@ -4,12 +4,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from shunter.config.cluster import NodeGroup
-from shunter.events.values import Level, LevelGroups
+from shunter.config import NodeGroup
+from shunter.events import Level, LevelGroups
 
 
 def _group(**values: Any) -> NodeGroup:

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import load_config
-from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.planning.draft import RoomMaker
-from shunter.core.planning.placement import Mode, Topology
+from shunter.config import load_config, policy_runtime, record_of, recorded_runtime
+from shunter.core import AnyPolicy
+from shunter.core.planning import Mode, RoomMaker, Topology
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
-from shunter.policies.gavel.policy import GavelPolicy
-from shunter.policies.gavel.two_level import TwoLevelPolicy
-from shunter.policies.migration import MakingRoom
+from shunter.policies import MakingRoom
+from shunter.policies.gavel import GavelPolicy, TwoLevelPolicy
 
 CONFIG = """\
 [[cluster.nodes]]

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from shunter.config.live import SlurmSection
+from shunter.config import SlurmSection
 
 ASKED = {"root": "/shared", "partition": "gpu"}
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.live.settings import Limits, TurnSettings
+from shunter.backends.live import Limits, TurnSettings
 from shunter.backends.node.rotator import SWITCH_LOOK_US
-from shunter.config.loading import load_config, make_config
-from shunter.config.resolved import PROBE_LIVE_LEAST_US, policy_runtime
-from shunter.daemon.backends import as_wanted, slicing_of
+from shunter.config import PROBE_LIVE_LEAST_US, load_config, make_config, policy_runtime
+from shunter.daemon import as_wanted, slicing_of
 from shunter.errors import ConfigError
-from shunter.policies.gandiva.policy import SAMPLES_IN_PROBE
+from shunter.policies.gandiva import SAMPLES_IN_PROBE
 from shunter.train import channel
 
 ROOT = Path(__file__).parents[5]

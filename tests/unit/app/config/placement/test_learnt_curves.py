@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.config import load_config
-from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
+from shunter.config import load_config, policy_runtime, record_of, recorded_runtime
 from shunter.errors import ConfigError
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 CONFIG = """\
 [[cluster.nodes]]

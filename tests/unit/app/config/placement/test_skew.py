@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from shunter.config import LoadedConfig, load_config
-from shunter.config.resolved import policy_runtime, record_of, recorded_runtime
-from shunter.core.planning.placement import Skew
+from shunter.config import LoadedConfig, load_config, policy_runtime, record_of, recorded_runtime
+from shunter.core.planning import Skew
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import ConfigError
-from shunter.run.setup import load_jobs, set_up
+from shunter.run import load_jobs, set_up
 
 TABLE = "model,total_mb,largest_mb,skew\nvgg16,500,400,0.8\nflat,1000,10,0.01\n"
 CLUSTER = '[[cluster.nodes]]\nname = "n"\ngpus = 4\n'

@@ -3,25 +3,25 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.api.job_history import JobHistories
-from shunter.ask.attempts import AttemptTurns
-from shunter.backends.simulated.turns import Slicing
+from shunter.api import JobHistories
+from shunter.ask import AttemptTurns
+from shunter.backends.simulated import Slicing
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.state import State
-from shunter.events.facts import (
+from shunter.core.planning import PLACEMENTS
+from shunter.events import (
     JOB_ENDS,
     AttemptStarted,
     Event,
+    JobId,
     JobSuspended,
+    Share,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import JobId, Share
-from shunter.policies.gandiva.policy import Gandiva
+from shunter.policies.gandiva import Gandiva
 from tests.commanded import Commanded
 from tests.factories import job_id, node_name, run
 from tests.property.worlds import Scene, scenes

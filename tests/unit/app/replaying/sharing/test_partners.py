@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.ask.words import because_in_words, names_partners
-from shunter.events.values import Because
+from shunter.ask import because_in_words, names_partners
+from shunter.events import Because
 from tests.factories import job_id
 
 J1 = (job_id(1),)

@@ -5,26 +5,24 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.why.answer import document
-from shunter.core.planning.planner import RoundRules
-from shunter.events import Event
-from shunter.events.facts import (
+from shunter.ask.why import document
+from shunter.core.planning import RoundRules
+from shunter.events import (
+    Allocation,
     AllocationChanged,
     AttemptStarted,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-    TurnStarted,
-)
-from shunter.events.values import (
-    Allocation,
     Batch,
     Because,
     ChangeKey,
+    Event,
     GpuType,
     Sharing,
+    TrialKept,
     TrialKind,
     TrialReason,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
 )
 from tests.factories import allocation, job_id, job_submitted, policy, servers
 from tests.replay.recording import Recorded, asked, rebuilt

@@ -5,24 +5,27 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.why.answer import document
-from shunter.ask.words import fact_in_words
-from shunter.core.planning.planner import RoundRules
-from shunter.events import Event
-from shunter.events.facts import (
+from shunter.ask import fact_in_words
+from shunter.ask.why import document
+from shunter.core.planning import RoundRules
+from shunter.events import (
+    Allocation,
     AllocationChanged,
     AttemptEnded,
     AttemptStarted,
+    Because,
+    Event,
     GpusReleased,
     JobFinished,
     JobHeld,
     JobReshaped,
     JobStopped,
     JobSuspended,
+    Sharing,
+    SuspendMode,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import Allocation, Because, Sharing, SuspendMode
 from tests.factories import allocation, job_id, job_submitted, policy, servers
 from tests.replay.recording import Recorded, asked, rebuilt
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from shunter.ask.words import clock
+from shunter.ask import clock
 from shunter.cli import app
-from shunter.config.loading import LoadedConfig, make_config
-from shunter.core.metrics import JobResult
+from shunter.config import LoadedConfig, make_config
+from shunter.core import JobResult
 from shunter.errors import ConfigError
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s\n"
 

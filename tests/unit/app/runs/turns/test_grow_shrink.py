@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.config.loading import LoadedConfig, make_config
+from shunter.config import LoadedConfig, make_config
 from shunter.errors import ConfigError, TraceError
-from shunter.run.simulation import simulate
+from shunter.run import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,gpus_min,gpus_max,suspend_mode\n"
 

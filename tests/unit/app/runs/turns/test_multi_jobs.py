@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli import app
-from shunter.config.loading import make_config
-from shunter.run.simulation import simulate
+from shunter.config import make_config
+from shunter.run import simulate
 
 HEAD = "job_id,submit_s,gpus,duration_s,priority,group\n"
 

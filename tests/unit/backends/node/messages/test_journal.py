@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shunter.backends.live.messages import Known
-from shunter.backends.live.node_agent import Reading
+from shunter.backends.live import Known, Reading
 from shunter.backends.node.messages import KEPT_MOST, READ_MOST, Journal, read_journal
 from shunter.backends.node.wire import Note, Notes
 

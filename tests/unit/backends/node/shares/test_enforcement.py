@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shunter.backends.node import shares as shares_module
 from shunter.backends.node.cgroups import QUOTA, divisible_v1

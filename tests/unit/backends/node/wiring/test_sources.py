@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from shunter.backends.node.host import wiring
 from shunter.backends.node.host.wiring import cpus_in, matrix_in, numa_node, wiring_of

@@ -4,14 +4,13 @@ from collections import Counter
 
 import pytest
 
-from shunter.backends.simulated.turns import Slicing
+from shunter.backends.simulated import Slicing
+from shunter.core import State
 from shunter.core.fold import apply
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.state import State
-from shunter.events.facts import Event, JobFinished, TurnEnded, TurnStarted
-from shunter.events.values import JobId
-from shunter.policies.gandiva.policy import Gandiva
-from shunter.workloads.trace import TraceJob
+from shunter.core.planning import PLACEMENTS
+from shunter.events import Event, JobFinished, JobId, TurnEnded, TurnStarted
+from shunter.policies.gandiva import Gandiva
+from shunter.workloads import TraceJob
 from tests.factories import World, job_id, run, servers, trace_job
 
 QUANTUM_US = 10

@@ -2,9 +2,8 @@
 
 import pytest
 
-from shunter.backends.simulated import SimulatedBackend
-from shunter.backends.simulated.turns import MemoryMoves, Slicing
-from shunter.core.speeds.speed_model import FactorTable, MemoryCycle, ModelFactors, SpeedModel
+from shunter.backends.simulated import MemoryMoves, SimulatedBackend, Slicing
+from shunter.core.speeds import FactorTable, MemoryCycle, ModelFactors, SpeedModel
 from tests.factories import trace_job
 from tests.unit.backends.simulated.driving import Hand, launch
 from tests.unit.backends.simulated.sharing.test_turns import FIRST, NODES, turns

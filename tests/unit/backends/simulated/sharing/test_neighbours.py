@@ -1,10 +1,9 @@
 """Jobs on other GPUs of a server that slow each other down: by hand, to the microsecond."""
 
 from shunter.backends.simulated import SimulatedBackend
-from shunter.core.interfaces import Stop
-from shunter.core.speeds.speed_model import FactorTable, ModelFactors, SpeedModel
-from shunter.events.facts import SpeedChanged
-from shunter.events.values import Level, LevelGroups
+from shunter.core import Stop
+from shunter.core.speeds import FactorTable, ModelFactors, SpeedModel
+from shunter.events import Level, LevelGroups, SpeedChanged
 from tests.factories import allocation, configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import Hand, ends, launch, migrate, suspend
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.lease import Lease, Progress, RoundEnds
-from shunter.core.interfaces import Input, SubmitJob
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.events.facts import AttemptStarted, JobSuspended, SpeedChanged
-from shunter.events.values import Allocation, GpuType
+from shunter.backends.simulated import Costs, Lease, Progress, RoundEnds, SimulatedBackend
+from shunter.core import Input, SubmitJob
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
+from shunter.events import Allocation, AttemptStarted, GpuType, JobSuspended, SpeedChanged
 from tests.factories import configuration, job_id, node_name, packed, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,

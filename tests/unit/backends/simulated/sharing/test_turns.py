@@ -1,19 +1,20 @@
 """Jobs that take turns on the GPUs of a server, on the virtual clock: by hand."""
 
-from shunter.backends.simulated import Costs, SimulatedBackend
-from shunter.backends.simulated.turns import Slicing
-from shunter.core.interfaces import AttemptExited, Continue, Input, ReshapeAttempt, Stop, Weigh
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import (
+from shunter.backends.simulated import Costs, SimulatedBackend, Slicing
+from shunter.core import AttemptExited, Continue, Input, ReshapeAttempt, Stop, Weigh
+from shunter.core.speeds import SpeedModel
+from shunter.events import (
+    Allocation,
     AttemptStarted,
     JobContinued,
+    JobId,
     JobStopped,
     JobSuspended,
+    Sharing,
     SpeedChanged,
     TurnEnded,
     TurnStarted,
 )
-from shunter.events.values import Allocation, JobId, Sharing
 from tests.factories import allocation, configuration, job_id, node_name, trace_job
 from tests.unit.backends.simulated.driving import (
     Hand,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from shunter.backends.slurm.answers import QueuedJob
+from shunter.backends.slurm import QueuedJob
 
 _JOB = QueuedJob(
     id=1,

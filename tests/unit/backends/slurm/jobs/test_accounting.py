@@ -9,13 +9,13 @@ import pytest
 from shunter import clock
 from shunter.backends.node.batch import BEGUN, take_claim
 from shunter.backends.node.records import put
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.answers import PastJob
-from shunter.backends.slurm.job_attempts import (
+from shunter.backends.slurm import (
     Accounting,
     JobAttempt,
+    PastJob,
     Patience,
     QueueView,
+    Slurm,
     attempt_job_name,
 )
 from shunter.clock import clock_set

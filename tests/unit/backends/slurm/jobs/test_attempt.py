@@ -10,8 +10,7 @@ import pytest
 from shunter import clock
 from shunter.backends.node.batch import BEGUN, note_leaving, take_claim, withdraw
 from shunter.backends.node.records import boot_id, put
-from shunter.backends.slurm.job_attempts import JobAttempt, Patience, QueueView, attempt_job_name
-from shunter.backends.slurm.job_session import JobRecords
+from shunter.backends.slurm import JobAttempt, JobRecords, Patience, QueueView, attempt_job_name
 from shunter.clock import clock_set
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued

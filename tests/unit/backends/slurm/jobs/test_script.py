@@ -7,16 +7,17 @@ from itertools import groupby
 
 import msgspec
 
-from shunter.backends.live.messages import Order
-from shunter.backends.slurm.job_attempts import (
+from shunter.backends.live import Order
+from shunter.backends.slurm import (
     QueueView,
+    SlurmServer,
+    SlurmSettings,
     attempt_job_name,
     job_options,
     job_script,
     key_in,
 )
-from shunter.backends.slurm.settings import SlurmServer, SlurmSettings
-from shunter.events.values import NodeName
+from shunter.events import NodeName
 from tests.unit.backends.slurm.jobs.queue import queued
 
 GPUS = tuple(str(number) for number in range(4))

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from shunter.backends.slurm import Slurm
-from shunter.backends.slurm.job_attempts import QueueView, attempt_job_name
-from shunter.backends.slurm.job_session import Submissions
+from shunter.backends.slurm import QueueView, Slurm, Submissions, attempt_job_name
 from shunter.errors import SlurmRefusedError
 from tests.doubles.virtual_clock import VirtualClock
 from tests.unit.backends.slurm.jobs.queue import queued

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
-from shunter.backends.slurm.answers import read_nodes
-from shunter.backends.slurm.job_attempts import Key, QueueView, attempt_job_name
-from shunter.backends.slurm.job_backend import TakenResources
-from shunter.backends.slurm.node_service import NodeListing
-from shunter.backends.slurm.settings import SlurmServer
-from shunter.events.values import NodeName, Share
+from shunter.backends.slurm import (
+    Key,
+    NodeListing,
+    QueueView,
+    SlurmServer,
+    TakenResources,
+    attempt_job_name,
+    read_nodes,
+)
+from shunter.events import NodeName, Share
 from tests.unit.backends.slurm.jobs.queue import queued
 from tests.unit.backends.slurm.recorded import recorded
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LogError
-from shunter.events.log.sqlite import connect, failures_named, reading
+from shunter.events.log import connect, failures_named, reading
 
 NOBODY = 65_534
 

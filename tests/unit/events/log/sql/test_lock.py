@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LogError
-from shunter.events.log.sqlite import WriterLock
+from shunter.events.log import WriterLock
 
 
 def test_second_writer_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LogDamagedError, NotFoundError
-from shunter.events.facts import Event, JobFailed, JobFinished, Outcome
+from shunter.events import Event, JobFailed, JobFinished, JobId, Outcome
 from shunter.events.log import LogWriter, open_log, open_past_jobs, read_log, reindex_log
-from shunter.events.values import JobId
 from tests.contracts.event_logs import query
 from tests.factories import scheduler_started
 

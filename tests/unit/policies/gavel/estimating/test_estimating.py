@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.completion import complete, completed_table, guessed_rates
-from shunter.workloads.throughputs import load_throughputs
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import complete, completed_table, guessed_rates
+from shunter.workloads import load_throughputs
 
 K80, P100, V100 = (GpuType(name) for name in ("k80", "p100", "v100"))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Fractions, Gang, Ledger
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Fractions, Gang, Ledger
 
 V100, K80 = GpuType("v100"), GpuType("k80")
 A, B, C = ((JobId(name),) for name in ("a", "b", "c"))

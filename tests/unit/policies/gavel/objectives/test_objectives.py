@@ -2,10 +2,9 @@
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, Gang, JobRequest
-from shunter.policies.gavel.objectives import FastestFirst, Isolated, Proportional
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Demands, FastestFirst, Gang, Isolated, JobRequest, Proportional
 
 K80, P100, V100 = (GpuType(name) for name in ("k80", "p100", "v100"))
 

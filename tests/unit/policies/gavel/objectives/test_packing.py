@@ -4,15 +4,21 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.arrays import few_pairs, pairs_among
-from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
-from shunter.policies.gavel.objectives import MaxMinFairness
-from shunter.policies.gavel.programs import Groups, Shares, Status
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import (
+    Demands,
+    Fractions,
+    Groups,
+    JobRequest,
+    MaxMinFairness,
+    Shares,
+    Status,
+    few_pairs,
+    pairs_among,
+)
 from shunter_peers.gavel.arrays import every_pair
 from tests.slices import searched
 

@@ -3,13 +3,11 @@
 from collections import defaultdict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.mechanism import Demands, Fractions, JobRequest
-from shunter.policies.gavel.objectives import GandivaFair, Holding, trade
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Demands, Fractions, GandivaFair, Holding, JobRequest, trade
 
 FAST, SLOW = GpuType("fast"), GpuType("slow")
 TABLE = ThroughputTable({})

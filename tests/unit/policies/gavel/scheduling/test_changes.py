@@ -1,14 +1,10 @@
 """From places to changes that the approver takes one after the other."""
 
+from shunter.core import NO_GUARDS, Job, Plan, View
 from shunter.core.fold import replay
-from shunter.core.plan import Plan
-from shunter.core.planning.approver import approve
-from shunter.core.state import Job
-from shunter.core.view import NO_GUARDS, View
-from shunter.events.facts import AllocationChanged, Event
-from shunter.events.values import Allocation, Because, GpuType, JobId, Share
-from shunter.policies.gavel.changes import changes_of
-from shunter.policies.gavel.seating import Candidate, Placements
+from shunter.core.planning import approve
+from shunter.events import Allocation, AllocationChanged, Because, Event, GpuType, JobId, Share
+from shunter.policies.gavel import Candidate, Placements, changes_of
 from tests.factories import BECAUSE, job_id, job_submitted, node_name, servers
 
 V100 = GpuType("v100")

@@ -2,11 +2,10 @@
 
 import pytest
 
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.events.facts import TargetsSet
-from shunter.events.values import GpuType
-from shunter.policies.gavel.policy import Gavel, guesses_in_words
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, TargetsSet
+from shunter.policies.gavel import Gavel, guesses_in_words
 from tests.factories import World, node_added, run, trace_job
 
 K80, V100 = GpuType("k80"), GpuType("v100")

@@ -4,18 +4,31 @@ from dataclasses import dataclass
 
 import pytest
 
-from shunter.config.policy_plugins import informed
-from shunter.core.interfaces import SubmitJob
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.round_loop import run_rounds
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.core.view import View
+from shunter.config import informed
+from shunter.core import SubmitJob, View, run_rounds
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import JobKind, ThroughputTable
 from shunter.errors import ConfigError, PlanError
-from shunter.events.facts import AllocationChanged, NodeLost, TargetsSet, WaitReasonChanged
-from shunter.events.values import GpuType, JobId, Reason, Wait
-from shunter.policies.gavel.mechanism import Demands, Fractions
-from shunter.policies.gavel.objectives import Isolated, ThroughputSum
-from shunter.policies.gavel.policy import Gavel, GavelPolicy, MinCostPolicy, Timing
+from shunter.events import (
+    AllocationChanged,
+    GpuType,
+    JobId,
+    NodeLost,
+    Reason,
+    TargetsSet,
+    Wait,
+    WaitReasonChanged,
+)
+from shunter.policies.gavel import (
+    Demands,
+    Fractions,
+    Gavel,
+    GavelPolicy,
+    Isolated,
+    MinCostPolicy,
+    ThroughputSum,
+    Timing,
+)
 from tests.factories import Tape, World, drive, job_spec, node_added, node_name, run, trace_job
 
 TURN_US = 60_000_000

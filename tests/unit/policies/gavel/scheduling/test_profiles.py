@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from shunter.core.interfaces import Backend, Effect, Input, Launch, Resume
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import SpeedModel
-from shunter.events.facts import ProfileSampled, TargetsSet
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.policy import Gavel
+from shunter.core import Backend, Effect, Input, Launch, Resume
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import SpeedModel
+from shunter.events import GpuType, JobId, ProfileSampled, TargetsSet
+from shunter.policies.gavel import Gavel
 from tests.factories import Outcome, World, node_added, run, trace_job
 
 MINUTE_US = 60_000_000

@@ -3,29 +3,33 @@
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.config.policy_plugins import completed
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.planning.proposals import CanPropose, Decentralised
-from shunter.core.view import Guards
-from shunter.events.codec import decode_record, encode_record
-from shunter.events.facts import (
+from shunter.config import completed
+from shunter.core import Guards
+from shunter.core.planning import PLACEMENTS, CanPropose, Decentralised
+from shunter.events import (
     JOB_ENDS,
     AllocationChanged,
     GangApproved,
     GangProposed,
     GangRejected,
+    GpuType,
+    JobId,
     PlanRejected,
     RoundPlanned,
+    decode_record,
+    encode_record,
 )
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.objectives import Isolated, MaxMinFairness
-from shunter.policies.gavel.policy import GavelPolicy, Timing
-from shunter.policies.gavel.requests import GavelMemory
-from shunter.policies.gavel.two_level import TwoLevelPolicy
-from shunter.workloads.trace import TraceJob
+from shunter.policies.gavel import (
+    GavelMemory,
+    GavelPolicy,
+    Isolated,
+    MaxMinFairness,
+    Timing,
+    TwoLevelPolicy,
+)
+from shunter.workloads import TraceJob
 from tests.factories import Outcome, World, node_added, run, scheme, trace_job
 from tests.slices import searched
 

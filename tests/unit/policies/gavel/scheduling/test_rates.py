@@ -2,10 +2,10 @@
 
 import pytest
 
-from shunter.core.speeds.speed_model import JobKind, ThroughputTable
-from shunter.core.state import Job
-from shunter.events.values import GpuType, JobId
-from shunter.policies.gavel.requests import Measured, Rates
+from shunter.core import Job
+from shunter.core.speeds import JobKind, ThroughputTable
+from shunter.events import GpuType, JobId
+from shunter.policies.gavel import Measured, Rates
 from tests.factories import job_spec
 
 K80, V100 = GpuType("k80"), GpuType("v100")

@@ -5,20 +5,22 @@ from typing import Any
 
 import pytest
 
-from shunter.ask.words import because_in_words
-from shunter.core.interfaces import AttemptExited, SubmitJob
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
+from shunter.ask import because_in_words
+from shunter.core import AttemptExited, SubmitJob
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
 from shunter.errors import ConfigError
-from shunter.events.facts import (
+from shunter.events import (
     AllocationChanged,
     AttemptStarted,
+    GpuType,
+    Level,
     ProfileSampled,
+    Sharing,
     SpeedChanged,
     TargetsSet,
 )
-from shunter.events.values import GpuType, Level, Sharing
-from shunter.policies.gavel.policy import Gavel, GavelPolicy
+from shunter.policies.gavel import Gavel, GavelPolicy
 from tests.factories import Outcome, World, job_id, job_spec, node_added, run, trace_job
 
 TURN_US = 60_000_000

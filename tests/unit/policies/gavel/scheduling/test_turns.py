@@ -4,22 +4,23 @@ from itertools import pairwise
 from typing import Any
 
 from shunter.backends.simulated import Costs
-from shunter.core.planning.placement import PLACEMENTS
-from shunter.core.speeds.speed_model import JobKind, SpeedModel, ThroughputTable
-from shunter.core.view import Guards
-from shunter.events.facts import (
+from shunter.core import Guards
+from shunter.core.planning import PLACEMENTS
+from shunter.core.speeds import JobKind, SpeedModel, ThroughputTable
+from shunter.events import (
     AllocationChanged,
     AttemptStarted,
+    GpuType,
     JobSuspended,
     PlanRejected,
+    Reason,
     RoundPlanned,
+    SuspendMode,
     TargetsSet,
     WaitReasonChanged,
 )
-from shunter.events.values import GpuType, Reason, SuspendMode
-from shunter.policies.gavel.objectives import OBJECTIVES, Chosen
-from shunter.policies.gavel.policy import GavelPolicy, Timing
-from shunter.workloads.trace import TraceJob
+from shunter.policies.gavel import OBJECTIVES, Chosen, GavelPolicy, Timing
+from shunter.workloads import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
 
 TURN_US = 60_000_000

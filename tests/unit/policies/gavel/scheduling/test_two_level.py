@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from shunter.config.policy_plugins import completed
-from shunter.core.interfaces import Policy
-from shunter.core.planning.placement import PLACEMENTS
+from shunter.config import completed
+from shunter.core import Policy
+from shunter.core.planning import PLACEMENTS
 from shunter.errors import ConfigError
-from shunter.events.facts import AllocationChanged, PlanRejected, WaitReasonChanged
-from shunter.events.values import JobId, Reason, Wait
-from shunter.policies.gavel.two_level import TwoLevel
-from shunter.workloads.trace import TraceJob
+from shunter.events import AllocationChanged, JobId, PlanRejected, Reason, Wait, WaitReasonChanged
+from shunter.policies.gavel import TwoLevel
+from shunter.workloads import TraceJob
 from tests.factories import Outcome, World, node_added, quota, run, trace_job
 
 TURN_US = 60_000_000

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shunter.policies.gavel.programs import Groups, Pairs
+from shunter.policies.gavel import Groups, Pairs
 
 __all__ = ["EVERY", "groups_of"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shunter.policies.gavel.programs import Groups, Shares
+from shunter.policies.gavel import Groups, Shares
 
 __all__ = ["assert_limits_kept"]
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.answers import isolated, max_min_fairness, proportional
-from shunter.policies.gavel.programs import Groups, Pairs, Status
+from shunter.policies.gavel import Groups, Pairs, Status, isolated, max_min_fairness, proportional
 from tests.unit.policies.gavel.solving.instances import groups_of
 
 GROUPS = groups_of(4, 5, 3)

@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from shunter.policies.gavel.answers import (
+from shunter.policies.gavel import (
+    Groups,
+    Status,
+    alike,
     least_total_duration,
     max_min_fairness,
+    proportional_rates,
 )
-from shunter.policies.gavel.programs import Groups, Status, alike, proportional_rates
 from tests.doubles.highs_oracle import highs_level
 from tests.slices import searched
 from tests.unit.policies.gavel.solving.instances import EVERY, groups_of

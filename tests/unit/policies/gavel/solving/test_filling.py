@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.answers import (
+from shunter.policies.gavel import (
+    Status,
     finish_time_fairness,
     hierarchical,
     max_min_fairness,
+    proportional_rates,
     water_filling,
 )
-from shunter.policies.gavel.programs import Status, proportional_rates
 from tests.doubles.highs_oracle import highs_level, highs_sum
 from tests.unit.policies.gavel.solving.instances import groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept

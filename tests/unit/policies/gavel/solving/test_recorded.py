@@ -12,8 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.answers import isolated, max_min_fairness, max_sum_throughput
-from shunter.policies.gavel.programs import Groups, Shares, Status
+from shunter.policies.gavel import (
+    Groups,
+    Shares,
+    Status,
+    isolated,
+    max_min_fairness,
+    max_sum_throughput,
+)
 
 SHARED = Path(__file__).resolve().parents[6] / "shared"
 TRACES = {"artifact": "artifact_evaluation", "medium": "medium_test"}

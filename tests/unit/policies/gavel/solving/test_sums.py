@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from shunter.policies.gavel.answers import max_min_fairness, max_sum_throughput, min_cost
-from shunter.policies.gavel.programs import Status
+from shunter.policies.gavel import Status, max_min_fairness, max_sum_throughput, min_cost
 from tests.doubles.highs_oracle import highs_sum
 from tests.unit.policies.gavel.solving.instances import EVERY, groups_of
 from tests.unit.policies.gavel.solving.limits import assert_limits_kept

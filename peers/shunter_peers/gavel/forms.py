@@ -6,7 +6,7 @@ The forms themselves import numpy, and are imported when the first of them is as
 from dataclasses import dataclass
 from enum import StrEnum
 
-from shunter.events.values import GpuType
+from shunter.events import GpuType
 
 
 class Kind(StrEnum):

@@ -13,7 +13,7 @@ from shunter.core.fold.jobs import JOB_RULES
 from shunter.core.fold.servers import SERVER_RULES
 from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events.facts import Event
+from shunter.events import Event
 
 RULES: dict[type[Event], Rule] = {
     **SERVER_RULES,

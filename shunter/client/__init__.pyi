@@ -1,0 +1,27 @@
+"""What others import of this room; `__init__.py` loads each chapter when it is asked for."""
+
+from .clients import AsyncClient as AsyncClient, Client as Client
+from .futures import (
+    PATIENCE_S as PATIENCE_S,
+    AsyncJobHandle as AsyncJobHandle,
+    JobHandle as JobHandle,
+    end_of as end_of,
+)
+from .requests import (
+    VARIABLE as VARIABLE,
+    Answer as Answer,
+    Followed as Followed,
+    JobOptions as JobOptions,
+    Lines as Lines,
+    act as act,
+    error_of as error_of,
+    is_name as is_name,
+    is_passed_on as is_passed_on,
+    problem_error as problem_error,
+    read as read,
+    submission as submission,
+    together as together,
+    token_from as token_from,
+    value_of as value_of,
+)
+from .transport import is_open as is_open, named as named, process_words as process_words

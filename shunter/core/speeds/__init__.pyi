@@ -1,0 +1,47 @@
+"""What others import of this room; `__init__.py` loads each chapter when it is asked for."""
+
+from .measured import (
+    NO_PACE as NO_PACE,
+    PLACEMENTS_MOST as PLACEMENTS_MOST,
+    SAMPLES_BEFORE as SAMPLES_BEFORE,
+    SAMPLES_LEAST as SAMPLES_LEAST,
+    SPLITS_MOST as SPLITS_MOST,
+    BestBatch as BestBatch,
+    KnownVerdict as KnownVerdict,
+    LearntPoint as LearntPoint,
+    MeasuredPlacement as MeasuredPlacement,
+    MeasuredRate as MeasuredRate,
+    Pace as Pace,
+    Trial as Trial,
+    bounded as bounded,
+    has_learnt_floor as has_learnt_floor,
+    learnt_bounds as learnt_bounds,
+    learnt_points as learnt_points,
+    with_placement as with_placement,
+)
+from .sensitivity import (
+    CELLS_MOST as CELLS_MOST,
+    MeasuredCell as MeasuredCell,
+    Sensitivity as Sensitivity,
+    SensitivityTable as SensitivityTable,
+    TableCheck as TableCheck,
+    corrected as corrected,
+    with_cell as with_cell,
+)
+from .speed_model import (
+    FactorTable as FactorTable,
+    JobKind as JobKind,
+    MemoryCycle as MemoryCycle,
+    ModelFactors as ModelFactors,
+    Pair as Pair,
+    Shape as Shape,
+    SpeedModel as SpeedModel,
+    ThroughputTable as ThroughputTable,
+    contract_speed as contract_speed,
+    filled as filled,
+    level_of as level_of,
+    nearest_level as nearest_level,
+    neighbours_leave as neighbours_leave,
+    tolerated_speed as tolerated_speed,
+    unfit_contract as unfit_contract,
+)
