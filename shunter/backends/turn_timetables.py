@@ -2,7 +2,7 @@
 
 The gang with the least part of those that meet has a quantum in each period; turns begin and end at
 the same instants on all of their servers. The rule is that of the simulator and of live servers: it
-depends on who shares what alone (`core/turn_shares.py`).
+depends on who shares what alone (`core/time_shares.py`).
 """
 
 from collections.abc import Mapping

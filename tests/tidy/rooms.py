@@ -14,10 +14,16 @@ from tests.tidy.source import Finding, Source
 
 __all__ = ["House", "class_names", "faces", "folder_circles", "module_circle"]
 
+AGENT = "runs from a zip file, with the Python of a server and nothing else"
+SDK = "is a distribution of its own, which may depend on nothing"
 FACELESS = {
-    "shunter.backends.node": "runs from a zip file, with the Python of a server and nothing else",
-    "shunter.train": "is a distribution of its own, which may depend on nothing",
+    "shunter.backends": AGENT,
+    "shunter.backends.node": AGENT,
+    "shunter.backends.node.host": AGENT,
+    "shunter.train": SDK,
+    "shunter.train.adapters": SDK,
     "shunter.events.log.migrations": "is a folder that Alembic reads",
+    "shunter.events.log.migrations.versions": "is a folder that Alembic reads",
 }
 """The rooms without a face, and why: their chapters are imported by name."""
 
@@ -116,7 +122,7 @@ def faces(house: House) -> Iterator[Finding]:
     for found in house.imports:
         chapter = house.chapter_of(found)
         folder = chapter.rpartition(".")[0]
-        if chapter in house.folders or folder == house.top or _is_faceless(chapter):
+        if chapter in house.folders or folder == house.top or folder in FACELESS:
             continue
         if _is_in(module_name(found.source), folder):
             continue
@@ -140,10 +146,6 @@ def class_names(house: House) -> Iterator[Finding]:
                 first = known.setdefault((source.folder, node.name), name)
                 if first != name:
                     yield source.finding(node.lineno, f"{node.name} is a class of {first} as well")
-
-
-def _is_faceless(module: str) -> bool:
-    return any(_is_in(module, room) for room in FACELESS)
 
 
 def _is_in(module: str, folder: str) -> bool:

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from shunter.backends import timetables
 from shunter.backends.node.rotation import Timetable
+from shunter.backends.turn_timetables import timetables
 from shunter.core import LEAST_PART, Tenant, gang_slots, gpus_of
 from shunter.events import JobId, NodeName, Share
 from tests.factories import allocation
