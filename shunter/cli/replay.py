@@ -143,11 +143,7 @@ async def _place(reader: "LogReader", text: str | None) -> int | None:
 async def _play(
     reader: "LogReader", asked: _Replay, to: int
 ) -> tuple[Any, dict[str, object] | None]:
-    """Go through a log event by event; return the state at the end, and why there.
-
-    Raises:
-        NotFoundError: what is looked for does not come.
-    """
+    """Return the state where the replay ends, and why; NotFoundError: not found."""
     from shunter.ask.playback import event_in_words, parse, play, speed_of
     from shunter.ask.scores import measures_in
     from shunter.ask.words import clock
