@@ -1,1 +1,1 @@
-"""What an operator runs beside the daemon: a first config, checks, profiles of jobs."""
+"""What an operator runs besides the daemon: a first config, checks, profiles of jobs."""
