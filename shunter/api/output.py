@@ -1,7 +1,7 @@
 """What a job printed: its owner and admins may read it, as it is or as it comes.
 
 A file is named by numbers, by one of two words that the query's model knows, and by a job that
-exists: nothing of a request becomes a part of a path. Read `output_logs`, at the end, first.
+exists: nothing of a request becomes a part of a path. Read `output_logs` first.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
