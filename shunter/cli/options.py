@@ -51,8 +51,7 @@ async def reading(log: str) -> AsyncIterator["LogReader"]:
         yield reader
 
 
-# Options of a command as a table: Typer reads them from the signature of a function, and one with
-# twenty-five parameters would be hard to read.
+# Options of a command as a table, since a function with 25 parameters would be hard to read.
 #
 # Typer has pydantic convert every option, given or not: its import and its adapters were a third of
 # the CPU of `shunter submit`. Plain values are taken as they are; Typer converts the rest.
