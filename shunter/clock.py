@@ -3,9 +3,9 @@
     from shunter import clock
     began_s = clock.monotonic_s()
 
-The clock belongs to the run, as its event loop does, and is handed to nobody: waits through anyio
-follow the time of the loop, so a clock of one's own beside it could only disagree. Tasks and the
-threads that anyio starts have the clock of whoever started them.
+The clock belongs to the run, as its event loop does, and is no argument: waits through anyio follow
+the time of the loop, and a second clock could only disagree. Tasks and the threads that anyio
+starts inherit the clock.
 """
 
 import time

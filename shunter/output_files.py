@@ -1,8 +1,8 @@
 """Files that a command writes: looked at before its work, and replaced only by whole ones.
 
-A file comes to be under another name beside its own, is synced, and renamed: a full disk leaves the
-one that was there. What is no plain file (a terminal, a pipe, a device) is written in place; our
-own output is written on, in the order of all that is printed.
+A file is written under another name in its folder, synced, and renamed: a full disk leaves the old
+one. What is no plain file (a terminal, a pipe, a device) is written in place; our own output is
+appended to, in the order of all that is printed.
 """
 
 import os

@@ -100,10 +100,7 @@ def entry_points(group: str) -> Iterable[EntryPoint]:
 
 @lru_cache
 def _entry_points(group: str, _path: tuple[str, ...]) -> EntryPoints:
-    """Return the same, looked up once.
-
-    A look reads a file of every package on the path.
-    """
+    """Return the same, looked up once: a look reads a file of each package."""
     return metadata.entry_points(group=group)
 
 

@@ -32,12 +32,8 @@ from shunter.api.problems import problem
 from shunter.daemon import Caller
 from shunter.errors import BackendError, ConfigError, NotFoundError, RefusedError
 
-# The file of tokens: one line `TOKEN USER` for each user who may call over TCP.
-#
-#     # made by shunter serve --make-token
-#     3mCq…43 characters…  ana
-#
-# It is read once, at the start. Others must not be able to read it, so its mode is checked.
+# The file of tokens, read once at the start: a line `TOKEN USER` for each user who calls over TCP.
+# Others must not be able to read it, so its mode is checked.
 
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS_LEAST = 32
@@ -128,9 +124,8 @@ def make_tokens(path: str, user: str) -> bool:
     return True
 
 
-# Answers that go on for long, to readers who may read slowly, never, or leave. A reader who takes
-# nothing for a while holds memory here, and may not be there any more. Its connection is cut, which
-# the daemon tells; a reader that lives asks again and goes on where it was.
+# A reader of a long answer who takes nothing for a while holds memory here, and may be gone. Its
+# connection is cut; a reader that lives asks again and goes on where it was.
 
 CUT = "shunter.cut"
 """The extension of a request's scope that cuts its connection."""
@@ -179,9 +174,8 @@ class TimelyResponse(StreamingResponse):
                 cut()
 
 
-# Connections: whose they are, and how long one may take to ask. uvicorn hides a connection's
-# socket from the application, so a protocol class of ours asks the kernel once for each
-# connection and hands the answer on in the request's scope.
+# uvicorn hides a connection's socket from the application, so a protocol class of ours asks the
+# kernel once for each connection and hands the answer on in the request's scope.
 
 PEER = "shunter.peer"
 HEAD_S = 20.0
@@ -346,10 +340,9 @@ class Callers:
         return Caller(user, uid, is_admin or user in self._admins, user in self._proposers)
 
 
-# Strange hosts, pages of other sites, long bodies. A browser lets any page send requests to a
-# loopback address. Such a page gives itself away by its Origin, and one whose name was made to
-# point here (DNS rebinding) by the Host it asked for. That holds for the socket too, since `ssh
-# -L` brings it to a port of somebody's own machine.
+# A browser lets any page send requests to a loopback address. Such a page gives itself away by its
+# Origin, and one whose name was made to point here (DNS rebinding) by the Host it asked for. The
+# socket is checked too, since `ssh -L` brings it to a port of somebody's own machine.
 
 DIGITS_MOST = 18
 """More than any count has; the interpreter refuses to read thousands of them."""

@@ -8,7 +8,7 @@ from shunter.api.problems import ProblemDocument
 from shunter.api.request_models import Document, Instant, Model
 from shunter.events import Level
 
-# Jobs: rows of the queue and of history, and one job with its attempts.
+# Jobs.
 
 
 class ReasonPart(Model):
@@ -224,7 +224,7 @@ class ToldDocument(Document):
     seq: int
 
 
-# The cluster: its state at a point of the log, servers, and the daemon itself.
+# The cluster and the daemon.
 
 
 class GpuPart(Model):
@@ -402,7 +402,7 @@ class HealthDocument(Document):
     status: str
 
 
-# Multi-jobs: how far their jobs are, and what became of an order to all.
+# Multi-jobs.
 
 
 class MemberPart(Model):
@@ -452,7 +452,7 @@ class GroupToldDocument(Document):
     seq: int
 
 
-# When jobs start and end: P50 and P90 of simulations that go on from now.
+# Forecasts.
 
 
 class BandPart(Model):
@@ -545,7 +545,7 @@ class StartsIfDocument(Document):
     counterfactuals: ChangesPart | None = Field(description="null: it does not wait there")
 
 
-# Proposals of gangs: what who proposes is answered, and the view it looks into.
+# Proposals of gangs.
 
 
 class ProposalDocument(Document):

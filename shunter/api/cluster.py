@@ -157,7 +157,7 @@ async def status_openapi(call: Call[NoQuery, NoBody]) -> Response:
     return Response(call.services.openapi(), media_type="application/json")
 
 
-# The log: events by number, a stream of new ones, and single decisions.
+# The log.
 
 LOOKED_AT_MOST = 200_000
 """Events one answer looks through; where more may follow, `next` is less than `head`."""
@@ -223,11 +223,7 @@ async def log_decision(call: Call[NoQuery, NoBody]) -> Response:
 
 
 def _kinds(text: str | None) -> frozenset[str]:
-    """Return the kinds that are named.
-
-    Raises:
-        UsageError: one is no kind of event.
-    """
+    """Return the kinds that are named; UsageError: one is no kind of event."""
     kinds = frozenset(part.strip() for part in (text or "").split(",") if part.strip())
     unknown = sorted(kinds - KINDS.keys())
     if unknown:
@@ -250,11 +246,7 @@ def _chosen(query: EventsQuery | StreamQuery) -> Callable[[Event], bool]:
 
 
 def _last_seen(header: str, after: int | None, committed: int) -> int:
-    """Return after which event to go on.
-
-    Raises:
-        UsageError: it is no event of this log.
-    """
+    """Return after which event to go on; UsageError: it is none of this log."""
     seen = committed if after is None else after
     if header:
         found = whole_number(header)
@@ -266,10 +258,8 @@ def _last_seen(header: str, after: int | None, committed: int) -> int:
     return seen
 
 
-# One decision as a document: the round, what it changed and why, and what it left waiting. Its
-# facts follow each other in the log and have one instant: first what the policy was asked
-# (`RoundPlanned`, after `TargetsSet` or `SizesSet` where anything was solved for), then what came
-# of it.
+# The facts of one decision follow each other in the log and have one instant: `RoundPlanned` (after
+# `TargetsSet` or `SizesSet` where anything was solved for), then what came of it.
 
 FACTS_MOST = 100_000
 WINDOW = 512

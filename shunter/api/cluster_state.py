@@ -138,9 +138,6 @@ def _gpu_state(
     return "quarantined" if server.quarantined >> index & 1 else "free"
 
 
-# The view that schedulers of others look into: free GPUs by server, and who may be proposed.
-
-
 def view_document(state: State, dated: Dated) -> dict[str, object]:
     """Return what is free after the last event of a state."""
     return {
@@ -190,8 +187,7 @@ def masks_of(shares: Iterable[Share]) -> dict[str, int]:
     return {share.node: share.gpu_mask for share in shares}
 
 
-# The page Prometheus reads: gauges from the state as it is, and what the API itself did. Labels are
-# bounded: servers, queues, policies, reasons, states and routes, never jobs or users.
+# Labels of metrics are bounded: never jobs or users.
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 _STATES = (

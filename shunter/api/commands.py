@@ -1,6 +1,6 @@
 """What people want done: submissions and orders, forecasts, proposals.
 
-Each order is answered once it is in the log, durable, and its effects are on their way.
+Each order is answered once it is durable in the log and its effects are on their way.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -233,9 +233,8 @@ async def _submit_tasks(call: Call[NoQuery, SubmitBody], tasks: list[Submission]
     return ids
 
 
-# From the body of a submission to what the site takes, whole arrays included. Where the value of
-# a variable that is named secret stands in the command, the command says `{secret:NAME}` from
-# here on, in the log and everywhere; the value is put back when a process of the job is started.
+# Where the value of a secret variable appears in the command, the command says `{secret:NAME}` from
+# here on, in the log too; the value is put back when a process of the job is started.
 
 SECRET_LEAST = 4
 
@@ -425,8 +424,7 @@ def _us(seconds: float | None) -> int | None:
     return None if seconds is None else max(1, round(seconds * 1e6))
 
 
-# What is simulated for callers: when jobs start and end, and what would make one start. It takes
-# seconds, and ends with who asked: nobody else waits for an answer that is not wanted.
+# Forecasts, which take seconds: one that nobody waits for any more is ended.
 
 AnswerT = TypeVar("AnswerT")
 
@@ -510,9 +508,8 @@ async def _until_gone(request: Request, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-# Schedulers of others: the view they look into, and the gangs that they propose. A proposal is
-# answered once the verdict is in the log, durable, and the launch is on its way. One that is
-# rejected again within a round leaves no fact of its own; its answer is looked up.
+# A proposal is answered once the verdict is durable. One that is rejected again within a round
+# leaves no fact of its own; its answer is looked up.
 
 AGAIN = "it could be granted by now: propose again"
 

@@ -1,8 +1,8 @@
 """Durable events to many followers over HTTP: encoded once, and woken in groups.
 
-A thousand followers that hear of every event at once would take a tenth of a second from the
-scheduler each time. So they are woken together, the more seldom the more they are, and each reads
-on from where it was; one who is behind what the feed keeps reads the log.
+A thousand followers woken by every event would take a tenth of a second from the scheduler each
+time. So they are woken together, the more seldom the more they are; one that is behind what the
+feed keeps reads the log.
 """
 
 import logging
@@ -183,8 +183,6 @@ def _told(event: anyio.Event) -> anyio.Event:
     event.set()
     return anyio.Event()
 
-
-# Reading the log beside the scheduler, without keeping it waiting.
 
 T = TypeVar("T")
 

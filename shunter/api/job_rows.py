@@ -1,8 +1,7 @@
 """Jobs that have not ended, as rows.
 
 Ten thousand of them are one answer, so they are made as plain dictionaries; a test holds them to
-their model. Read `job_row` and `queue_document`; before them stands what jobs in turns get of their
-GPUs, behind them how instants become dates.
+their model. Read `job_row` and `queue_document` first.
 """
 
 import re
@@ -27,14 +26,11 @@ from shunter.ask import (
 from shunter.core import LAUNCHING, WAITING, Cluster, Job, State, turn_shares
 from shunter.events import Demand, JobId, NodeName, Reason, Wait
 
-# What jobs that share GPUs in turns get of them. The fair share is a part of the time, of all
-# GPUs of a gang at once. It follows from who takes turns on a server now: in proportion to the
-# weights of turns (decision 0055), at most all of the time, and what one cannot use goes to the
-# others (weighted max-min fairness). It is what the rotation of a server comes to
-# (`backends/node/rotation`) for gangs of one size that may be on any of its GPUs, and which
-# nobody waits for too long; where sizes differ, it may be less for those that fit badly. What was
-# used is the service over all GPU time in which a job held its GPUs, in all its attempts: that of
-# each at the size of gang that it had in it.
+# The fair share of a job in turns is a part of the time: in proportion to the weights of turns
+# (decision 0055), at most all of it, and what one cannot use goes to the others (weighted max-min
+# fairness). The rotation of a server (`backends/node/rotation`) comes to it for gangs of one size;
+# where sizes differ, it may be less for those that fit badly. `used` is the service over all GPU
+# time in which the job held its GPUs.
 
 
 class TurnShares:
@@ -282,8 +278,7 @@ def queue_document(
     }
 
 
-# Instants since time zero in a document of sentences, as the dates they are on a live cluster. The
-# sentences are made for any log, and a simulation has no dates: there an instant is T+03:12:40.
+# Why is answered for any log, and a simulation has no dates: there an instant is T+03:12:40.
 
 _CLOCK = re.compile(r"T\+\d+:\d\d:\d\d(?:\.\d{1,6})?")
 

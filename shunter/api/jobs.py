@@ -305,9 +305,8 @@ def _job_document(
     }
 
 
-# Multi-jobs: the view of a search's jobs, and orders to all of them. An order goes to every member
-# that has not ended, in one step of the scheduler where these come together; each is durable before
-# the answer. Sent again, it changes nothing more.
+# An order to a group goes to every member that has not ended, and is durable before the answer.
+# Sent again, it changes nothing more.
 
 
 async def groups_groups(call: Call[GroupsQuery, NoBody]) -> Response:

@@ -1,8 +1,7 @@
 """What a job printed: its owner and admins may read it, as it is or as it comes.
 
-A file is named by numbers and by one of two words that the query's model knows, and by a job that
-exists: nothing of a request ever becomes a part of a path. Read `output_logs` first; it reads one
-stream, or both line by line, by what stands before it.
+A file is named by numbers, by one of two words that the query's model knows, and by a job that
+exists: nothing of a request becomes a part of a path. Read `output_logs` first.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -24,9 +23,8 @@ from shunter.daemon import Caller
 from shunter.errors import NotFoundError, RefusedError, UsageError
 from shunter.events import JobId
 
-# What a rank printed on both streams, in the order of time, line by line. The times are those that
-# the rank's supervisor noted (shunter/backends/node/output.py). Where they do not tell which
-# stream was first, that is said in a line of its own.
+# Both streams in the order of time, by the times that the rank's supervisor noted
+# (shunter/backends/node/output.py). Where these leave the order open, a line of its own says so.
 
 TOLD_MS = 100
 """An order that is unsure within less is not told: no reader would notice."""
@@ -152,8 +150,6 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
             found.append(piece)
     return found
 
-
-# What one rank printed, a piece at a time: one stream byte by byte, or both by time.
 
 BOTH = "both"
 PIECE_BYTES = 1 << 18
@@ -304,11 +300,7 @@ Reader = Printed | Both
 
 
 def _numbers(position: list[int], count: int) -> list[int]:
-    """Return the numbers of a position.
-
-    Raises:
-        UsageError: it is one of another kind of reader.
-    """
+    """Return the numbers of a position; UsageError: it is of another reader."""
     if len(position) != count:
         raise UsageError(
             f"position: expected {count} numbers, as an answer for the same stream said, not "
@@ -316,8 +308,6 @@ def _numbers(position: list[int], count: int) -> list[int]:
         )
     return position
 
-
-# The answer to a request for output.
 
 LOOK_S = 0.2
 """How often a followed file is looked at."""

@@ -63,7 +63,7 @@ At = Annotated[
 """A point of the log, as people write it."""
 
 
-# What a submission says: the body of POST /api/v1/jobs.
+# The body of POST /api/v1/jobs.
 
 ARGUMENTS_MOST = 8192
 VARIABLES_MOST = 1024

@@ -219,8 +219,6 @@ ROUTES = (
 )
 
 
-# The OpenAPI document, made from the table of routes and the models.
-
 _REFERENCE = "#/components/schemas/{model}"
 _PLACE = re.compile(r"\{(\w+)\}")
 

@@ -1,6 +1,6 @@
 """What all handlers share: the site, who may call, the stream, metrics, readers of the past.
 
-Read `Services`, at the end; before it stands how often users may ask for what costs much.
+Read `Services`, at the end, first.
 """
 
 import os
@@ -100,13 +100,12 @@ class UserTurns:
                 self._of_users[user] = lock, count - 1
 
 
-# Simulations for callers: each in a process of its own, bounded per user and in all.
+# Simulations for callers:
 #
 #     question ─▶ turn of the user ─▶ process over the log ─▶ answer, or an error after LIMIT_S
 #
-# The process is killed when it takes too long, when the daemon stops, and by the kernel when the
-# daemon dies. How past forecasts held does not change any more, so it is kept from answer to
-# answer, and each adds a few moments of the past.
+# The process is killed when it takes too long or the daemon stops, and by the kernel when the
+# daemon dies. How past forecasts held never changes, so it is kept from answer to answer.
 
 LIMIT_S = 180
 """So long a forecast may take; ours."""
@@ -195,11 +194,7 @@ class Forecasts:
 
 
 async def _made(question: Question | StartsIf) -> Found | Tried:
-    """Return what a process finds.
-
-    Raises:
-        ShunterError: it found nothing, or took too long.
-    """
+    """Return what a process finds; ShunterError: nothing, or not in time."""
     paths = msgspec.json.encode([one or str(Path.cwd()) for one in sys.path]).decode()
     words = [sys.executable, "-c", BOOT, str(LIMIT_S), str(os.getpid()), paths]
     with anyio.move_on_after(LIMIT_S):

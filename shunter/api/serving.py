@@ -182,11 +182,7 @@ def _uvicorn_config(services: Services, section: ServerSection) -> uvicorn.Confi
 
 
 def _tokens(server: ServerSection) -> Tokens | None:
-    """Return the tokens of a config.
-
-    Raises:
-        ConfigError: one is for a user whose jobs this daemon cannot start.
-    """
+    """Return the tokens of a config; ConfigError: for a user it cannot serve."""
     if server.token_file is None:
         return None
     tokens, own = read_tokens(server.token_file), os.geteuid()

@@ -1,9 +1,9 @@
 """The sockets of a daemon: taken before anything else is touched, and by one daemon only.
 
-A socket in the file system stays behind when its daemon is killed, and nothing in it tells whether
-somebody still listens. So a daemon holds a lock beside it as long as it lives; whoever has the
-lock may replace the socket. A new one is made under another name and moved in place, so it never
-stands there with a wrong mode.
+A socket in the file system stays behind when its daemon is killed, and does not show whether
+somebody still listens. So a daemon holds a lock file while it lives, and only its holder may
+replace the socket. A new socket is made under another name and moved into place, so that it never
+has a wrong mode.
 """
 
 import errno

@@ -1,7 +1,6 @@
 """How commands reach the daemon, and how people read its answers.
 
-A client that waits out a restart; lists of any length; why a job waits, in a clause; and forecasts:
-how long from now jobs start and end, P50 and P90, and how past forecasts held.
+In this order: the client that waits out a restart, lists, why a job waits, and forecasts.
 """
 
 import sys
@@ -22,6 +21,7 @@ from shunter.errors import ShunterError, UnavailableError, UnreachableError, Usa
 
 if TYPE_CHECKING:
     from shunter.client import Answer, Client
+
 
 PAUSE_S = 0.5
 """How long to wait before a daemon that is away is tried again."""
@@ -143,10 +143,8 @@ def patiently(
             time.sleep(min(PAUSE_S, until_s - now_s))
 
 
-# Lists, on a terminal or in a file; rich would take seconds for 10,000 rows.
-#
-# Cells come from others: control characters in them are shown as `?`, so that no name moves the
-# cursor. Every list says how much of it is not shown.
+# Lists; rich would take seconds for 10,000 rows. Cells come from others: control characters in them
+# are shown as `?`, so that no name moves the cursor.
 
 ROWS_ON_A_SCREEN = 200
 CELL_MOST = 60
@@ -262,7 +260,7 @@ def local_time(date: str | None) -> str:
     return datetime.fromisoformat(date).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
-# Why a job waits: the reasons of the log with their evidence.
+# Why a job waits.
 
 CLAUSES = {
     "no_capacity": "too few GPUs are free",

@@ -1,8 +1,7 @@
 """The command `shunter` with all its subcommands, and what an error becomes.
 
-The module of a command is imported when that command is run or helped with, so that each starts as
-quickly as it can; none imports anything heavy at its top, so that `shunter --help` starts within
-0.3 s.
+The module of a command is imported when that command or its help is asked for, and imports nothing
+heavy at its top: `shunter --help` starts within 0.3 s.
 """
 
 from collections.abc import Iterator, Mapping

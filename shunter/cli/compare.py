@@ -171,7 +171,7 @@ def _with_interval(interval: "Interval", shown: Callable[[float | None], str]) -
     return text if interval["ci95"] is None else f"{text} ± {shown(interval['ci95'])}"
 
 
-# `shunter diff`: where the decisions of two logs part and why, and what came of it.
+# `shunter diff`.
 
 DIFFERENT = 6
 SHOWN = 3
@@ -360,7 +360,7 @@ def _print_changed(title: str, jobs: list[dict[str, Any]]) -> None:
     output.print_table([*columns, *(output.Column(name, is_number=True) for name in numbers)], rows)
 
 
-# `shunter report`: one HTML file on one or more runs, which opens from disk.
+# `shunter report`.
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG…", help="Logs: their paths or addresses.")]
 

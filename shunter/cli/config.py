@@ -78,7 +78,7 @@ def print_config_schema() -> None:
     output.print_json(json_schema())
 
 
-# `shunter policy`: which policies there are, and what each one takes.
+# `shunter policy`.
 
 policy_commands = typer.Typer(no_args_is_help=True, help="List policies and show their parameters.")
 

@@ -1,7 +1,6 @@
 """What is done to jobs: `shunter cancel`, `suspend`, `resume` and so on, and `shunter group`.
 
-Their owner or an admin does it. `discard-checkpoint`, `set-aside`, `priority` and `resize` are here
-as well; a group is the jobs of one search together: how far they are, their priority, their end.
+Their owner or an admin does it. A group is the jobs of one search.
 """
 
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from shunter.errors import ShunterError
 
 if TYPE_CHECKING:
     from shunter.client import Answer, Client
+
 
 Jobs = Annotated[
     list[str], typer.Argument(metavar="JOB…", help="Ids of jobs.", autocompletion=job_ids)

@@ -42,6 +42,7 @@ from shunter.errors import ShunterError, UsageError
 if TYPE_CHECKING:
     from shunter.client import Answer, Client
 
+
 EVERY_S = 1.0
 IDS_NAMED = 8
 LAUNCH_WAIT = "launch_wait"
@@ -131,11 +132,7 @@ def queue(options: QueueOptions) -> None:
 
 
 def _forecast(options: QueueOptions) -> "Answer":
-    """Return when jobs start and end.
-
-    Raises:
-        UsageError: something is asked that a forecast does not tell.
-    """
+    """Return when jobs start and end, or raise UsageError."""
     others = (options.watch, options.explain, options.state, options.name, options.group)
     if any(others):
         raise UsageError("--eta goes with --all-users, --log and --json only")

@@ -322,10 +322,8 @@ def _tamed(text: str, stream: TextIO) -> str:
     return "\r".join(visible(part, stream) for part in text.split("\r"))
 
 
-# `shunter submit --wait`: a job's output as it comes, and how the job ended.
-#
-# What it prints as output goes to our output, what it prints as errors to ours, each byte once:
-# after a restart of the daemon both are asked for again without what has come already.
+# `shunter submit --wait`. Each byte is printed once: after a restart of the daemon both streams are
+# asked for again without what has come already.
 
 SIGNALLED = 128
 LAST_WORDS_S = 30.0

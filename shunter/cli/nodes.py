@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from shunter.client import Answer
 
+
 Topology = Annotated[
     bool,
     typer.Option(
@@ -162,23 +163,16 @@ def _named(jobs: "Sequence[str]") -> str:
     return " ".join(jobs[:JOBS_NAMED]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
-# The picture of `shunter nodes --topology`: domains, racks, servers, sockets, switches, NVLink.
+# The picture of `shunter nodes --topology`; GPUs joined by NVLink may lie across sockets:
 #
 #     domain ib0
 #       rack r1
 #         gpu01  v100, up, 2 of 8 GPUs free
 #           socket  switch  0 j7     1 j7
 #                   switch  2 .      3 .
-#           socket  switch  4 j9     5 j9  6 j9  7 j9
 #           nvlink  0 j7     2 .
-#           nvlink  1 j7     3 .
 #           CPUs    0-15 for GPUs 0-3, 16-31 for GPUs 4-7
 #           map     by sysfs of the server
-#           rack    by Slurm
-#
-# Each GPU has its number and who is on it; `.` is free, and `j7 quarantined` is one that takes no
-# job after j7. What a server does not describe is left out. GPUs joined by NVLink have a line of
-# their own, for they may lie across sockets.
 
 FREE = "."
 SOURCES = {"": "", "config": "", "log": "by the server at an earlier start"}

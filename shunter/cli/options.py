@@ -51,14 +51,10 @@ async def reading(log: str) -> AsyncIterator["LogReader"]:
         yield reader
 
 
-# Options of a command as a table: a dataclass whose fields are what Typer would take.
+# Options of a command as a table, since a function with 25 parameters would be hard to read.
 #
-# Typer reads a command's options from the signature of its function; this one is made from the
-# table, for a function with twenty-five parameters would be no easier to read.
-#
-# Typer has pydantic convert every option of a command, given or not, `--help` too: its import and
-# its adapters were a third of the CPU of `shunter submit`. What is left out, a text that stays a
-# text, and a whole number within its bounds are taken as they are; Typer converts the rest.
+# Typer has pydantic convert every option, given or not: its import and its adapters were a third of
+# the CPU of `shunter submit`. Plain values are taken as they are; Typer converts the rest.
 
 Table = TypeVar("Table")
 

@@ -77,11 +77,7 @@ def profile(
 
 
 def _machine(file: "JobFile", is_simulated: bool, on: Path | None, node: str | None) -> "Machine":
-    """Return what a job is measured on.
-
-    Raises:
-        UsageError: the options do not go together.
-    """
+    """Return what a job is measured on; UsageError: options do not go together."""
     if is_simulated and on is not None:
         raise UsageError("--simulated measures on no server: leave --on out")
     if node is not None and on is None:

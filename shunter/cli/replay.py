@@ -139,11 +139,7 @@ async def _place(reader: "LogReader", text: str | None) -> int | None:
 async def _play(
     reader: "LogReader", asked: _Replay, to: int
 ) -> tuple[Any, dict[str, object] | None]:
-    """Go through a log event by event; return the state at the end, and why there.
-
-    Raises:
-        NotFoundError: what is looked for does not come.
-    """
+    """Return the state where the replay ends, and why; NotFoundError: not found."""
     from shunter.ask import clock, event_in_words, measures_in, parse, play, speed_of
     from shunter.events import to_object
     from shunter.run import rebuild

@@ -1,4 +1,4 @@
-"""`shunter serve`, which runs a live cluster until it is told to stop, and what comes before it.
+"""`shunter serve`, which runs a live cluster until it is stopped, and what comes before it.
 
 `shunter init` writes a config to begin with, `shunter doctor` says what a machine lacks.
 """
@@ -118,11 +118,7 @@ def _date_messages() -> None:
 
 
 def _check(loaded: "LoadedConfig") -> None:
-    """Say what to know of a config that is served.
-
-    Raises:
-        ConfigError: its backend cannot be served.
-    """
+    """Say what to know of a config; ConfigError: its backend cannot be served."""
     warnings: list[str] = []
     if loaded.config.backend.kind == "slurm":
         from shunter.daemon import check_served, served_notes
@@ -169,7 +165,7 @@ def _make_token(loaded: "LoadedConfig") -> None:
         output.note(f"made {path} with a token of {user}")
 
 
-# `shunter init`, for what is found on this machine or others.
+# `shunter init`.
 
 
 @dataclass(frozen=True)

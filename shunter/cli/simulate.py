@@ -126,7 +126,7 @@ def _times(count: int, numbers: "Times") -> list[str]:
     return [number(count), *map(duration, times)]
 
 
-# `shunter reproduce`: the comparisons of papers, which the distribution shunter-papers brings.
+# `shunter reproduce`, whose commands the distribution shunter-papers brings.
 
 
 class _Brought(TyperGroup):

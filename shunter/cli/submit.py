@@ -38,7 +38,8 @@ from shunter.errors import (
 if TYPE_CHECKING:
     from shunter.client import Answer, Client, JobOptions
 
-# The options, once, as a table: the command line and scripts read the same.
+
+# The options of the command line and of scripts.
 
 LEVELS = "nvlink, switch, socket, server, rack, domain or cluster"
 MODES = "cooperative, signal, restart, stop or never"
@@ -247,13 +248,11 @@ class SubmitOptions:
 #
 #     #!/bin/bash
 #     #SHUNTER --gpus 4 --time 12h
-#     #SHUNTER --name "resnet sweep"
 #     python train.py
 #
-# Only lines before the first command count, as in other schedulers. A script of a shell is
-# submitted as it is now: what is changed in the file later changes no job. A file of Python
-# without a first line such as #!/usr/bin/env python3 is run by the submitter's Python. A job
-# without a name has that of the script it runs, however that is begun.
+# Only lines before the first command count, as in other schedulers. A shell script is submitted as
+# it is now; a file of Python without a first line such as #!/usr/bin/env python3 is run by the
+# submitter's Python.
 
 MARK = "#SHUNTER"
 STRANGE_MARKS = frozenset({"#SBATCH", "#PBS", "#BSUB"})
@@ -618,11 +617,7 @@ def _print_notes(script: Script) -> None:
 
 
 def _nearness(options: SubmitOptions) -> "JobOptions":
-    """Return what is said of how a job may be spread over servers.
-
-    Raises:
-        UsageError: it contradicts itself, or a shape cannot be read.
-    """
+    """Return how a job may be spread over servers, or raise UsageError."""
     said: JobOptions = {}
     if options.one_server and options.max_level not in (None, "server"):
         raise UsageError(f"--one-server and --max-level {options.max_level}: say one of them")
@@ -638,11 +633,7 @@ def _nearness(options: SubmitOptions) -> "JobOptions":
 
 
 def _contract(options: SubmitOptions) -> "JobOptions":
-    """Return what is said of how a job bears distance, neighbours and moves.
-
-    Raises:
-        UsageError: a point of its curve cannot be read.
-    """
+    """Return how a job bears distance, neighbours, moves; UsageError: bad point."""
     said: JobOptions = {}
     points = [point_of(text) for text in options.tolerance or ()]
     if levels := [(place, speed) for place, speed in points if isinstance(place, str)]:

@@ -1,7 +1,6 @@
 """`shunter trace`: what a trace is like, made-up traces, and traces in canonical form.
 
-What was wrong with a file goes to stderr, statistics to stdout; a trace written to stdout stands
-there alone.
+Faults of a file go to stderr, statistics to stdout; with a trace on stdout comes nothing else.
 """
 
 import json

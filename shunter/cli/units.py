@@ -53,8 +53,7 @@ def left_out(jobs: Mapping[str, int]) -> str:
     return ", ".join(f"{number(jobs[name])} {name}" for name in others if jobs[name])
 
 
-# Durations, sizes, arrays and dependencies as people type them, read without pydantic. Patterns are
-# compiled when they are used: most commands need none.
+# Values as people type them, read without pydantic; patterns are compiled when they are used.
 
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PARTS = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"

@@ -2,8 +2,8 @@
 
     config (written if there is none) ─▶ daemon started ─▶ READY=1 ─▶ said where it is
 
-The daemon is `shunter serve` in a session of its own; all that is true of it is asked of it, or of
-the kernel, so there is no file with its process id that could be wrong.
+The daemon is `shunter serve` in a session of its own. It or the kernel is asked what is true of it:
+there is no file with its process id that could be wrong.
 """
 
 import errno
@@ -431,7 +431,7 @@ def _ended(which: str, running: int, waiting: int) -> str:
     return "; ".join(said)
 
 
-# Daemons in the background: start one and wait until it answers, find it, end it.
+# Daemons in the background.
 
 LOOK_S = 0.1
 """How often a daemon that starts or ends by itself is looked at."""
@@ -672,7 +672,7 @@ def forget_socket(address: UnixAddress) -> None:
         os.utime(lock_of(address.path), (long_ago_s, long_ago_s))
 
 
-# A unit for systemd that serves a config: a user's own service, or root's of the machine.
+# Units for systemd.
 
 UNIT_FILE: Final = "~/.config/systemd/user/shunter.service"
 ROOT_UNIT_FILE: Final = "/etc/systemd/system/shunter.service"

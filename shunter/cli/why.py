@@ -399,7 +399,7 @@ def _print_life(document: "Answer") -> None:
     output.print_table(["from", "", output.Column("for", is_number=True), ""], rows)
 
 
-# `shunter what-if`: what another policy, other servers or fewer users would have done to jobs.
+# `shunter what-if`.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs a function that was submitted; copied beside the call, so that a job needs no Shunter.
+"""Runs a function that was submitted; copied into the folder of the call: a job needs no Shunter.
 
     FOLDER/call.pickle      the module search path; function, arguments, keywords
     FOLDER/result.pickle    of rank 0: whether it returned, traceback; value or exception

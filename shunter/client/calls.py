@@ -1,6 +1,6 @@
 """Functions as jobs: a call is written into a folder that client and servers share, and run there.
 
-The folder is one's own (mode 0700), since what lies there is run and read as code. It goes once its
+The folder is the user's own (mode 0700), since its files are run as code. It is removed once the
 result was read.
 """
 

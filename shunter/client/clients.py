@@ -156,11 +156,7 @@ class Client(WatchedCalls):
             yield from response.iter_raw()
 
     def _opened(self, ask: Ask) -> httpx.Response:
-        """Return an answer whose body is still to be read.
-
-        Raises:
-            ShunterError: the daemon refused.
-        """
+        """Return an answer whose body is still to be read, or raise ShunterError."""
         with named(self.address):
             response = self._http.send(built(self._http, ask, waits=True), stream=True)
             if response.status_code >= 400:
@@ -309,11 +305,7 @@ class AsyncClient(AsyncCalls):
                     yield piece
 
     async def _opened(self, ask: Ask) -> httpx.Response:
-        """Return an answer whose body is still to be read.
-
-        Raises:
-            ShunterError: the daemon refused.
-        """
+        """Return an answer whose body is still to be read, or raise ShunterError."""
         with named(self.address):
             response = await self._http.send(built(self._http, ask, waits=True), stream=True)
             if response.status_code >= 400:

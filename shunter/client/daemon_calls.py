@@ -43,11 +43,7 @@ class Calls(ABC, Generic[Answered, Events, Output]):
 
     @abstractmethod
     def _ask(self, ask: Ask) -> Answered:
-        """Send a request; return the document that answers it.
-
-        Raises:
-            ShunterError: the daemon refused, or none answers.
-        """
+        """Return the document that answers a request, or raise ShunterError."""
 
     @abstractmethod
     def _follow(self, ask: Ask) -> Events:

@@ -22,11 +22,9 @@ from shunter.errors import (
     UsageError,
 )
 
-# Jobs are watched for those who wait by `concurrent.futures`: one thread a client, while any is
-# open. `concurrent.futures.wait` and `as_completed` only look at futures, so somebody has to tell
-# them. The thread asks for the queue, or for the jobs themselves where they are few, at a pace
-# that costs a daemon a hundredth of its time; it ends with the last job that somebody still
-# holds.
+# `concurrent.futures.wait` and `as_completed` only look at futures. So one thread for each client
+# asks for the queue, or for the jobs where they are few, at a pace that costs a daemon a hundredth
+# of its time; it ends with the last job that somebody still holds.
 
 PATIENCE_S = LATELY_S
 """How long a daemon may be away while somebody waits: it may be starting anew."""
@@ -136,11 +134,7 @@ class Watch:
                 job.fail(error)
 
     def _reach(self) -> None:
-        """Connect once where that may be refused: httpcore would leave that socket open.
-
-        Raises:
-            UnavailableError: no daemon listens.
-        """
+        """Connect once, or raise UnavailableError: httpcore would leak that socket."""
         address = self._client.address
         if isinstance(address, UnixAddress):
             with socket.socket(socket.AF_UNIX) as connection:

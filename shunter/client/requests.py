@@ -354,11 +354,7 @@ def _numbers(value: object) -> Iterator[int | float]:
 
 
 def _check_utf8(said: Mapping[str, object]) -> None:
-    """Refuse texts that hold bytes which are no UTF-8: no request can carry them.
-
-    Raises:
-        UsageError: there is such a text; the message names where.
-    """
+    """Raise a UsageError that says where a text holds bytes that are no UTF-8."""
     for name, value in said.items():
         if name == "environment" and isinstance(value, Mapping):
             for variable, text in value.items():
@@ -421,7 +417,6 @@ def _dependency(each: str | tuple[str, str]) -> dict[str, str]:
     return {"job_id": job_id, "when": when}
 
 
-# Which environment variables a job may be given, and which of a shell are not passed on unasked.
 # Functions that bash exports (Lmod's `module` is one) are variables of a name of their own.
 
 VARIABLE = r"^([A-Za-z_][A-Za-z0-9_]*|BASH_FUNC_[^=\s\x00-\x1f]+(%%|\(\)))$"

@@ -3,7 +3,7 @@
 A group names its servers by a hostlist, as Slurm writes them. The map inside a server is a number,
 where GPUs are numbered along the wiring (`switches = 4` with 8 GPUs means that GPUs 0-1 hang on one
 switch, 2-3 on the next, and so on), or the groups themselves. CPU servers with `units` are a kind
-of accelerator: their type stands beside the GPU types.
+of accelerator: their type is used as GPU types are.
 """
 
 import re
@@ -25,7 +25,7 @@ from shunter.events import (
     gpu_numbers,
 )
 
-# `[cluster.devices]`: kinds of accelerators, and how a process is told which ones are its own.
+# `[cluster.devices]`.
 
 GPU: Final = "gpu"
 VISIBLE: Final = {
@@ -417,12 +417,9 @@ def expanded_hostlist(hostlist: str) -> Sequence[str]:
     return names
 
 
-# The map inside a server: which of its GPUs are joined, below one PCIe switch, on one socket.
-#
-# A level is given as a number, of parts that divide the GPUs evenly in their order, or as the
-# groups themselves. Either way it covers every GPU once, and a switch is on one socket (Xiao,
-# SOSP-SRC 2017: an 8-bit map of 2 CPUs x 2 PCIe switches x 2 GPUs). The CPUs of each socket may
-# be given beside it.
+# A level inside a server is a number of parts that divide the GPUs evenly in their order, or the
+# groups themselves. It covers every GPU once, and a switch is on one socket (Xiao, SOSP-SRC 2017:
+# an 8-bit map of 2 CPUs x 2 PCIe switches x 2 GPUs).
 
 
 def levels_of(

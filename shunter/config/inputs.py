@@ -1,4 +1,4 @@
-"""The files a config names beside its trace: read once, at the edge, into plain values.
+"""The files a config names, except its trace: read once, at the edge, into plain values.
 
 A cluster file, and tables of how fast models run: throughputs by GPU type, sensitivity to CPUs and
 memory, factors of distance and neighbours.
@@ -39,9 +39,6 @@ def read_text(path: str) -> str:
         raise ConfigError(f"{path}, line {line}: not UTF-8 text (byte {error.start})") from error
 
 
-# The table of throughputs that a config names, and whether it fits the cluster.
-
-
 def read_throughputs(
     source: str, base_type: str | None = None, known: ThroughputFile | None = None
 ) -> ThroughputFile:
@@ -75,11 +72,9 @@ def misfits(
             )
 
 
-# The cluster file of the Tiresias simulator: one row that describes equal switches.
-#
-# `num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node`, memory in GB (Gu et al.,
-# NSDI 2019; the format of its public simulator). Servers are node1, node2, … from the first switch
-# to the last. A switch joins servers, not the GPUs of one, so it is their rack: switch1, switch2, …
+# The cluster file of the Tiresias simulator (Gu et al., NSDI 2019), memory in GB:
+# `num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node`. A switch joins servers,
+# so it is their rack.
 
 SERVERS_MAX = 100_000
 """Our bound: a slip of the pen must not fill the memory with servers."""
@@ -207,8 +202,6 @@ def _is_memory(text: str) -> bool:
     except ValueError:
         return False
 
-
-# Tables of models: their speed with other CPUs, memory, distances and neighbours.
 
 F = TypeVar("F", "FactorFile", "SensitivityFile")
 

@@ -1,6 +1,6 @@
 """Keys of a config: their paths, where each value came from, and what is wrong with it.
 
-A path is the names and list places from the root down: cluster.nodes.0.gpus. A value without an
+A path is the names and list indices from the root down: cluster.nodes.0.gpus. A value without an
 origin of its own came with the table or list around it; without any, it is a default.
 """
 
@@ -143,8 +143,6 @@ def _place_in(items: list[object], part: str | int, above: list[str | int], plac
         )
     return int(part)
 
-
-# What is wrong with a config, one line for each key: where, which key, what was expected.
 
 _EXPECTED = {
     "int_type": "a whole number",

@@ -17,10 +17,8 @@ from shunter.errors import ConfigError, NotFoundError
 from shunter.policies import is_file
 from shunter.workloads import read_file
 
-# On which line of a TOML file each key stands, for messages.
-#
-# A scan, not a parser: `tomllib` has read the file already, so it is well formed. A value inside an
-# array or an inline table has the line of the key in front of it.
+# A scan for the lines of keys, not a parser: `tomllib` has read the file already, so it is well
+# formed. A value inside an array or an inline table has the line of the key in front of it.
 
 _KEY = re.compile(
     r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*="""

@@ -1,8 +1,7 @@
 """`[backend]` and `[server]`: the sections of a config that only a live cluster reads.
 
-`LimitsSection` is what the table of each backend has: how long supervisors wait, and for what. The
-tables of servers over SSH, of a Slurm cluster and of this machine add their own keys; `[server]`
-says where the daemon listens and whom it knows, and no part of it changes a decision.
+Read `LimitsSection` first: the table of each backend (SSH, Slurm, this machine) adds keys to it.
+No part of `[server]` changes a decision.
 """
 
 from ipaddress import ip_address
@@ -111,10 +110,8 @@ def shared_limits(section: LimitsSection) -> SharedLimits:
     }
 
 
-# `[backend.ssh]`: how the servers of `[cluster]` are reached, each under its own name.
-#
-# Nothing of the operator's own SSH set-up counts unless it is named here: keys, an agent's
-# socket, a file of options. A server whose host key is not in `known_hosts` is refused.
+# `[backend.ssh]`. Nothing of the operator's own SSH set-up counts unless it is named here, and a
+# server whose host key is not in `known_hosts` is refused.
 
 MARGIN_LEAST = 3 * _SECOND
 SshPort = Annotated[int, Field(ge=1, le=65_535)]
@@ -203,10 +200,7 @@ class SshSection(LimitsSection):
         return self
 
 
-# `[backend.slurm]`: a partition of a Slurm cluster, used as any user of it may.
-#
-# Slurm's commands are found by PATH and SLURM_CONF of the daemon. Its servers stand in `[cluster]`,
-# under the names that Slurm knows them by.
+# `[backend.slurm]`. The commands of Slurm are found by PATH and SLURM_CONF of the daemon.
 
 POLL_LEAST = 2 * _SECOND
 """One question for the whole queue costs the controller little, and it answers others as well."""
@@ -300,10 +294,7 @@ class SlurmSection(LimitsSection):
         return self
 
 
-# `[backend]`: where jobs really run, and the limits of what runs them there.
-#
-# The servers are those of `[cluster]`. On this machine they are parts of it: their GPUs are its
-# GPUs one after the other, under the names CUDA knows them by, and their CPUs its CPUs.
+# `[backend]`. On this machine the servers of `[cluster]` take its GPUs and CPUs in order.
 
 
 class LocalSection(LimitsSection):

@@ -387,7 +387,7 @@ def _json(tree: object) -> str:
     return json.dumps(tree, default=str)
 
 
-# A config as it is in effect: every key with its value, and where the value came from.
+# A config as it is in effect.
 
 _MISSING = object()
 

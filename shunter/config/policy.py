@@ -28,8 +28,6 @@ from shunter.core.speeds import SensitivityTable
 from shunter.errors import ConfigError
 from shunter.policies import BUILTIN_SKEWS, HighsSolver, MakeRoomParams
 
-# `[policy.skew]` and `[policy.topology]`: what the placements of these names go by.
-
 Part = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole, from 0 to 1; a NaN is not."""
 
@@ -423,11 +421,7 @@ class PolicySection(Section):
 
 
 def _ranked(policy: AnyPolicy, key: str, what: str) -> RankedPolicy:
-    """Return a policy, which has an index.
-
-    Raises:
-        ConfigError: it has none, and so nothing for a key of the section to act on.
-    """
+    """Return a policy; ConfigError: it has no index for a key to act on."""
     if isinstance(policy, RankedPolicy):
         return policy
     raise ConfigError(f"policy.{key}: policy {policy.name!r} has no index {what}")

@@ -206,11 +206,7 @@ def find_policy(name: str) -> PolicyPlugin:
 
 
 def _plugin(name: str, point: EntryPoint, found: Any) -> PolicyPlugin:
-    """Return what an entry point gave, if it is a policy.
-
-    Raises:
-        ConfigError: it lacks something that every policy has.
-    """
+    """Return the policy of an entry point; ConfigError: it lacks a part."""
     wanted = {
         "Params": isinstance(getattr(found, "Params", None), type)
         and issubclass(found.Params, PolicyParams),

@@ -1,7 +1,7 @@
 """The config as the log records it: canonical JSON, and what can be rebuilt from it.
 
-It leaves out `[log]`, paths, and everything that changes no event; input files appear by digest
-beside it. Equal runs therefore record equal bytes, wherever they read from and write to.
+It leaves out `[log]`, paths, and everything that changes no event; input files are recorded by
+digest. So equal runs record equal bytes, wherever they read from and write to.
 """
 
 import json

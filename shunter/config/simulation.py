@@ -43,7 +43,7 @@ def _checkpoint_size(value: object) -> float | str:
     raise ValueError(f"expected a number of MB, 0 or more, or 'model', not {value!r}")
 
 
-# A union would be told as one fault for each of its members.
+# A union would give one fault for each of its members.
 CheckpointSize = Annotated[
     float | str,
     PlainValidator(_checkpoint_size),
@@ -264,7 +264,7 @@ class SimulationSection(Section):
         return self.lease != LeaseSection.usual()
 
 
-# Simulated worlds of other packages: the entry points of the group `shunter.worlds`.
+# Simulated worlds of other packages.
 
 WORLDS = Plugins("world", "shunter.worlds")
 

@@ -83,7 +83,7 @@ async def read_history(reader: LogReader) -> History:
     return History(Identity(first.cluster_id, origin), await state_at(reader, head.seq))
 
 
-# The wall clock is watched: its steps are recorded, and nothing follows them.
+# Steps of the wall clock are recorded, and nothing follows them.
 
 CLOCK_LOOK_S = 5.0
 STEP_US = 1_000_000

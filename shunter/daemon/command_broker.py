@@ -1,8 +1,8 @@
 """Between the round loop and its two neighbours: who asked for what, and when it is done.
 
-The round loop reads a backend and writes a log. The broker stands in for both: it notes which
-commands a step took, hands its events to the log and, once they are durable, to followers; and
-when the loop comes back for more, the step's effects are out and whoever asked is answered.
+The round loop reads a backend and writes a log. The broker takes the place of both: it notes which
+commands a step took, hands its events to the log and, once they are durable, to followers. When
+the loop comes back for more, the step's effects are out, and the broker answers the callers.
 """
 
 from collections.abc import Callable, Sequence

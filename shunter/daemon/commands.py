@@ -1,4 +1,4 @@
-"""What people may do, checked before it is told to the core: whose job it is, what it depends on.
+"""What people may do, checked before the core gets it: whose job it is, what it depends on.
 
 Ids of jobs are `j1`, `j2`, …, each higher than all that were ever used.
 """
@@ -58,10 +58,8 @@ from shunter.events import (
     number_of,
 )
 
-# What the log may know of the variables a job was given: names, and keyed digests of values. Equal
-# digests under a name are equal values, so that one can see whether two jobs were given the same.
-# Nobody who has only the log can find a value by trying: that takes the key, which lies beside the
-# jobs' own files and is no part of the log.
+# The log knows names of variables and keyed digests of their values: equal digests under a name are
+# equal values. Who has only the log can find no value by trying: the key is no part of it.
 
 KEY = "environment.key"
 KEY_BYTES = 32
@@ -105,8 +103,6 @@ class Digests:
         text = f"{name}\0{value}".encode("utf-8", "surrogateescape")
         return blake2b(text, digest_size=DIGEST_BYTES, key=self._key).hexdigest()
 
-
-# The orders.
 
 Stamped = Callable[[int], Command]
 

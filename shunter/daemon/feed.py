@@ -1,4 +1,4 @@
-"""The durable events of a running log, as they come, for whoever wants to follow.
+"""The durable events of a running log, as they come, for all followers.
 
 The newest are kept in memory; a follower who is further behind reads the log until it has caught
 up. Nobody sees an event before it is durable.

@@ -35,9 +35,8 @@ from shunter.config import (
 from shunter.core import Health, Server, State
 from shunter.events import ConfigurationSet, LevelGroups, NodeName, gpu_numbers
 
-# What a server tells, under the keys by which a config gives a map. It may be incomplete or make no
-# sense. Then its GPUs have no map (they are all equally near), and `cause` says why: a map that is
-# wrong would refuse jobs that fit.
+# A map that a server gives may be incomplete or make no sense. Then its GPUs are all equally near,
+# and `cause` says why: a wrong map would refuse jobs that fit.
 
 BELOW_SWITCH = ("PIX", "PXB")
 ELSEWHERE = ("PHB", "NODE", "SYS")
@@ -203,8 +202,7 @@ def _groups(rows: Sequence[Sequence[str]], is_near: Callable[[str], bool]) -> Gp
     return tuple(sorted(map(tuple, groups)))
 
 
-# Where servers are in the network: rack and domain, as somebody tells them and a config does. What
-# the config gives counts: one of `rack` and `domain` for both, since a rack lies in a domain.
+# If the config gives `rack` or `domain`, it counts for both, since a rack lies in a domain.
 
 PLACE_KEYS = frozenset({"rack", "domain"})
 NAMES_MOST = 4
@@ -261,9 +259,8 @@ def _names(names: Sequence[NodeName]) -> str:
     return ", ".join(names[:NAMES_MOST]) + more
 
 
-# The map that counts: the one of the config where it gives one, else the found one. The name of a
-# configuration set says what of it was found: it ends in `@` and a digest of the map, and in `@r`
-# and a digest of rack and domain.
+# The map of the config counts where it gives one. The name of a configuration set ends in `@` and a
+# digest of the map that was found, and in `@r` and a digest of the place that was found.
 
 BY_CONFIG = "config"
 LEVEL_KEYS = frozenset({"sockets", "switches", "socket_gpus", "switch_gpus"})
@@ -426,8 +423,6 @@ def _digest(text: str, size_bytes: int) -> str:
     """Return a short name: equal texts, equal names."""
     return blake2b(text.encode(), digest_size=size_bytes).hexdigest()
 
-
-# All servers, at a start.
 
 BY_LOG, BY_SLURM = "log", "Slurm"
 AS_BEFORE = "counts until the daemon starts while nothing runs there"

@@ -1,4 +1,4 @@
-"""From `[cluster]` and `[backend.ssh]` to what the SSH backend is told."""
+"""From `[cluster]` and `[backend.ssh]` to the settings of the SSH backend."""
 
 import os
 import secrets

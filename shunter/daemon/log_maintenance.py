@@ -1,4 +1,4 @@
-"""What is kept of a log that lives for years, and of what its jobs have left."""
+"""What is kept of a log that lives for years, and of the files of its jobs."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,10 +17,8 @@ from shunter.events import JOB_ENDS, PastJobs, SegmentSealed
 from shunter.events.log import LogWriter, Segment, Snapshot
 from shunter.run import snapshot_of
 
-# The log: snapshots on the way, what is old compressed, restarts quick. A start reads the newest
-# snapshot and what follows it, so snapshots come every few thousand events. Events that are old
-# become sealed segments, a tenth of their size. Of old snapshots one in a while is kept, from which
-# any moment of the past can be reached.
+# A start reads the newest snapshot and what follows it. Old events become sealed segments, a tenth
+# of their size; of old snapshots one in a while is kept, to reach any moment of the past.
 
 SNAPSHOT_EVENTS = 5_000
 """Events between snapshots where the config does not say; to read them takes 0.1 s."""
@@ -117,10 +115,8 @@ def superseded(seqs: Sequence[int]) -> list[int]:
     return found
 
 
-# What jobs have left: their variables are kept to their end, their output as configured. Only
-# jobs whose end is in the log, durable, are looked at; whatever else lies in a folder of attempts
-# is left alone. And nothing is removed anywhere while a server does not answer: what it has of a
-# job may be younger.
+# What jobs have left. It is removed only once their end is durable, and not while a server does not
+# answer: what that has of a job may be younger.
 
 RETENTION_LOOK_S = 3600.0
 """How often it is looked what has become old."""
@@ -160,11 +156,7 @@ async def keep_for(
 async def _remove(
     keep_s: float, backend: LiveBackend, state: State, past: PastJobs, feed: Feed
 ) -> None:
-    """Remove what is old now.
-
-    Raises:
-        BackendError: something cannot be removed.
-    """
+    """Remove what is old now; BackendError: something cannot be removed."""
     old = await backend.old_jobs(keep_s)
     ended, seq = [job for job in old if past.outcome(job) is not None], state.seq
     if ended:

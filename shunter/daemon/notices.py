@@ -1,8 +1,7 @@
-"""What whoever runs the daemon is told: a policy that fails or takes long, slow starts, shares.
+"""Notices to the operator of a daemon: a policy that fails or takes long, slow starts, shares.
 
-Of a fault the log has where it was and what was raised; the lines that lead there are for whoever
-mends it. A job that must leave after its turn, and takes longer than that to start, spends more of
-its time preparing than training.
+The log records of a fault where it was and what was raised; a notice has the traceback. A job that
+must leave after its turn, and takes longer than that to start, prepares longer than it trains.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -2,8 +2,8 @@
 
     event ──▶ memory ──▶ commit: frame and rows in one transaction ──▶ forgotten here
 
-What is durable is in tables beside the log, the rest in memory. So an answer is never behind what
-the scheduler knows, and after a crash never ahead of the log.
+What is durable is in tables of the log's database, the rest in memory. So an answer is never behind
+what the scheduler knows, and after a crash never ahead of the log.
 """
 
 from collections import deque
@@ -43,11 +43,7 @@ class LivePastJobs:
 
     @property
     def _stored(self) -> StoredPastJobs:
-        """The tables; requests may come as long as connections are open.
-
-        Raises:
-            UnavailableError: they are closed, as the daemon ends.
-        """
+        """The tables; UnavailableError: they are closed, as the daemon ends."""
         if self._opened is None:
             raise UnavailableError("the scheduler has stopped; ask again once it is started")
         return self._opened
@@ -106,9 +102,8 @@ class LivePastJobs:
         return max([self._stored.last_number, *map(number_of, self._ended)])
 
 
-# Multi-jobs: the jobs of one search, by their user and the name of their group. Members that have
-# ended are no part of the state, so who was ever submitted to a group is read from the log: all
-# of it with the first question, what came since with each later one. So are the tasks of arrays.
+# Members that have ended are no part of the state, so who was ever in a group is read from the log:
+# all of it with the first question, what came since with each later one.
 
 Read = Callable[[Callable[[LogReader], Awaitable[Any]]], Awaitable[Any]]
 """Does some work with a reader of the log."""

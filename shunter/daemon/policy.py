@@ -1,11 +1,11 @@
 """The policy as the live scheduler asks it: every answer comes from its process, in time or never.
 
-A step takes in what happened, tells the policy, and asks it for a plan if one is due. What it
-answers is kept here, where the scheduler finds it as if the policy were at hand. While it plans no
-fact is folded; what the step took in before is handed on without waiting for the plan.
+A step takes in what happened, sends it to the policy, and asks for a plan if one is due. The answer
+is kept here, where the scheduler finds it as if the policy were in its process. While the policy
+plans no fact is folded; what the step took in before is handed on without waiting for the plan.
 
-A policy that answers too late, or whose process ends, is set aside until the scheduler is started
-anew: a fact says so, jobs run on, and none is started.
+A policy that answers too late, or whose process ends, is set aside until the scheduler is
+restarted: a fact says so, jobs run on, and none is started.
 """
 
 import os
@@ -68,9 +68,8 @@ from shunter.policy_process import (
     targets_of,
 )
 
-# The daemon's end of the policy's process: started, asked with a deadline, and ended. A question
-# that is not answered in time ends the process, as does anything it says that is no answer. The
-# loop of the daemon never waits in it: others go on while a plan is made.
+# A question that is not answered in time ends the process, as does anything it says that is no
+# answer. The loop of the daemon never waits in it.
 
 R = TypeVar("R")
 
@@ -130,11 +129,7 @@ class Replies:
         self._socket.close()
 
     def _whole(self) -> bytes | None:
-        """Take a whole reply out of what has been received.
-
-        Raises:
-            PlanError: it has more bytes than are held of one.
-        """
+        """Take a whole reply out of what has come; PlanError: it is too long."""
         if len(self._received) < HEADER.size:
             return None
         size = HEADER.size + int(HEADER.unpack_from(self._received)[0])
@@ -450,11 +445,7 @@ class PolicyProxy:
     async def _in_time(
         self, process: PolicyProcess, request: Request, hook: str, hand_on: HandOn | None
     ) -> Reply:
-        """Return a reply within the time limit.
-
-        Raises:
-            PlanError: there was none, or it is no reply.
-        """
+        """Return a reply within the time limit, or raise PlanError."""
         limit_s = self.limit_s
         end_s = clock.monotonic_s() + limit_s
         with anyio.move_on_after(limit_s) as sending:

@@ -1,9 +1,8 @@
 """After a start: what state says is decided against what the backend says is true.
 
 For every attempt that holds GPUs there is one question: did it ever begin? If there is a trace of
-it, it is watched again, and whatever it was told to do is said once more, because nobody knows
-whether it was heard: every order may be repeated. If there is none, it is launched, unless it is to
-go anyway; then it is made sure that it never begins.
+it, it is watched again and gets its last order once more, since nobody knows whether that arrived:
+every order may be repeated. If there is none, it is launched; one that must go is fenced instead.
 
     phase        trace of the attempt           no trace
     launching    watch                          launch
@@ -11,11 +10,10 @@ go anyway; then it is made sure that it never begins.
     suspending   watch, suspend or migrate      watch, fence
     ending       watch, terminate               watch, fence
 
-A fenced attempt never begins, and the backend says so; one that began just then is killed. Of one
-that had begun by the log it says that it was lost. One that was set aside is watched and fenced,
-whatever it left.
-What runs and belongs to no attempt that holds GPUs is ended, each by itself: a fence below which
-attempts are that the log has yet to give would bar these. Those that it never gave are told of.
+A fenced attempt never begins, and the backend says so; one that began just then is killed. One that
+had begun by the log is reported lost. One that was set aside is watched and fenced, whatever it
+left. What runs and belongs to no attempt that holds GPUs is ended, each by itself: one fence for
+all would bar attempts that the log has yet to number. Those it never numbered are reported.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -163,9 +161,6 @@ def _settle(recovery: Recovery, job: Job, standing: str) -> None:
     else:
         recovery.adoptions.append(Adoption(job_id, attempt, started, noted, job.held))
         recovery.orders.append(Fence(job_id, attempt))
-
-
-# What an earlier term found in the hands of others, told to the backend of this one.
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What people ask of a running cluster, who they are, and what they are told."""
+"""What people ask of a running cluster, who they are, and what they get as answers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -44,8 +44,6 @@ from shunter.events import (
 )
 from shunter.events.log import LogWriter, read_log
 
-# From `[cluster]` and `[backend.slurm]` to the backend that `shunter serve` runs.
-
 CRYPTOGRAPHY_LEAST = 46
 """The oldest version that the extra `slurm` takes, a whole number."""
 UNTYPED = "gpu"
@@ -177,13 +175,9 @@ def _server(name: NodeName, where: ConfigurationSet) -> SlurmServer:
     )
 
 
-# Nodes that Slurm has out of service are drained here too, and restored once it has them back.
-# Slurm is the truth of its nodes: one that is out of service there and takes jobs here is
-# drained, as by an operator, whose name begins with `slurm: `. One that was drained under such a
-# name, and is in service again, is restored. So is one whose pilot is about to end, until it has:
-# what was started there would have to leave at once. A node that a person drained is neither told
-# again nor restored; who drained it is what the log says, so a restart of the daemon changes
-# nothing of it.
+# A node that Slurm has out of service is drained here under a name that begins with `slurm: `, and
+# restored once it is back; so is one whose pilot is about to end. A node that a person drained is
+# left alone. Who drained it is in the log, so a restart of the daemon changes nothing of it.
 
 BY: Final = "slurm: "
 NODES_EVERY_S: Final = 0.5
@@ -311,8 +305,6 @@ async def _drained_by(log: LogWriter, seq: int, state: State) -> dict[NodeName, 
     return by
 
 
-# What jobs wait for, told to a backend that holds servers only as long as they are needed.
-
 DEMAND_EVERY_S = 0.5
 JOBS_MOST = 2000
 """Beyond so many that wait, more of them ask for no more servers than there are."""
@@ -374,10 +366,8 @@ def waiting_requests(state: State, renewed: Collection[NodeName] = ()) -> list[G
     return found
 
 
-# Racks and network domains of nodes, by Slurm's `topology.conf`. A rack is the lowest switch
-# (topology/tree) or the block (topology/block), a domain is the switch right above it, where there
-# are several of these. Slurm is asked when a daemon starts; one that does not answer in time tells
-# nothing, which is no error.
+# By topology.conf, a rack is the lowest switch (topology/tree) or the block (topology/block), a
+# domain the switch right above it, where there are several.
 
 ASK_S = 5.0
 """How long a start waits for that; a controller that is away lets its commands wait for longer."""
@@ -408,9 +398,8 @@ async def ask_places(section: SlurmSection) -> dict[NodeName, Place]:
         return {}
 
 
-# How the GPUs of nodes are wired, as pilots there have noted it. A daemon that starts may have no
-# pilot anywhere, and a pilot comes up while jobs are planned. So each pilot notes the wiring of its
-# node on the folder that all share, and the next start reads it.
+# A daemon that starts may have no pilot anywhere. So each pilot notes the wiring of its node in the
+# folder that all share, and the next start reads it.
 
 
 def read_noted_wirings(
@@ -443,11 +432,9 @@ def read_noted_wirings(
     return found
 
 
-# What a job gets of CPUs and memory that names none, where each attempt is a job of Slurm, which
-# gives a job what it is asked for and no more. A job with GPUs that names no CPUs, or no memory,
-# asks for its GPUs' part of a node, as Slurm's `DefCpuPerGPU` does: of the node with the smallest
-# part, among those with GPUs that it accepts, so that it fits on each. It does so from its
-# submission on: what is planned with, shown and asked of Slurm is one number.
+# Slurm gives a job what it is asked for and no more. A job that names no CPUs, or no memory, asks
+# for its GPUs' part of a node, as `DefCpuPerGPU` does: of the node with the smallest part, so that
+# it fits on each.
 
 WHOLE_MILLI = 1000
 """Slurm gives whole CPUs, and one at least."""

@@ -1,4 +1,4 @@
-"""What an operator runs beside the daemon: a first config, checks, profiles of jobs."""
+"""What an operator runs besides the daemon: a first config, checks, profiles of jobs."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are told, and those of the daemon: sockets, tokens, log.
+"""All checks in the order of printing, and those of the daemon: sockets, tokens, log.
 
 A backend with checks of its own adds them.
 """
@@ -228,8 +228,6 @@ def examined(looked: Looked) -> list[Finding]:
     """Return what all checks find."""
     return [finding for check in CHECKS for finding in check(looked)]
 
-
-# Pilots of Slurm that ended with jobs in them, and who was preempted for these, by a log.
 
 PILOT_KINDS = "JobSuspended,AttemptLost,AllocationChanged"
 PILOT = "the pilot on node "

@@ -1,9 +1,9 @@
 """A real server as what a job is measured on: its command runs there, held to its CPUs.
 
-Each measurement is an attempt of its own on a live backend, whichever reaches the server: an agent
-launches it under a supervisor and holds it to its shares, as on a cluster. The job tells its
-mini-batches as it does there (the SDK, or what it prints); once it has warmed up, its rate is taken
-for some time, and then it is ended, and its records are removed.
+Each measurement is an attempt of its own on a live backend: an agent launches it under a supervisor
+and holds it to its shares, as on a cluster. The job reports its mini-batches as it does there (the
+SDK, or what it prints); once it has warmed up, its rate is measured for some time. Then the attempt
+is ended and its records are removed.
 """
 
 import asyncio
@@ -51,10 +51,8 @@ if TYPE_CHECKING:
     from shunter.backends.live import SshSettings
 
 
-# The seconds of a mini-batch, from samples of an attempt that come about once a second.
-#
-# A sample holds the step and the mean seconds of the mini-batches that the job told last. What lies
-# between two samples with different steps are so many mini-batches of the later one's mean.
+# A sample comes about once a second and holds the mean seconds of the last mini-batches: those
+# between two samples with different steps have the mean of the later one.
 
 
 class BatchRate:
@@ -204,11 +202,7 @@ class LiveMachine:
             return None
 
     async def _epoch_s(self, point: Point) -> float:
-        """Return the seconds of an epoch.
-
-        Raises:
-            BackendError: the job does not run, or tells no mini-batch; or memory is not held.
-        """
+        """Return the seconds of an epoch, or raise BackendError."""
         if point.memory_mb:
             paths = [self._file.folder / each for each in self._measuring.dataset]
             await anyio.to_thread.run_sync(drop_from_cache, paths)
@@ -265,11 +259,7 @@ class LiveMachine:
             self._notes.append(await backend.share_notice())
 
     async def _batch_s(self, backend: SupervisedBackend, news: "_News") -> float:
-        """Return the mean seconds of a mini-batch.
-
-        Raises:
-            BackendError: the job ends before it is known, or tells none.
-        """
+        """Return the mean seconds of a mini-batch, or raise BackendError."""
         measuring = self._measuring
         rate = BatchRate(measuring.warm_up / 1e6, measuring.time / 1e6)
         give_up_s = clock.monotonic_s() + measuring.give_up / 1e6
@@ -396,11 +386,8 @@ def _ending(seen: AttemptExited | AttemptLost) -> str:
     return "nobody saw its exit code" if code is None else f"exit code {code}"
 
 
-# The servers on which a job can be measured: this machine, or one of a cluster over SSH.
-#
-# A server of a cluster is reached by the transport of its config, with a folder of its own there
-# and in the name of nobody's cluster: a daemon that schedules it has its own agent, and is not
-# asked.
+# A server of a cluster is reached with a folder of its own there and in the name of no cluster, so
+# the agent of the daemon that schedules it is left alone.
 
 _GRACE_S, _SAMPLE_S, _LOOK_S = 2.0, 0.25, 0.25
 _CLUSTER, _FOLDER = "profile", "-profile"
@@ -516,11 +503,7 @@ def ssh_server(file: JobFile, loaded: LoadedConfig, name: str | None) -> SshServ
 
 
 def _check(file: JobFile, node: NodeName, where: ConfigurationSet) -> None:
-    """Refuse a job that a server cannot run as its file says.
-
-    Raises:
-        ConfigError: the server has fewer GPUs or CPUs.
-    """
+    """Raise a ConfigError if the server has fewer GPUs or CPUs than the file."""
     server, cpus = file.job.server, where.cpus_milli // 1000
     if file.job.gpus > where.gpus:
         what = f"expected at most the {where.gpus} of {node}, not {file.job.gpus}"
@@ -530,9 +513,7 @@ def _check(file: JobFile, node: NodeName, where: ConfigurationSet) -> None:
         raise file.wrong("server", "cpus", what=what)
 
 
-# The folders of measurements: each is held by a lock as long as it is used.
-#
-# One that nobody holds was left by a `shunter profile` that was killed.
+# A folder whose lock nobody holds was left by a `shunter profile` that was killed.
 
 _PREFIX = "shunter-profile-"
 

@@ -1,8 +1,8 @@
 """Optimistic profiling of one job: few measurements, a matrix, and how far it is right.
 
 Synergy (Mohan et al., OSDI 2022, section 3.1): epochs are measured at a few numbers of CPUs with
-all of the dataset in memory, all other cells are modelled. Cells that were modelled are then
-measured where the machine can, and both stand beside each other.
+all of the dataset in memory, all other cells are modelled. Modelled cells are then measured where
+the machine can, and the profile shows both values.
 
     job file ─▶ machine (simulated or a real server) ─▶ profile ─▶ document, table, facts of a log
 

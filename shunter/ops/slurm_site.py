@@ -34,10 +34,7 @@ from shunter.events import NodeName
 from shunter.ops.first_config import LOG, POLICY
 from shunter.ops.machine_checks import Finding, Looked
 
-# From what Slurm tells of a partition to groups of equal servers, as `[cluster]` holds them.
-#
-# Racks and domains are those of topology.conf (daemon/slurm/places.py). What a config cannot hold
-# is left out, and said: servers without GPUs, and those with two GPU types.
+# What a config cannot hold is left out and named: servers without GPUs or with two GPU types.
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +173,7 @@ def _kind(node: SlurmNode, place: Place) -> ServerKind:
     )
 
 
-# `shunter doctor`: what keeps this user from running jobs there.
+# `shunter doctor`.
 
 COMMANDS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue")
 SLOW_S = 2.0
@@ -437,7 +434,7 @@ def _file_system(path: Path) -> str:
     return kind
 
 
-# `shunter init --slurm`: a config for a partition that was asked what it has.
+# `shunter init --slurm`.
 
 DAY_S = 86_400
 HEAD = """\

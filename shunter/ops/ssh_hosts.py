@@ -23,7 +23,7 @@ from shunter.events import ConfigurationSet, NodeName
 from shunter.ops.first_config import LOG, OPEN_BASE, POLICY
 from shunter.ops.machine_checks import Finding, Looked, shares
 
-# `shunter doctor`: what each host lacks, and how to mend it.
+# `shunter doctor`.
 
 SKEW_S = 5.0
 SLOW_S = 5.0
@@ -207,7 +207,7 @@ def _common_mounts(inventories: list[HostInventory]) -> list[tuple[str, ...]]:
     return sorted(set.intersection(*mounts)) if mounts else []
 
 
-# `shunter init --ssh`: a config for hosts that were asked what they have.
+# `shunter init --ssh`.
 
 CONNECT_S = 15.0
 _TARGET = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<address>[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     Document = Mapping[str, object]
 
-# What ranks without torch.distributed tell each other: small files in a folder they share. REQUEST
-# counts the requests of an attempt from 1, RANK the ranks from 0::
+# Without torch.distributed ranks talk through files in a folder they share. REQUEST counts the
+# requests of an attempt from 1, RANK the ranks from 0::
 #
 #     vote.REQUEST.RANK.json      the boundary this rank was at
 #     stop.REQUEST.json           the boundary agreed on, created exactly once
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 #     failed.REQUEST.RANK.json    it could not be
 #     ended.RANK.json             this rank comes to no further boundary
 #
-# A file is written whole under another name and renamed, so that a reader sees the old one, the new
-# one, or none. Nothing is synced: the folder of a machine that died tells nothing.
+# Nothing is synced: nobody goes on with the folder of a machine that died.
 
 
 def votes_folder(checkpoints: Path, attempt: int) -> Path:

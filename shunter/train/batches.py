@@ -288,12 +288,10 @@ def _place(number: int) -> str:
     return _UNNAMED if number == 1 else f"{_UNNAMED} {number}"
 
 
-# Global batches that any number of ranks share, each its part, in an order that no rank changes.
-# Which samples a step trains with depends on the seed, the epoch and the step, never on the
-# ranks: a run that goes on with another number of them trains with the samples that it would have
-# had. Rank r of W has the samples from r/W to (r+1)/W of each global batch, rounded down. Where
-# ranks are averaged, as DistributedDataParallel does, the mean of all is that of the global batch
-# if all parts are as large; else each rank multiplies its loss by `weight`.
+# Which samples a step trains with depends on the seed, the epoch and the step, never on the ranks.
+# Rank r of W has the samples from r/W to (r+1)/W of each global batch, rounded down. Where ranks
+# are averaged, as DistributedDataParallel does, the mean of all is that of the global batch if all
+# parts are as large; else each rank multiplies its loss by `weight`.
 
 
 class Shards:

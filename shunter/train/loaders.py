@@ -3,8 +3,8 @@
 A loader draws from torch's generators (its own, its sampler's) and from whatever numpy's or
 Python's generators its data set, sampler and transforms hold, under wrappers such as tqdm. They are
 found by following attributes, functions and small containers, in the same order in each attempt:
-the same script makes the same objects. What SDKs of before found comes first, as in their
-checkpoints. What has begun to draw before we see it cannot be followed, and is refused.
+the same script makes the same objects. What earlier SDKs found comes first, as in their
+checkpoints. A source that began to draw before we see it cannot be followed, and is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A training run as Shunter sees it: it counts steps, tells of them, and stops when asked.
+"""A training run as Shunter sees it: it counts steps, reports them, and stops when asked.
 
     from shunter import train
 

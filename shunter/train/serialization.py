@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-# What saving raises: on a full disk, without memory, for a state that cannot be written or read.
+# What saving raises: a full disk, no memory, a state that cannot be written or read.
 ERRORS = (
     ArithmeticError,
     AttributeError,

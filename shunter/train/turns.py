@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Move = Callable[[str], object]
 
-# Where a run is to train: Shunter gives a job GPUs, or units of a CPU server and no GPU.
-
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 TURN = "SHUNTER_TURN"
 TURN_GPUS = "SHUNTER_TURN_GPUS"
