@@ -1,7 +1,6 @@
-"""What a job may have here: which types of accelerator it accepts, and what can never run.
+"""Which GPU types a job accepts, and what is refused because it can never run here.
 
-`AcceptedTypes` says it as a job comes in, of jobs that name no type; `Admission` refuses what could
-not start even on an empty cluster.
+First `Admission`, then `AcceptedTypes`, which fills in the types of jobs that name none.
 """
 
 import re
@@ -16,8 +15,6 @@ from shunter.core.speeds.speed_model import ThroughputTable
 from shunter.core.state import Queue
 from shunter.events.records import fact
 from shunter.events.values import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName
-
-# What can never run here is said at once, not left to wait for ever.
 
 EVEN_WHEN_EMPTY = "even when empty: "
 """With this begins the detail of a refusal that is not for too few GPUs; the reason follows."""
@@ -90,16 +87,9 @@ class Admission:
         return list(pools.values())
 
 
-# Which types of accelerator a job accepts that names none.
-#
-# GPUs of every type; and units of CPU only where the table of throughputs has a rate above 0 for
-# it there, so that nobody's training lands on CPUs by surprise. In a cluster that has both, a job
-# gets these types into its specification as it comes in: all that places jobs, checks and
-# explains goes by them, and knows nothing of devices. Who names types himself says whether units
-# are among them.
-#
-# Instances of MIG are GPUs for jobs of one GPU alone: a program can use one of them, and no two can
-# talk to each other. A job of several GPUs accepts the other types only, where there are others.
+# The types of jobs that name none: all GPUs, and CPU units only where the table has a rate above
+# 0, so that no training lands on CPUs by surprise. A MIG instance serves one process alone, so only
+# jobs of one GPU accept it. All later code reads the types from the job's specification.
 
 _MIG: Final = re.compile(r"(?:^|[_:-])(?:\d+c\.)?\d+g\.\d+gb(?:\b|_)")
 

@@ -328,7 +328,7 @@ def turn_changed(core: Core, seen: TurnStarted | TurnEnded) -> None:
         core.emit(MessagesDropped(seen.at_us, seen.job_id, seen.attempt, 1, cause, nodes))
 
 
-# What is ordered and seen of servers and their GPUs, as facts: one function a kind.
+# Servers and their GPUs.
 
 
 def drain_node(core: Core, order: DrainNode) -> None:
@@ -372,7 +372,7 @@ def gpus_taken(core: Core, seen: GpusTaken) -> None:
         core.emit(seen)
 
 
-# What a caller's proposal becomes: a fact with its answer, or one more of a round's rejections.
+# Proposals of callers.
 
 
 def propose_gang(core: Core, order: ProposeGang) -> None:

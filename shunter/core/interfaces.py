@@ -42,10 +42,8 @@ from shunter.events.facts import (
 from shunter.events.records import fact
 from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 
-# What comes in: commands of people and observations of backends, each with its instant.
-#
-# Many observations are facts already (`AttemptStarted`, `GpusReleased`, `NodeLost`, …) and come as
-# such; the records here are those from which the core must make a fact, or more than one.
+# What comes in. Observations that are facts already (`AttemptStarted`, `NodeLost`, …) come as such;
+# from the records here the core makes one fact or more.
 
 
 @fact
@@ -277,10 +275,8 @@ Observation: TypeAlias = (
 Input: TypeAlias = Command | Observation
 
 
-# What goes out: the orders every backend understands, keyed by (job, attempt).
-#
-# Resume is a launch from a checkpoint; migrate is a suspend and, once its end is observed, a launch
-# elsewhere. Every order is idempotent on its key. Stop, Continue and SetAside go to live
+# What goes out, keyed by (job, attempt); every order is idempotent on its key. Migration is a
+# suspend and, once its end is observed, a launch elsewhere. Stop, Continue and SetAside go to live
 # backends only.
 
 
@@ -424,7 +420,7 @@ Effect: TypeAlias = (
 )
 
 
-# Who provides it: policies, backends and logs.
+# The ports.
 
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]

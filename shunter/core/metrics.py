@@ -2,10 +2,8 @@
 
 Definitions: JCT = end - submission; wait = JCT - time holding resources; makespan = last end -
 origin; migration = an attempt launched on other GPUs than the one before; utilisation = held
-GPU-seconds / GPU-seconds that there were to be used, both up to the instant at which the last end
-was seen. There are the GPUs in service, and those that jobs hold on servers that are not. A GPU
-that jobs share counts once, though each of them attains service on all of its GPUs. Percentiles
-interpolate linearly.
+GPU-seconds / GPU-seconds in service or held, up to the instant at which the last end was seen. A
+shared GPU counts once, though each tenant attains service on it. Percentiles interpolate linearly.
 A job ends when its processes do, also where the scheduler sees that later; a rejected job never
 ran, and its rejection is no end.
 """
@@ -290,10 +288,7 @@ def _result(job_id: JobId, user: str, status: str, numbers: "array[int]") -> Job
     )
 
 
-# What became of the proposals of a run: how many collided, and how long approval took.
-#
-# A job's approval takes from the instant at which the order let it start up to the one at which a
-# proposal for it was approved.
+# Proposals. Approval takes from when the order lets a job start until its proposal is approved.
 
 
 class ProposalsDocument(TypedDict):

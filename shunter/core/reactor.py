@@ -1,6 +1,6 @@
 """What follows from a fact, from the state, and from time, without any policy.
 
-`Reactor` names what follows from each kind of fact. Before it stand the parts that need more than a
+`Reactor` names what follows from each kind of fact. Before it come the parts that need more than a
 line: attempts that leave unasked, what jobs measure, displaced jobs, lost attempts.
 """
 
@@ -79,13 +79,9 @@ from shunter.events.values import (
     Sharing,
 )
 
-# Jobs whose attempts leave though nobody asked them to: the wait grows, and ends by a bound.
-#
-# An attempt leaves with exit code 75. Whether it made progress is known by the steps of the
-# checkpoints its job tells: the last one is higher than where the attempt before left. An attempt
-# of a job that tells none made progress if it lived for long. Without progress a job waits longer
-# each time, and fails in the end. How often that was in a row is counted from the term's start
-# on.
+# Departures: attempts that leave unasked, with exit code 75. An attempt made progress if its
+# checkpoints have a higher step than at the departure before; without steps, if it lived for long.
+# Without progress a job waits longer each time, and fails in the end. The count is per term.
 
 DEPARTURES_MOST: Final = 8
 """With so many departures in a row without progress a job fails that has no retries.
@@ -147,16 +143,11 @@ class Departures:
         return self._counts[job_id]
 
 
-# What a job measures of itself with each share it has, held to the table of sensitivity.
-#
-# A sample says how long a job's mini-batches take. With each CPUs and memory that the job has had
-# on the same kind of GPUs, as far apart, the mean of its samples counts, but for the first one
-# after a change, which may reach back before it. Two such means tell how much faster the job is
-# with the one share than with the other: with the share it has now, or where that is the base,
-# with each that it had before. The *base* is the share of its own whose speed in the table as it
-# was configured is nearest to that of the proportional share; there the table is believed. So no
-# correction rests on one that rests on it. What a job measures with others on its GPUs says
-# nothing.
+# Samples of sensitivity. For each share (CPUs and memory) on the same kind of GPUs, as far apart,
+# the mean of a job's samples counts, without the first after a change. Two such means tell how much
+# faster the one share is. The *base* is the share whose configured speed is nearest to that of the
+# proportional share; there the table is believed, so no correction rests on another correction.
+# What a job measures with others on its GPUs says nothing.
 
 SAMPLES_LEAST = 3
 """So many samples with a share count before their mean does."""
@@ -343,11 +334,8 @@ class MeasuredShares:
         return abs(measured - expected) > self._check.tolerance * expected
 
 
-# What gangs measure where they are, from which the tolerance of their model is learnt.
-#
-# The state has the mean time of a job's mini-batches since something changed beside it (`Pace`).
-# Once that is of enough samples it is told, once, with how far apart the job's GPUs are. A job
-# that shares GPUs, or is between two speeds, says nothing of distance.
+# Samples of distance: from the mean time of a gang's mini-batches (`Pace`), once it has enough
+# samples. A job that shares GPUs, or is between two speeds, says nothing of distance.
 
 SAMPLES_COUNTED: Final = 4
 """So many samples after those that may tell of what was before, and their mean is told."""
@@ -406,7 +394,7 @@ def _is_known(told: ToleranceLearnt, state: State) -> bool:
     )
 
 
-# The facts that follow for jobs whose GPUs, CPUs or memory turn out to be others'.
+# Displaced jobs.
 
 
 def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
@@ -429,15 +417,10 @@ def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
     return [AllocationChanged(fact.at_us, job.job_id, NOTHING, because) for job in displaced]
 
 
-# What follows at once from a fact and the state: the facts that no policy and no backend makes.
-#
 #     a fact ──▶ fold ──▶ react ──▶ facts that follow ──▶ fold ──▶ react ──▶ …
 #                                       end of a step ──▶ due ──▶ …
 #
-# A job that can never run is rejected, one whose dependency ended otherwise than it needs is
-# cancelled, what was promised on a lost server is taken back, who lost its GPUs to others waits
-# again, what callers propose is granted or refused, and how a job ends follows from how its attempt
-# did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
+# The live scheduler and a simulation emit these facts; `replay --verify` compares them.
 
 JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
 """What follows once nothing of an attempt is left."""

@@ -1,10 +1,9 @@
 """What is true now: the fold of the log, and nothing that is not in the log.
 
 Only the rules in `core/fold` write to it. Fields marked derived are rebuilt from the others when
-a snapshot is read, so they need no place in it.
+a snapshot is read, so snapshots leave them out.
 
-First the values that it is made of: places of checkpoints, queues, proposals. Then `Job`, `State`,
-and the digest of all of it.
+First places of checkpoints, queues and proposals; then `Job`, `State`, and the digest of it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,8 +42,6 @@ from shunter.events.values import (
     Sharing,
     Wait,
 )
-
-# How work turns into time and back, and where what is done lies saved.
 
 NEVER_US = 1 << 62
 """An instant after all others."""
@@ -95,7 +92,7 @@ class Queue:
     gpus: int = field(default=0, metadata=DERIVED)
 
 
-# What is true of proposals: who may propose, who was rejected, which GPUs are kept for whom.
+# Proposals.
 
 
 @record
@@ -179,7 +176,7 @@ def rejected_wait(conflicts: Sequence[tuple[NodeName, int]]) -> Wait:
     return Wait(Reason.proposal_rejected, detail=detail)
 
 
-# A job, and where it is in its life.
+# A job.
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 
@@ -546,8 +543,6 @@ class State:
 Rule = Callable[[State, Any], FoldResult | None]
 """Folds a fact of one kind; returns what became of jobs, if that is more than the fact says."""
 
-
-# One number for everything that is true: two states with the same digest are the same.
 
 DIGEST_BYTES = 32
 

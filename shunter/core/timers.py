@@ -1,13 +1,11 @@
 """What is due once time has come: time limits, back-off, turns of arrays, checkpoint holds.
 
-All of it can be read from the state; what stands here is an index of that, so that a step need not
-look at every job. At the end of a step comes what is due, in this order. A job whose time limit is
-over is asked to end; one that backed off comes back; tasks of arrays have their turn; and jobs are
-held whose checkpoints do not answer or stay where there is no room, and released once they may go
-on.
+All of it follows from the state; the indexes here save a step from looking at every job. At the end
+of a step comes what is due, in this order: a job over its time limit is asked to end; one that
+backed off comes back; tasks of arrays get their turn; jobs whose checkpoints cannot be reached or
+have no room are held, or released.
 
-Arrays, proposals that repeat and jobs that back off come first, each with its index; `Timers` asks
-them all.
+Arrays, proposals that repeat and back-off come first, each with its index; `Timers` asks them all.
 """
 
 from collections import deque
@@ -45,13 +43,9 @@ from shunter.events.values import (
     Wait,
 )
 
-# Arrays of which only so many tasks may run at once: the others are held until it is their turn.
-#
-# A task has its turn when fewer than the bound are under way, the first submitted first: whichever
-# task ends, the next one follows, however long the others take. To the policies a task without a
-# turn is a job on hold, which the scheduler puts there and takes from there itself. Under way is
-# what holds GPUs, and what waits for them and is held by nobody; so a task that somebody suspended
-# lets another one pass, and gets a turn anew once it is resumed.
+# Arrays with a bound on tasks at once, the first submitted first. A task counts while it holds
+# GPUs, or waits for them and is held by nobody; so one that somebody suspended lets another one
+# pass. To policies a task without a turn is a job on hold.
 
 Jobs = Mapping[JobId, Job]
 
@@ -130,11 +124,8 @@ def _is_under_way(job: Job) -> bool:
     return not is_held or job.since_us is not None or bool(job.allocation.shares)
 
 
-# Proposals of callers that are rejected again within a round: counted, and told once at its end.
-#
-# The first rejection of a job in a round is recorded with its proposal. Further ones change
-# nothing, so what is recorded of them is how many there were and why the last of them was
-# rejected. Otherwise whoever proposes in a loop would fill the log.
+# Repeated rejections of a job in a round are counted and written once at its end, since a caller
+# that proposes in a loop would fill the log.
 
 WINDOW_US = 60_000_000
 """What counts as a round where plans are made at events."""

@@ -1,11 +1,10 @@
 """What a policy may look at, and for how long.
 
-A view shows the state read-only and hides what a scheduler cannot know: how long a job will run
-is told to declared oracles only. It is open while the core asks or tells a policy something, and
-raises when it is used after that: the state behind it has moved on.
+A view shows the state read-only and hides what a scheduler cannot know: only declared oracles see
+how long a job will run. It is open while the core asks a policy something, and raises when it is
+used after that: the state behind it has moved on.
 
-With it stand what policies see beside the state: the guards of jobs, and what is known of how long
-they still need.
+With it come the guards of jobs, and what is known of how long they still need.
 """
 
 from collections.abc import Mapping
@@ -30,12 +29,9 @@ from shunter.events.facts import Outcome, Target
 from shunter.events.records import fact
 from shunter.events.values import ChangeKey, Demand, JobId, QueueName, Reason, SuspendMode, Wait
 
-# Promises to single jobs that hold under every policy.
-#
-# A guarded job is pinned: it keeps its GPUs and is seated before all others. So is, whatever is
-# configured, one that was given GPUs and has not been launched on them yet. A job that has starved
-# goes to the head of the line. Index policies get both as the first part of their rank; a plan of
-# any policy that would suspend or move a pinned job is refused by the approver.
+# Guards: promises to single jobs that hold under every policy. A pinned job keeps its GPUs and is
+# seated first; so is every job that was given GPUs and has not been launched. A starved job goes to
+# the head of the line. Index policies rank by both first; the approver refuses plans against them.
 
 HOUR_US = 3_600_000_000
 _NEVER = SuspendMode.never  # members are slow to look up
@@ -156,7 +152,7 @@ class Guards:
 NO_GUARDS = Guards()
 
 
-# How long a live job still needs: nobody declares run times there, so what is seen must do.
+# How long a live job still needs:
 #
 # (total steps - step) x measured time of a mini-batch     if it says its steps and shows its pace
 # what is left of its time limit                           else, where it has one

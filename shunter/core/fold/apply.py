@@ -1,8 +1,7 @@
 """The one fold: the only code that changes the state.
 
-Each module beside this one has a small function for each kind of event of its group. An event that
-does not fit what is true raises `IllegalEventError`: it means a bug or a corrupt log, and is never
-skipped.
+The other chapters of this folder have one rule for each kind of event. An event that does not fit
+the state raises `IllegalEventError`: it means a bug or a corrupt log, and is never skipped.
 """
 
 from collections.abc import Iterable

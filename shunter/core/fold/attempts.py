@@ -1,8 +1,6 @@
 """What an attempt is to the state: its checkpoints, the GPUs it holds, its begin and its end.
 
-The rules of all groups of facts are made of these steps. First come a job's checkpoints, then how
-an allocation marks the cluster, jobs that are beside others, the moments at which a job gets and
-loses its GPUs, the turns of gangs, and how long a job waits before it is tried again.
+The rules of all kinds of facts are made of these steps.
 """
 
 from collections.abc import Iterable
@@ -46,13 +44,9 @@ from shunter.events.values import (
     Wait,
 )
 
-# Where a job's checkpoints lie, and what they bind it to: servers that have them, and a split.
-#
-# Where servers share no folder, a checkpoint lies on the servers of the attempt that saved it. A
-# job whose newest one lies on a server that merely does not answer has to wait for it; one whose
-# servers are lost or gone is passed over. And a checkpoint of as many processes as an attempt had
-# can be loaded by as many only, unless the job says otherwise: until nothing is left of its
-# checkpoints it is placed as it was when it began.
+# Checkpoints. Where servers share no folder, a checkpoint lies on the servers of the attempt that
+# saved it: a job waits for a server that does not answer, and passes over one that is lost. Unless
+# the job says otherwise, only as many processes as saved a checkpoint can load it.
 
 PLACES_MOST = 8
 """Sets of servers that are remembered for a job; of older ones the last checkpoints are forgotten.
@@ -256,10 +250,8 @@ def _is_gone(node: NodeName, cluster: Cluster) -> bool:
     return server is None or server.health is Health.lost or server.health is Health.removed
 
 
-# How an allocation marks the cluster: alone on its GPUs, beside others, or in turn with them.
-#
-# A GPU that several jobs share is decided (or held) from its first tenant on until its last one
-# leaves, so the bitmaps count it once; CPUs and memory are each job's own.
+# How an allocation marks the cluster. A shared GPU is decided (or held) from its first tenant until
+# its last one leaves, so the bitmaps count it once; CPUs and memory are each job's own.
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
@@ -371,12 +363,8 @@ def count_overcommit(state: State, at_us: int, change: int = 0) -> None:
     state.cluster.holding.overcommit += change
 
 
-# Jobs that are beside others: on the same GPUs at once, or on the same server.
-#
-# The time of GPUs that several have at once counts once.
-#
-# A pack ends with the trial that reverts it, or with the attempt, the stop or another placement of
-# one of its jobs; a trial that ends so has no verdict.
+# Jobs that share GPUs or a server; the time of shared GPUs counts once. A pack ends with the trial
+# that reverts it, or when one of its jobs stops, ends its attempt or is placed elsewhere.
 
 
 def pack_jobs(state: State, jobs: list[Job], at_us: int) -> None:
@@ -453,7 +441,7 @@ def measure_neighbours(state: State, job: Job, at_us: int) -> None:
             other.pace = other.pace.anew(other.service_us(at_us))
 
 
-# The moments at which a job gets and loses its GPUs, shared by the rules of all groups.
+# The moments at which a job gets and loses its GPUs.
 
 _SLICED = Sharing.sliced
 
@@ -683,11 +671,8 @@ def was_not_preempted(job: Job) -> None:
         take_back_preemption(job)
 
 
-# The turns of gangs over several servers: each tells of its own, and work needs all of them.
-#
-# A gang works, and holds its GPUs, from when the last of its servers has given it its turn until
-# the first of them has ended it. In between, `State.gang_turns` has since when which of them are
-# on.
+# Turns of gangs over several servers: a gang works and holds its GPUs from when the last of its
+# servers begins its turn until the first of them ends it (`State.gang_turns`).
 
 
 def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
@@ -739,15 +724,9 @@ def _nodes(job: Job) -> set[NodeName]:
     return {share.node for share in job.held.shares}
 
 
-# How long a job waits before it is tried again: longer each time, and not for ever.
-#
-# A job whose launch failed so many times fails. An attempt that failed by itself, of a job with
-# retries, waits as long. One whose attempts are lost soon after they began, again and again, waits
-# in the same way from the second loss on, and never fails of it: that is counted by the scheduler
-# at work, not in its state. Attempts that leave unasked wait as well (`Departures` of the
-# reactor). To the policies it is a job on hold, which the scheduler puts there and takes from
-# there itself; so no policy needs to know of it. `back_at_us` is part of the state: a scheduler
-# that starts anew goes on waiting where the last one stopped.
+# Back-off: longer each time, and not for ever. A job whose launches failed too often fails. A job
+# whose attempts were lost soon after they began waits from the second loss on, and never fails of
+# it. To policies it is a job on hold. `back_at_us` is state, so a restart goes on waiting.
 
 _FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
 

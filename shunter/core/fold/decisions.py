@@ -337,7 +337,7 @@ def _seen(state: State, job_id: str, version: int) -> None:
         )
 
 
-# Rules for the facts of trials: what is tried, and how it ended.
+# Trials.
 
 
 def trial_started(state: State, event: TrialStarted) -> None:
@@ -413,7 +413,7 @@ def probe_anew(state: State, at_us: int) -> None:
         )
 
 
-# Rules for the facts about the scheduler itself.
+# The scheduler itself.
 
 
 def scheduler_started(state: State, event: SchedulerStarted) -> None:

@@ -63,12 +63,9 @@ from shunter.events.facts import (
 )
 from shunter.events.values import Allocation, JobId, NodeName, Reason, Share, Sharing, Wait
 
-# What an attempt keeps though it was to have other CPUs or memory: its server refused these.
-#
-# Other jobs may have been given what it was to give up. What is booked is what is true from then
-# on, so a server may have less than nothing left: nobody is given anything of it then. Jobs that
-# wait to be launched there are displaced, the last first, as far as that helps; who runs, runs
-# on, and the next plan takes back what it can.
+# A server refused a change of CPUs or memory, so the attempt keeps what it has, though others may
+# have been given it: the server may have less than nothing left, and gives nobody anything. Jobs
+# that wait to be launched there are displaced, the last first, as far as that helps.
 
 
 def reshape_refused(state: State, event: ReshapeRefused) -> FoldResult | None:

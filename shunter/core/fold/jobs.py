@@ -174,7 +174,7 @@ def _wait_for_others(state: State, job: Job, ended: tuple[tuple[JobId, Outcome],
             job.blocked_by += 1
 
 
-# Rules for the facts about speed and use.
+# Speed and use.
 
 
 def profile_sampled(state: State, event: ProfileSampled) -> None:

@@ -43,25 +43,15 @@ from shunter.events.facts import (
 )
 from shunter.events.values import NOTHING, Allocation, NodeName, Resources, Share, Sharing
 
-# Who loses what turns out to be in the hands of others: GPUs, or the CPUs and memory beside them.
+# Who gives way where others hold booked GPUs: a backend's word is true, so the plan gives way.
 #
-# What is booked is a plan; what a backend tells of GPUs is true, so the plan gives way. A job
-# that has yet to start on the GPUs it loses gets as many free ones of the same server instead,
-# those first that the other job gave up there: who places jobs outside names the GPUs when it
-# starts them, so nothing of the attempt changes. Where there are not as many the job is
-# displaced: what was booked for it is free at once, its attempt holds nothing any more, and a
-# fact that follows (the reactor's) ends that attempt and lets the job wait again. Jobs give way
-# in order of submission.
+# A job that has not started gets as many free GPUs of the same server, or else is displaced, in
+# order of submission. A job that has started keeps its GPUs. Where two seem to have started on one
+# GPU, the newest news counts, and the other is displaced unless it is leaving anyway.
 #
-# A job that has started, or was found where it is, loses nothing to GPUs that others took; it keeps
-# them until it leaves. Two jobs cannot both have started on a GPU, but news of them may come in any
-# order. Then the newest counts: the other one is counted on those GPUs no more. It is displaced
-# unless it is leaving anyway, and being suspended it saves what it can if it is there after all.
-#
-# Of CPUs and memory no part is any job's own: where others have taken so much of a server that less
-# than nothing is left, jobs that have yet to start there are displaced, those submitted last first,
-# until the rest is enough. Where a job is found says nothing of them: it is booked what is left, at
-# most what it was found to have.
+# Where less than nothing of a server's CPUs and memory is left, jobs that have yet to start there
+# are displaced, the last submitted first. A job found running is booked what is left, at most what
+# it was found to have.
 
 Masks = dict[NodeName, int]
 """GPUs by server: bit i of a mask is GPU i."""

@@ -1,14 +1,12 @@
 """No policy of other people is trusted: every change is checked before it becomes a fact.
 
-What our own policies made on a draft was checked as it was made, so there is nothing to check here.
-
 Changes are checked in plan order and carried out in a draft, each on what those before it left. One
-that does not fit is refused alone, with its reason; a suspension whose every beneficiary was
-refused is dropped with them, so nobody makes room in vain. A GPU is given twice only on purpose:
-where every tenant of it, the new one as well, is packed.
+that does not fit is refused alone, with its reason. A suspension is dropped once all its
+beneficiaries were refused. A GPU is given twice only where every tenant of it is packed. What our
+own policies made on a draft was checked as it was made.
 
 First come changes of CPUs and memory, and sizes; then `approve` and `Check`, the rules of every
-change; last the approver of proposals, which goes by the same check.
+change; last the approver of proposals, which uses the same check.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,10 +48,8 @@ from shunter.events.values import (
     SuspendMode,
 )
 
-# Changes of CPUs and memory that stand together in a plan, checked and carried out together.
-#
-# What one job gives up another may get, in both resources and in a circle; so all are taken first,
-# and looked at afterwards. If one server has too little for them, none of them happens.
+# Changes of CPUs and memory: jobs may swap them, in a circle too, so all are taken first and
+# checked afterwards. If one server has too little for them, none of them happens.
 
 Refusal = tuple[Reason, str]
 
@@ -112,10 +108,7 @@ def _fits(draft: Draft, server: Server, more: Resources) -> bool:
     return more.fit_beside(server.beside_free)
 
 
-# Which sizes an elastic job may be given: those it was submitted with, all on one server.
-#
-# Its own bounds are looked at here; whether the GPUs are free is for the draft to say, as of
-# others.
+# Sizes of an elastic job: its own bounds only. The draft says whether the GPUs are free.
 
 KEEPS_STATE = (SuspendMode.cooperative, SuspendMode.signal)
 """The modes that end an attempt with all its work saved, for another number of processes."""
@@ -525,12 +518,8 @@ def is_as_near(
     return len(nodes) == 1 and is_within(nodes[share.node], share.gpu_mask, max_level)
 
 
-# What running jobs give up of CPUs and memory so that a proposed gang has its own.
-#
-# A gang is granted where its GPUs are free. What goes beside them others may have, above what
-# they must have (Synergy's tuning): the proposal says what each of them would give up. No more of
-# that is done than the first candidate needs whose GPUs are free, and nothing where none is
-# granted.
+# What running jobs give up for a proposed gang, beyond what they must have (Synergy's tuning). No
+# more is taken than the first candidate with free GPUs needs, and nothing where none is granted.
 
 
 def taken_with(
@@ -589,13 +578,9 @@ def _gives_up(give: Reshape, check: Check) -> bool:
     return True
 
 
-# The approver of proposals: a gang is granted whole on the state of the GPUs, or not at all.
-#
-# What counts is whether the GPUs are free now, not how old the view is in which they were found
-# (optimistic concurrency; Xiao, SOSP student research competition 2017). All that is checked of the
-# changes of a plan is checked here as well, by the same code: health, GPUs, types, CPUs, memory,
-# quota, level, split. Guarded jobs keep their GPUs, which are not free. And GPUs that are kept for
-# another job are as good as taken.
+# The approver of proposals. A gang is granted whole if its GPUs are free now, however old the view
+# in which they were found (optimistic concurrency; Xiao, SOSP student research competition 2017).
+# GPUs kept for another job count as taken.
 
 KEPT = "kept for a job that was rejected too often"
 NOT_ADMITTED = "the order does not let the job start now"

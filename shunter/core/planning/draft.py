@@ -1,11 +1,10 @@
 """The cluster as it would be after the changes drafted so far: what is free, and who finds a place.
 
-A draft changes the pools themselves and, once it is closed, has what it touched indexed anew. So
-opening one, and going back in it, cost what was touched, however large the cluster is; and nothing
-of it outlives the planning. It is the one book of a planning: the engines find places in it, and
-the approver carries a plan of others out in it, change by change.
+A draft changes the pools themselves and indexes what it touched once it is closed. So its cost is
+what was touched, however large the cluster is, and nothing of it outlives the planning. Engines
+find places in it, and the approver carries other people's plans out in it.
 
-Beside it stands how a policy makes room in a plan that it has drafted (`RoomMaker`).
+Last comes how a policy makes room in a plan that it has drafted (`RoomMaker`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -256,7 +255,7 @@ class Draft:
         self._journal.append(lambda: used.update({queue: before}))
 
 
-# What jobs must have beside their GPUs, where that is not what they ask for themselves.
+# What a policy that sizes jobs needs of a place.
 
 
 class Needs(Protocol):
@@ -349,12 +348,9 @@ HELD_BACK: Final = frozenset(
 """Why jobs wait for which enough GPUs are free, in a place that will not do."""
 
 
-# Room for gangs that wait though enough GPUs are free, only not near enough together.
-#
-# A policy that was given a `RoomMaker` hands it each plan, with the gangs that the plan leaves
-# waiting so, in the policy's order. What comes back may move running jobs and start some of them.
-# Whether that pays changes with time alone, so the policy is asked again now and then while any
-# gang waits so: when, is remembered here.
+# Room for gangs that wait though enough GPUs are free, only not near enough together. A `RoomMaker`
+# gets each plan with these gangs in the policy's order, and may move running jobs. Whether that
+# pays changes with time alone, so while a gang waits so, the policy is asked again now and then.
 
 
 class RoomMaker(Protocol):

@@ -1,15 +1,13 @@
 """Between the scheduler and a policy: every answer is checked, and a fault stays the policy's own.
 
-A policy is somebody's code: it may raise, or return what is no plan. What follows is said by
-`OnFault`. With `stop` the run ends with one line that names the policy, the hook and what was
-wrong. With `isolate` the fault is noted, nothing is decided in the policy's place, jobs run on, and
-it is asked again at the next round or event. One that failed while it was told of an event, or
-brought up to an instant, may have left its memory half written, so it begins with a new one, as if
-it had just been put in charge. All of this follows from the events alone: deciding again from the
-log fails at the same places in the same words.
+A policy may raise, or return what is no plan. `OnFault` says what follows. With `stop` the run ends
+with one line that names the policy, the hook and the fault. With `isolate` the fault is noted,
+nothing is decided, jobs run on, and the policy is asked again at the next round or event. One that
+failed while it observed an event or an instant begins with a new memory, since the old one may be
+half written. All of this follows from the events alone, so a replay fails in the same places.
 
-A policy that has not answered in time, or whose process ended, cannot be asked again: it is set
-aside, decides nothing and is told nothing. That is a fact of its own (`PolicySetAside`).
+A policy that has not answered in time, or whose process ended, is set aside for good: a fact of its
+own (`PolicySetAside`).
 """
 
 import re
@@ -46,10 +44,8 @@ from shunter.events.facts import KINDS, SizesSet, SolvedFact, Target, TargetsSet
 from shunter.events.records import fact, record
 from shunter.events.values import ClassWait, JobId, Wait
 
-# What a policy may answer: each hook's answer is checked before anybody relies on it.
-#
-# Types are checked field by field, except for policies that are our own code throughout: those are
-# type-checked where they are written. Whether a plan fits the cluster is the approver's to say.
+# What a policy may answer. Types are checked field by field, except for policies that are our own
+# code throughout. The approver says whether a plan fits the cluster.
 
 T = TypeVar("T")
 

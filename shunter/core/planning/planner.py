@@ -1,7 +1,7 @@
 """From a view to facts: ask the policy, check its plan, and write down what was decided.
 
-The planner changes nothing. The scheduler emits what it returns; `replay --verify` compares it
-with what was recorded; `why` asks it once more with all reasons. One code path for all three.
+The planner changes nothing. The scheduler emits what it returns, `replay --verify` compares it with
+what was recorded, and `why` asks it once more with all reasons.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,15 +37,10 @@ from shunter.events.facts import (
 from shunter.events.records import fact
 from shunter.events.values import BY_POLICY, Allocation, JobId, NodeName, Share, Sharing
 
-# Jobs whose last attempts failed at once start on other GPUs than these had, if any are left.
-#
-# What fails within its first seconds may fail of where it is: a broken GPU, a folder that is not
-# mounted. The policy decides who starts and with how much; where, it knows nothing of that. So
-# its plan is carried out as it is, and then such a job is put on a server that none of its early
-# failures was on, else on other GPUs; where nothing else is left that meets its demand, it stays.
-#
-# In the same way a job whose checkpoint is too large to be copied starts on the server that has it,
-# or not in this round: elsewhere its launch would fail.
+# Starts elsewhere: what fails within its first seconds may fail of where it is (a broken GPU, a
+# folder that is not mounted). So such a job goes to a server that none of its early failures was
+# on, else to other GPUs, else stays. A job whose checkpoint is too large to be copied starts on the
+# server that has it, or not in this round.
 
 _PLACEMENT: Final = Consolidated()
 

@@ -4,9 +4,9 @@
                                      ▲                                │
                                      └──── jittered back-off ◀────────┘
 
-The order of the policy says which jobs may start. Where each goes is not its own plan's to say: the
-job's scheduler proposes whole gangs from a view that may be stale, and the approver checks them on
-the GPUs' state, whatever the version of that view (Xiao, SOSP student research competition 2017).
+The order of the policy says which jobs may start. The scheduler of each such job proposes whole
+gangs from a view that may be stale, and the approver checks them on the GPUs' state (Xiao, SOSP
+student research competition 2017).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ from shunter.events.facts import (
 from shunter.events.records import fact, record, replace
 from shunter.events.values import NOTHING, Allocation, JobId, Share, Sharing
 
-# The decentralised scheme as it is configured.
+# The scheme as it is configured.
 
 
 _DOUBLINGS_MOST = 62
@@ -101,11 +101,8 @@ class CanPropose(Protocol):
         """Return the policy with job schedulers that propose so."""
 
 
-# Views that are stale: what has changed lately, and how to look back behind it.
-#
-# A view of an earlier instant is not kept. It is made on a draft, by undoing what changed since:
-# that costs what changed, however large the cluster is. Only who has which GPUs can be stale; a
-# server that is gone is gone in every view.
+# Stale views are made on a draft by undoing the latest changes, so they cost what changed. Only who
+# has which GPUs can be stale; a server that is gone is gone in every view.
 
 
 @record
@@ -163,7 +160,7 @@ class AllocationHistory:
         return version
 
 
-# What the schedulers of jobs remember: when each proposes next, and what its view may miss.
+# What the schedulers of jobs remember.
 
 _GIVING = (
     *(AllocationChanged, JobReshaped, *JOB_ENDS),
@@ -264,14 +261,9 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
     return observers | dict.fromkeys(JOB_ENDS, ended)
 
 
-# What of a plan job schedulers propose, and what the plan itself carries out.
-#
-# Proposed are the starts of gangs that wait and are to have their GPUs to themselves: each of
-# them can be granted or not without regard to the rest of the plan. All else is the plan's own.
-# Moves rest on what others leave in the same plan, jobs that share GPUs are started beside each
-# other, and a gang that goes round in a circle has left before it starts; and where others are
-# moved for a gang, moves and start are one. Those come first, so that what is granted to a
-# proposal was left by all.
+# Proposed are only starts of gangs that wait for GPUs of their own: each can be granted or not
+# without regard to the rest of the plan. Moves, shared GPUs, gangs that leave and start again, and
+# room made for a gang depend on the rest. These come first, so proposals get only what they leave.
 
 _EXCLUSIVE = Sharing.exclusive
 
@@ -351,16 +343,9 @@ def without_proposed(plan: Plan) -> Plan:
     return replace(plan, changes=others) if starts else plan
 
 
-# The schedulers of single jobs: from what the order would start to what they propose.
-#
-# The plan of a policy says who starts, who leaves for that, and where all of them would find a
-# place at once. In the decentralised scheme only the first two are taken from it (`divided`). Who
-# may start is admitted; the scheduler of each admitted job then looks for places of its own, in a
-# view of an earlier instant, and all of them at the same time. So two may want the same GPUs, and
-# one is rejected. After so many rejections the place that the order found for a job is kept for
-# it: nobody else's proposal may have that, so that its next one is approved. So is a place that
-# others leave because it is the only one for a gang: if somebody else took it, they would have
-# left in vain, and again and again.
+# All admitted jobs look for places at the same time, so two may want the same GPUs, and one is
+# rejected. After so many rejections the place that the order found for a job is kept for it. So is
+# a place that others leave for a gang that has no other: else they would leave in vain.
 
 
 class _Schedulers:

@@ -3,15 +3,14 @@
 First the approver's part: which trials of a plan may begin, and which end. Then the policy's: when
 a trial is to be judged, and how.
 
-Whether a change helps is not predicted but measured, by the mini-batches of the jobs it touches
-(Xiao et al., OSDI 2018: introspection). A policy proposes changes in its own order; what was
-measured is remembered by models and type of GPU, so that a change that lost is not tried again
-until one of these is another.
+Whether a change helps is measured by the mini-batches of the jobs it touches (Xiao et al., OSDI
+2018: introspection). Results are remembered by models and type of GPU, so that a change that lost
+is not tried again until one of these is another.
 
-A job's normalised rate is its rate in the trial over its rate before. Rates of several jobs add
-up. The sum is compared with the sum as things were: 1 for each GPU that jobs have in turns,
-what a GPU does that is given to one at a time; the number of jobs where each has GPUs of its
-own. All are whole millionths, rounded down, so that nothing is kept because of a rounding.
+A job's normalised rate is its rate in the trial over its rate before. The sum over the jobs is
+compared with the sum as things were: 1 for each GPU that jobs have in turns; the number of jobs
+where each has its own GPUs. All are whole millionths, rounded down, so that nothing is kept because
+of a rounding.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """An index policy: any index, on the one incremental engine.
 
 `RankedPolicy` makes plans of a ranking (`ranking`) and a walk through it (`selection`). Before it
-stand what a ranking hears of, what holds back each class, and EASY backfill.
+come the events a ranking listens to, what holds back each class, and EASY backfill.
 """
 
 from bisect import bisect_right
@@ -102,7 +102,7 @@ from shunter.events.facts import (
 )
 from shunter.events.values import Allocation, Because, ClassWait, JobId, Reason, Resources, Wait
 
-# What a ranking hears of: every fact after which a job may stand elsewhere.
+# The events after which a job may rank elsewhere.
 
 _TOUCHED = (
     JobHeld,
@@ -252,7 +252,7 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
     return observers
 
 
-# What holds back each class of equal waiting jobs, told when it changes.
+# What holds back each class of equal waiting jobs.
 
 _BLOCKERS = 3
 _OUTRANKED, _NO_CAPACITY = Reason.outranked, Reason.no_capacity
@@ -340,12 +340,10 @@ def _guard(waiting: WaitingClass, walk: Walk, view: View) -> Reason | None:
     return None
 
 
-# EASY backfill: jobs behind the head may start if they do not delay it.
-#
-# The head of the queue gets a reservation: the first instant at which the declared limits of the
-# running jobs leave it enough GPUs. A job behind it starts now if its own limit ends before that
-# instant, or if it uses only GPUs which the head will not need then (Lifka, JSSPP 1995; Mu'alem and
-# Feitelson, IEEE TPDS 2001). A job that declared no limit counts as `default_limit_us`.
+# EASY backfill. The head of the queue gets a reservation: the first instant at which the declared
+# limits of the running jobs leave it enough GPUs. A job behind it starts now if its own limit ends
+# before that, or if it uses only GPUs which the head will not need then (Lifka, JSSPP 1995; Mu'alem
+# and Feitelson, IEEE TPDS 2001). A job without a limit counts as `default_limit_us`.
 
 
 @dataclass(slots=True)

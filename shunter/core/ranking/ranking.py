@@ -1,8 +1,8 @@
 """The memory of every index policy: all jobs in rank order, kept up to date event by event.
 
-Waiting jobs stand in one list for each class of equal demands, running ones in one for each bound
-they count against. Whatever happens to a job, `sync` compares where it stands with where it
-belongs; there is no second way in or out.
+Waiting jobs are in one list for each class of equal demands, running ones in one for each bound
+they count against. `sync` is the only way in or out: it moves a job from where it is to where it
+belongs.
 
 First what an index is, and what it may remember of jobs; then the lists that a ranking keeps; then
 `Ranking`; last an index that ages.
@@ -28,11 +28,10 @@ from shunter.events.facts import ProfileSampled
 from shunter.events.records import DERIVED, record
 from shunter.events.values import ClassWait, Demand, JobId, QueueName, Reason, SuspendMode, Wait
 
-# A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
-#
-# Integers compare ten times faster than tuples, and the order is total because it ends in the
-# ordinal. Running jobs of a policy whose ranks drift with time (SRTF) are keyed by the instant at
-# which their rank would reach zero; a waiting job is compared with them after adding `drift(now)`.
+# A rank is one integer: guard band, priority, the policy's rank, submission ordinal. Integers
+# compare ten times faster than tuples, and the ordinal makes the order total. Where ranks drift
+# with time (SRTF), running jobs are keyed by the instant at which their rank would reach zero; a
+# waiting job is compared with them after adding `drift(now)`.
 
 ORDINAL_BITS = 40
 RANK_BITS = 80
@@ -88,11 +87,8 @@ LAST = 1 << (_BAND_SHIFT + 8)
 FIRST = -LAST
 
 
-# What an index remembers of jobs, where their state alone does not say where they stand.
-#
-# Multi-level feedback queues need it: when a job entered its queue, and what it had used and waited
-# when it was last promoted (Gu et al., Tiresias, NSDI 2019). So do policies that learn: what the
-# jobs used that have finished.
+# What an index remembers of jobs where their state alone does not give their rank: feedback queues
+# (Gu et al., Tiresias, NSDI 2019), and policies that learn from finished jobs.
 
 
 @record
@@ -127,7 +123,7 @@ class Notes:
     learned: int = 0
 
 
-# What makes one index policy: a rank, and when it changes next.
+# What makes one index policy.
 
 
 class Misfit(StrEnum):
@@ -268,11 +264,8 @@ class Measured(Protocol):
         """What each number of a rank counts, in the order in which they are told."""
 
 
-# Waiting jobs with equal demands: interchangeable but for their rank.
-#
 # Most jobs join at the end of their class and leave at its head. So what has left the head stays in
-# the list for a while, before `first`: moving thousands of keys at every start would cost more than
-# all the rest of a round.
+# the list before `first` for a while: moving thousands of keys at every start would cost too much.
 
 
 @dataclass(slots=True)
@@ -333,10 +326,8 @@ class WaitingClass:
             self.barrier = Reason.node_lost if max(up) < self.gpus else None
 
 
-# Running jobs in rank order, under one bound: the GPUs of a pool, or a queue's quota.
-#
-# Planning only reads: how many GPUs are held by jobs ranked after a given one is a bisection and
-# the sum of the shorter side of a list of small integers.
+# How many GPUs are held by jobs ranked after a given one is a bisection and the sum of the shorter
+# side of a list of small integers.
 
 
 @dataclass(slots=True)
@@ -392,11 +383,8 @@ class RankedUsage:
         return self.keys[at]
 
 
-# Classes of waiting jobs where a placement tells gangs apart that ask for the same.
-#
-# A gang that must be on the fewest servers may have to wait where another one with the same demand
-# starts. So it stands in a class of its own, whose demand is `tight`. What is measured of a model
-# while its jobs run may put it into the other class.
+# A gang that must be on the fewest servers may wait where another with the same demand starts, so
+# its class has a `tight` demand. What is measured of its model may put it into the other class.
 
 Sync = Callable[[Job, Ranks, View], None]
 
@@ -753,17 +741,13 @@ def _earliest(one: int | None, other: int | None) -> int | None:
     return min(one, other)
 
 
-# Jobs whose rank rises as they wait: any index, with a bound on starvation.
+# Aging. A waiting job rises by one level every `every_us`. A higher level goes before all lower
+# ones and all that run; on the last level it is first come, first served. A job that starts from a
+# level keeps its GPUs for `every_us` against all but higher levels.
 #
-# While a job waits, it rises by one level every `every_us`. Whoever stands on a higher level goes
-# before all on lower ones, and before all that run; on one level the index decides. On the last
-# level it is first come, first served. A job that starts from a level has a turn there: for
-# `every_us` only a higher level can make it leave. After that it stands where its index puts it.
-#
-# The bound: once a job has waited levels x every_us at a stretch, only jobs that have waited
-# longer, and those that have their turn on the last level, stand before it. With preemption it
-# starts as soon as the GPUs it can use are not all held by such jobs, guarded ones or jobs of
-# higher priority; without, when enough running jobs have ended.
+# The bound: after a wait of levels x every_us at a stretch, only jobs that have waited longer, and
+# those in their turn on the last level, come before a job. With preemption it starts once such
+# jobs, guarded ones and higher priorities do not hold all its GPUs; without, once enough jobs end.
 
 LEVELS_MOST = 1000
 _AHEAD = LEVEL // 4  # before every rank of an index

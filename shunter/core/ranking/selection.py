@@ -1,13 +1,11 @@
 """Who runs: the greedy walk in rank order, done incrementally.
 
-The rule is the papers' own: go through all jobs from the first rank to the last and let each run
-that fits into what is left. Walking thousands of jobs at every round would be slow, and is not
-needed: the running jobs all fit together, so the walk can jump from one waiting job to the next.
-What a job finds free at its turn is what is free now, plus what running jobs ranked after it
-hold. Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
+The papers' rule: go through all jobs from the first rank to the last and let each run that fits
+into what is left. The running jobs all fit together, so the walk can jump from one waiting job to
+the next. A job finds at its turn what is free now, plus what running jobs ranked after it hold.
+Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
 
-Whoever must leave may find other GPUs at its own turn, in another pool or in another place: it is
-picked again, as a start, and the plan moves it.
+A victim may find other GPUs at its own turn: it is picked again, as a start, and the plan moves it.
 """
 
 from bisect import bisect_right
@@ -382,12 +380,9 @@ class Walk:
         return found + [(quotas[name], free) for name, free in self.quota_free.items()]
 
 
-# Where the picked jobs go: in a draft, after the victims have left.
-#
-# Starts are placed in rank order. Where numbers of GPUs are all that counts, who has to leave
-# follows from the numbers. A job that asks for more (GPUs near together, a split, CPUs, memory)
-# may find no place among those: then the victims follow from a place that it could have
-# (`make_room`).
+# Starts are placed in rank order. Where only numbers of GPUs count, they decide who has to leave. A
+# job that asks for more (nearness, a split, CPUs, memory) may find no place then: its victims
+# follow from a place that it could have (`make_room`).
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

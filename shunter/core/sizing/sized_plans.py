@@ -29,8 +29,6 @@ from shunter.events.values import (
     Share,
 )
 
-# What sizing goes by in one round: who is where, who starts and leaves, and in which order.
-
 Shares = tuple[Share, ...]
 Rank = Callable[[JobId], int]
 
@@ -74,11 +72,9 @@ class SizingInput(NamedTuple):
 _LEAVING = (Suspend, Move)
 
 
-# Better places for those that start: where there is all that makes them fastest.
-#
-# Who starts is settled before, by what is guaranteed. So nobody loses a place by this: one after
-# the other, in order, gives its GPUs back and takes those of a server that has what it can use,
-# if that spreads it over no more servers, or else the very ones it had.
+# Better places for those that start, where there is all that makes them fastest. Who starts is
+# settled before. In order, each gives its GPUs back and takes a better server, if that spreads it
+# over no more servers, or else the very ones it had; so nobody loses a place.
 
 
 def seek(
@@ -121,8 +117,6 @@ def seek(
     return found
 
 
-# What a job and a server have while servers are sized: the state of one round, in plain numbers.
-#
 # A round looks at a job many times: what it is guaranteed, could use and has is found once.
 
 
@@ -172,15 +166,10 @@ class SizedJob:
         self.before = self.has = before
 
 
-# Sizing servers: everybody keeps his least, and takes in order what he can use of what is left.
-#
-# A job that starts gets its least where it is, whoever must give some of his up for that; then
-# what makes it faster, of what is left and of what lower-ranked jobs there have above their
-# least. What a job that ended leaves goes to those on its servers, in order. So a server is
-# looked at when a job comes or goes, and all others stay as they are. Where programs have found
-# sizes for this round (see `optimum`), jobs have these.
-#
-# A gang has the same for each of its GPUs, for it is as fast as its slowest part.
+# Sizing servers. A job that starts gets its least, from others if need be; then more, in order, of
+# what is left and of what lower-ranked jobs there have above their least. What a job that ended
+# leaves goes to those on its servers. Sizes that programs found (`optimum`) come first. A gang has
+# the same for each of its GPUs, for it is as fast as its slowest part.
 
 GROWN, SHRUNK = "grown", "shrunk"
 """The rules by which a job gets more than it had, or gives some of it up."""
