@@ -2,10 +2,10 @@
 
     launched ─ start-up ─▶ first mini-batch ─ work ─▶ request seen ─ save and exit ─▶ GPUs released
 
-The end of the first mini-batch is an event (`TrainingStarted`) where the job tells it. In older
-logs the number of steps and their mean duration say when it was (costs.py). Of a job that tells no
-steps work begins with `AttemptStarted`. `observe_log` reads all of it; `AttemptTurns` follows the
-turns of one attempt alone.
+The end of the first mini-batch is an event (`TrainingStarted`) where the job reports it. In older
+logs the number of steps and their mean duration say when it was (costs.py). Where a job reports no
+steps, work begins with `AttemptStarted`. Read `observe_log` first; `AttemptTurns` follows the turns
+of one attempt alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,11 +49,8 @@ from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values import Allocation, GpuType, JobId, JobSpec, NodeName, Share, Sharing
 from shunter.gc_control import collector_off
 
-# How fast attempts were by their jobs' own contracts, while others came to their servers and went.
-#
-# A live log tells no speeds, and a simulated world gives each job the speed that its contract
-# says of its placement and its neighbours. An attempt that ran t seconds where that is s did t x
-# s of work: both take s from `contract_speed`, so the same placement takes t again in that world.
+# Speeds by contract, for live logs, which record none. An attempt that ran t seconds at speed s did
+# t x s of work. A simulated world takes s from `contract_speed` as well, so it takes t again.
 
 
 class Pace(NamedTuple):
@@ -142,11 +139,9 @@ def _runs(job: Job) -> bool:
     return bool(job.gpus) and (works or job.phase is LAUNCHING)
 
 
-# How long GPUs took to change hands between jobs that share them in turns.
+# How long GPUs took to change hands, counted only where the other job waited already:
 #
 #     turn of one ends ─ its processes stop, those of the other go on ─▶ turn of the other begins
-#
-# That counts only where the other one waited already: GPUs that nobody waits for stand idle.
 
 
 @dataclass(slots=True)
@@ -179,13 +174,9 @@ class Switches:
             self._left_us |= dict.fromkeys(gpus_of(share), at_us)
 
 
-# The turns of one attempt on GPUs that it shares: how many, for how long, and what service.
-#
-# A turn counts from when it really began to when it really ended, though that was seen later
-# (`TurnStarted.began_us`, `TurnEnded.ended_us`); so does the fold count service. One that is not
-# over ends with what ends the attempt's work, or its GPUs. Each server of a gang tells of its own
-# part: the turn counts while all of them are on, and how far they are apart is the *skew* of the
-# gang.
+# The turns of one attempt, from when each really began to when it really ended, even if that was
+# seen later (`TurnStarted.began_us`, `TurnEnded.ended_us`). A gang's turn counts while the turns on
+# all of its servers are on; how far they are apart is the *skew* of the gang.
 
 _OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
 

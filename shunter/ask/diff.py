@@ -58,12 +58,8 @@ from shunter.events.schema import to_object
 from shunter.events.values import Allocation, JobId, Resources, Sharing
 from shunter.run.comparison import MEASURES, value_of
 
-# A log as the instants at which something was decided, or came from outside.
-#
-# What a decision does is compared, not how it was reasoned: two policies that give the same jobs
-# the same GPUs at the same instant have decided the same there, each by its own rule. What
-# follows from facts by itself (withdrawals from lost servers, ends, back-off) is nobody's
-# decision.
+# A log as the instants at which something was decided, or came from outside. Only effects of
+# decisions are compared, not their reasons, and not what follows from facts by itself.
 
 _EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {
     AllocationChanged: lambda event: (event.job_id, event.allocation),
@@ -156,13 +152,10 @@ async def steps(reader: LogReader, advance: Advance | None = None) -> AsyncItera
         yield step
 
 
-# Going through two logs side by side up to the first decision that differs.
-#
 #     A  instant ──▶ instant ──▶ instant ──▶ …      the same inputs? the same effects?
 #     B  instant ──▶ instant ──▶ instant ──▶ …      the first that are not: there they part
 #
-# At one instant the decisions are compared as a whole: in which order a round starts jobs makes no
-# difference.
+# An instant's decisions are compared as a whole: the order within a round makes no difference.
 
 
 @dataclass(frozen=True)
@@ -316,10 +309,8 @@ def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherReas
     return None
 
 
-# What came of two runs: where jobs began, how much later or earlier each ended, and the measures.
-#
-# Jobs are paired by their ids. One that has another owner, name or number of GPUs in the other
-# log is another job, and is left out.
+# What came of two runs. Jobs are paired by their ids; one with another owner, name or number of
+# GPUs in the other log is left out.
 
 _MEASURES_COMPARED = (*MEASURES, "finish_time_fairness.mean")
 
@@ -456,11 +447,9 @@ def _outcome(result: JobResult) -> dict[str, object]:
     }
 
 
-# At which event each of two logs is looked at: right before its decision at an instant.
-#
-# The side that decides nothing of the kind there decided too, as a rule: its round left things as
-# they were. So it is looked at right before the first round that knew all that the other one's did.
-# If it planned no round after that, it is looked at where it knows as much.
+# At which event each log is looked at. A side without a decision there had a round that changed
+# nothing: it is looked at before its first round that knew all that the other one's did, or, if it
+# planned none after that, where it knows as much.
 
 
 async def moments_of(
@@ -521,11 +510,7 @@ async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
     return start + len(facts) if found is None else found
 
 
-# Why two runs part: what each policy saw there, how it ranks the jobs, and what it was told.
-#
-# The state right before the round is folded in each log, and the policy of the term is put on it,
-# as `why` does. What differs between the logs otherwise is looked for in this order: inputs,
-# policy, configuration, code.
+# Why two runs part: differences are looked for in inputs, policy, configuration, then code.
 
 RANKED = 2
 """Of how many decisions of each side the jobs are looked for in the ranking of both."""
@@ -712,8 +697,6 @@ def _told(a: Fact | None, b: Fact | None) -> str:
     ]
     return ", ".join(parts)
 
-
-# The comparison of two logs, and as one JSON-able document.
 
 _SCHEMA = 1
 NO_SCORES: Mapping[int, str] = MappingProxyType({})

@@ -1,7 +1,7 @@
 """The first decision that came out otherwise: what was recorded, what was replayed, where.
 
-Where the versions are the same, what the policy saw at that point and how it ranked the jobs in
-question are the first hints, and whether the code is what it was.
+Where the versions are the same, the first hints are what the policy saw, how it ranked the jobs in
+question, and whether the code is the same.
 """
 
 import json
@@ -30,10 +30,8 @@ from shunter.events.facts import (
 from shunter.events.values import JobId
 from shunter.run.code_digests import sources_of
 
-# Two answers to one question side by side: what a decision was, and what it is when made again.
-#
-# What differs is named by what a policy decides in: which jobs start and leave (its order, and what
-# it holds to fit), where they are (its placement), for which scores, when it decides at all.
+# Recorded and replayed decision side by side, by what a policy decides in: which jobs start and
+# leave, their places, their scores, and when it decides at all.
 
 ROWS_MOST = 8
 """So many jobs are shown with both answers."""
@@ -199,8 +197,6 @@ def _by_job(events: Sequence[Event], in_words: Callable[[Event], str]) -> dict[s
         found.setdefault(key, []).append(in_words(each))
     return {key: "; ".join(words) for key, words in found.items()}
 
-
-# What a policy saw where decisions part: what is free, who waits, and how it ranks jobs.
 
 QUEUE_NAMED = 5
 RANKS_MOST = 12

@@ -36,10 +36,8 @@ from shunter.events.past_jobs import MemoryPastJobs
 from shunter.gc_control import collector_off
 from shunter.run.snapshots import check_outcomes, check_state, past_of, state_of
 
-# From a log to a state: decode, fold, and hold every snapshot on the way to what was folded.
-#
-# This is the fast way through a log, with no policy in it. The frames come checked from the reader,
-# so what can go wrong here is a snapshot that tells another story than the events do.
+# From a log to a state, with no policy in it. The reader checks the frames, so what can go wrong
+# here is a snapshot that differs from the fold of the events.
 
 Advance = Callable[[int, int], None]
 """Told how many events are done, and of how many."""
@@ -248,10 +246,8 @@ def cut(frame: Frame, pending: Sequence[Snapshot], to: int | None) -> Iterator[S
     yield events[start:] if start else events
 
 
-# Finding the place in a log that a person means: an event number, an instant, a whole decision.
-#
-# A decision's facts follow each other in the log and have one instant: what was solved for, the
-# round, and what came of it. Between two of them nothing is true that anybody could act on.
+# The place in a log that a person means. A decision's facts follow each other and have one instant;
+# between two of them nothing is true that anybody could act on.
 
 _PARTS = (
     *(AllocationChanged, JobReshaped, PlanRejected, ReservationSet, WaitReasonChanged),

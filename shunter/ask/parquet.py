@@ -29,10 +29,7 @@ from shunter.events.log import LogReader
 from shunter.events.values import NOTHING, Allocation, Because, JobId, gpu_numbers
 from shunter.output_files import replacing_bytes
 
-# Tables in Parquet files: rows come one by one, and go out in groups.
-#
-# Column types are written in words, so that only what writes files imports pyarrow (Apache 2.0),
-# which is an extra.
+# Column types are words, so that only what writes files imports pyarrow (Apache 2.0), an extra.
 
 Columns = Mapping[str, str]
 """The columns of a table in order, each with its type: `int`, `float`, `text`, `ints`, …"""

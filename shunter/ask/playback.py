@@ -39,14 +39,13 @@ from shunter.events.log import LogReader
 from shunter.events.past_jobs import MemoryPastJobs
 from shunter.events.values import JobId
 
-# What to stop at: `preempt job=j42`, `start gpus>=8 user=ann`, `waiting>100`.
-#
 #     expression = [what] condition …      all of them must hold
 #     what       = submit | start | preempt | finish | … | a kind of event, such as NodeLost
 #     condition  = name operator value     operators: = != and, of numbers, < <= > >=
 #
-# Names of what an event is about (`job`, `user`, `queue`, `name`, `gpus`, `node`, `rule`,
-# `reason`), or of what is true after it (`waiting`, `running`, `free`).
+# For example `preempt job=j42`, `start gpus>=8 user=ann`, `waiting>100`. Names are those of an
+# event (`job`, `user`, `queue`, `name`, `gpus`, `node`, `rule`, `reason`), or of what is true after
+# it (`waiting`, `running`, `free`).
 
 _TERM = re.compile(r"([a-z]+)(!=|>=|<=|=|>|<)(.+)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")

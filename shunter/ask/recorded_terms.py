@@ -1,4 +1,4 @@
-"""A term of a log, staged again: its policy, told of all that happened, on the state of then."""
+"""A term of a log, staged again: its policy gets all that happened, on the state of then."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -20,8 +20,6 @@ from shunter.events.values import Demand, JobId
 if TYPE_CHECKING:
     from shunter.events.log import LogReader
 
-
-# A term of a log, staged again: its policy with its memory, on the state as it is folded.
 
 Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[AnyPolicy, RoundRules]]
 
@@ -145,10 +143,8 @@ def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
     return started
 
 
-# Which gangs had to be on the fewest servers, in logs that do not record it.
-#
-# Rounds record it of jobs that wait (`consolidated`, `spread`). Where they did not yet, it follows
-# from the configuration that decided and from what samples had measured by then.
+# Which gangs had to be on the fewest servers. Where rounds do not record it (`consolidated`,
+# `spread`), it follows from the configuration and from what samples had measured by then.
 
 
 def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing | None:

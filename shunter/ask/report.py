@@ -48,11 +48,8 @@ from shunter.events.log import LogReader
 from shunter.events.values import JobId, NodeName
 from shunter.run.comparison import MEASURES, value_of
 
-# What changes over a run, in equal parts of its time.
-#
-# Of queue, jobs that run, GPUs in use and GPUs that there are (in service, or in use though they
-# are not) each part has the mean over its time; of the queue the most, too. Why jobs wait is
-# looked at where each part begins: how many wait for each reason at that instant.
+# The curves of a run, in equal parts of its time: means over each part, of the queue the most too;
+# why jobs wait is counted where each part begins.
 
 PARTS: Final = 400
 """Into so many parts a run is cut: a picture is about twice as many pixels wide."""
@@ -176,11 +173,9 @@ class Curves:
             self.rules[rule] -= 1
 
 
-# Slices of jobs on GPUs in few bytes: rows of whole numbers, each told from the one before.
-#
-# A row is a GPU (or a lane of one that is shared). It is a flat list `gap, length, job, gap, …`:
-# how long the GPU was free before, how long the job had it, in ticks, and the job's place among
-# submissions. A tick is a millionth of the run, or a microsecond.
+# Slices of jobs on GPUs in few bytes. A row is a GPU (or a lane of a shared one), as a flat list
+# `gap, length, job, gap, …`: ticks free before, ticks held, and the job's place among submissions.
+# A tick is a millionth of the run, or a microsecond.
 
 TICKS: Final = 1_000_000
 
@@ -244,9 +239,6 @@ def _flat(slices: list[Slice], tick_us: int) -> list[int]:
         flat += (first - end, last - first, each.ordinal)
         end = last
     return flat
-
-
-# How the users of a cluster fared beside each other.
 
 
 def users_of(run: RunHistory) -> dict[str, Any]:
@@ -463,12 +455,9 @@ def _worst(run: RunHistory) -> list[dict[str, object]]:
     ]
 
 
-# The page of a report: its data, one script and one style, in a file that needs no other.
-#
-# Names of jobs and users come from others. All of them are in the data, which is JSON that holds
-# no `<`, `>` or `&`, so that nothing in it can end the element it is in; the script puts them
-# into the page as text only. What else might get in would not run: the page allows no script but
-# the one whose digest it names, and loads nothing.
+# The page. Names of jobs and users come from others, so they are in the data only: JSON without
+# `<`, `>` or `&`, so that nothing in it ends its element, put into the page as text. The page
+# allows no script but the one whose digest it names, and loads nothing.
 
 _SCRIPTS: Final = ("words.js", "charts.js", "gantt.js", "report.js")
 _ESCAPED: Final = {

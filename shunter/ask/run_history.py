@@ -26,12 +26,7 @@ from shunter.events.log import LogReader
 from shunter.events.values import Allocation, JobId, NodeName, QueueName, Share, Sharing
 from shunter.run.summary import JobNumbers, job_numbers, stories
 
-# What a run did to its jobs, gathered from its log as `shunter simulate` gathers it live.
-#
-#     log ─▶ fold ─▶ ledger: a story for each job ─▶ numbers of the run
-#
-# The ledger is that of a simulation, so that the numbers of a log and those that its simulation
-# printed are the same ones.
+# The ledger is that of a simulation, so a log has the same numbers as its simulation printed.
 
 
 @dataclass(frozen=True)
@@ -178,9 +173,6 @@ class _Gathered:
             told(event, view)
 
 
-# How many jobs wait and how many hold something, kept up to date event by event.
-
-
 _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 
 
@@ -231,7 +223,7 @@ class JobCounts:
             self.by_queue[queue] += by
 
 
-# What a log consists of: how many events of which kind, over which time, in how many bytes.
+# What a log consists of.
 
 _SCHEMA = 1
 
@@ -310,10 +302,8 @@ def _file_bytes(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
 
-# Which attempt had which GPUs when, read off the state after each event.
-#
-# Jobs that share a GPU at the same time have lanes of it. One that takes turns on GPUs has those of
-# its turn, and none between turns.
+# Which attempt had which GPUs when. Jobs that share a GPU at the same time have lanes of it. One
+# that takes turns on GPUs has those of its turn, and none between turns.
 
 _SLICED = Sharing.sliced
 

@@ -13,11 +13,8 @@ from shunter.events.facts import AllocationChanged, Event
 from shunter.events.log import LogReader
 from shunter.events.values import Because, JobId
 
-# The numbers of a rank in words: what a job has used, which queue that puts it in.
-#
-# A policy tells what its numbers count (`Measure`); one that does not has its numbers shown as
-# they are. The words come in two tenses: where a job stands, and where it stood when something was
-# decided about it.
+# The numbers of a rank in words, in two tenses: where a job is, and where it was when something was
+# decided about it. A policy says what its numbers count (`Measure`), else they are shown bare.
 
 _HOUR_US = 3600 * SECOND_US
 NS = 1_000  # in a microsecond
@@ -213,7 +210,7 @@ def _queue(
     return f"{has} used {used_in_words(used_gpu_us)}, so it {is_} {queue}"
 
 
-# What the scores of a log count, term by term, so that decisions are told in the same words.
+# What the scores of a log count, term by term.
 
 Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""

@@ -59,22 +59,16 @@ from shunter.events.values import DEPENDENCY, HELD, NOTHING, TIMEOUT
 from shunter.gc_control import collector_off
 from shunter.run.snapshots import check_outcomes, check_state
 
-# Decide again on the recorded inputs, and compare every decision with the recorded one.
-#
 #     recorded events ──▶ fold ──▶ tell the policy ──▶ ask it where a round was planned
 #                           ▲                                   │
 #                           └── next ◀── the same facts? ◀──────┘
 #
-# What was observed and commanded is taken from the log as it is. What a policy decided (rounds
-# and their changes, and when they were due at all), and what followed from facts, from the state
-# and from time, is made once more by the same code. Which is which stands in
-# `events/fact_classes.py`.
-#
-# When a round is due: the scheduler's own rule, asked of a recorded run.
+# Observations and commands come from the log; decisions and what follows are made once more
+# (`events/fact_classes.py` says which is which).
 #
 # A round is due on the grid (or at once, without one) if something happened that the policy has not
-# settled, or if the policy wanted to be woken. What cannot be read from a log is left alone: inputs
-# that became no event, rounds that the backend ended, and how late a live loop came to an event.
+# settled, or if it wanted to be woken. What a log does not show is left alone: inputs that became
+# no event, rounds that the backend ended, and how late a live loop came to an event.
 
 
 class RoundWatch:
@@ -147,20 +141,16 @@ class RoundWatch:
         return bool(round_us) and at_us // round_us == self._term.planner.state.round_number
 
 
-# What must follow from the facts of a term, and by when it must have followed.
-#
-# The reactor says it, as it does for the scheduler at work. Only where a step of the round loop
+# What must follow from the facts of a term comes from the reactor. Where a step of the round loop
 # ended is not in the log, and is found here:
 #
 #     live          all facts of a step have its instant, so a later fact is one of a later step
 #     a simulation  takes in what happens up to the end of a round, never past the next timer
 #     anywhere      a round ends its step
 #
-# At the end of a step all is there that was due by then, but for what its round itself made due.
-# Where a backend says when its rounds are over, nothing but a round tells it.
-#
-# Logs of live runs that an older Shunter wrote do not say that this may be expected of them. There
-# only refusals, cancelled dependants and withdrawals of lost servers are.
+# At the end of a step all is there that was due, but for what its round itself made due. Where a
+# backend ends its rounds, only a round ends a step. Of older live logs only refusals, cancelled
+# dependants and withdrawals of lost servers are expected.
 
 _TIMED = (TimeLimitReached, JobHeld, JobReleased)
 _INSTANT_ENDS = (JobFinished, JobFailed, JobCancelled)
@@ -636,7 +626,7 @@ def _what(solved: SolvedFact) -> str:
     return "target shares" if isinstance(solved, TargetsSet) else "sizes"
 
 
-# Going through a whole log with a verifier, snapshots included, up to the first difference.
+# Going through a whole log, up to the first difference.
 
 
 def _is_same(recorded: SolvedFact, solved: SolvedFact) -> bool:

@@ -24,8 +24,6 @@ from shunter.core.timers import has_no_turn, turn_of
 from shunter.events.facts import Outcome
 from shunter.events.values import Demand, JobId, JobSpec, Reason, SuspendMode, Wait
 
-# Where a job is in its life and why it waits, by what is true: for queues, metrics and replays.
-
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 JOB_STATES = (*(phase.value for phase in JobPhase), HELD, SUSPENDED, STOPPED)
 """All that `job_state` may return."""
@@ -190,7 +188,7 @@ def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason
     return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason
 
 
-# What is true at a point of a log, as one document: jobs, queue, cluster, and the digest.
+# A state as one document.
 
 _SCHEMA = 1
 NONE_REBUILT: Mapping[JobId, Demand] = MappingProxyType({})
@@ -271,11 +269,8 @@ def _cluster(cluster: Cluster) -> dict[str, int]:
     }
 
 
-# What a promise of GPUs counts on, under EASY backfilling: the time limits that jobs declare.
-#
-# A job that declares none counts as running for as long as the policy says, a year by default. So
-# a promise may be far later than anybody expects, and a short job that declares no limit is not
-# started before the promised one. Both are told where they matter.
+# A promise of GPUs under EASY backfilling counts on declared time limits. A job without one counts
+# as running for a year by default, so a promise may be far later than anybody expects.
 
 _DAY_US = 86_400 * SECOND_US
 

@@ -53,7 +53,7 @@ from shunter.events.values import (
     Sharing,
 )
 
-# Instants and durations as people read them; simulated time is never mistaken for a date.
+# Instants and durations; simulated time is never mistaken for a date.
 
 SECOND_US = 1_000_000
 _CLOCK = re.compile(r"T\+([0-9]{1,9}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,6}))?")
@@ -143,7 +143,7 @@ def _hours(at_us: int) -> str:
     return f"{text}.{rest_us:06d}".rstrip("0") if rest_us else text
 
 
-# Facts in words: the one place where allocations and decisions become text.
+# Facts in words.
 
 DOWN_NAMED = 8
 _HEALTH = {
@@ -481,11 +481,8 @@ _WORDS: dict[type[Event], Callable[[Any], str]] = {
 }
 
 
-# Why a job can never run here, in words: what it needs, and the most that there is of that.
-#
-# The recorded numbers count GPUs. Where something else is short (memory, CPUs, GPUs near together),
-# they would say that too few GPUs are there where there are enough; so the words are made from what
-# the job asked for and from the servers themselves.
+# Why a job can never run here. The recorded numbers count GPUs; where something else is short,
+# words made from them would be wrong, so they are made from the request and the servers.
 
 Rejection = JobRejected | Refusal
 """What is recorded of a rejection, or was found of a job that was only tried."""

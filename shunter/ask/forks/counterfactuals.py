@@ -1,9 +1,9 @@
 """What would make a waiting job start: changes of which a fork says that it does.
 
 Each candidate is one small change to the state at the moment: a job that ends, another priority, a
-smaller gang, a larger quota, servers that join. The policy plans on the changed state, in a fork
-that goes on for two plans, and only what gives the job GPUs there is told. The changes come in as
-the orders and facts that they would be, so this is the same for every policy.
+smaller gang, a larger quota, servers that join. The changes come in as orders and facts, so this is
+the same for every policy, which plans in a fork for two rounds. Only changes that give the job GPUs
+there are reported.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,11 +38,8 @@ from shunter.events.values import DependsWhen, JobId, JobSpec, NodeName
 from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world
 from shunter.workloads.trace import TraceJob
 
-# The changes that are tried where a job waits: ends of others, its own size, quotas, servers.
-#
-# A job that waits for others needs their ends, and good ones unless it says `any`. A good end is no
-# order: the job's work is taken to be what it has done by then. Of a job that does not work at the
-# moment that cannot be said honestly, so it is not tried, and said not to be.
+# A job with dependencies needs good ends of them, unless it says `any`. A good end is no order: the
+# job's work is taken to be what it has done by then, so only a job at work can be tried.
 
 ENDS_MOST = 3
 """So many jobs are tried whose end alone might do."""

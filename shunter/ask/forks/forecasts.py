@@ -1,7 +1,7 @@
 """When jobs of a log start and end, with how past forecasts of it held, as a document.
 
-It is plain data in and plain data out, so that it can be made in a process of its own. What came of
-a past moment does not change any more: who asks again hands it in, and more moments are added.
+Data in and out are plain, so that a process of its own can make it. What came of a past moment does
+not change any more, so a caller hands it in again, and more moments are added.
 """
 
 from bisect import bisect_right
@@ -48,28 +48,21 @@ from shunter.events.values import JobId, JobSpec
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import WorldParts, recorded_parts
 
-# When jobs start and end, as P50 and P90: a moment is forked again and again, and run on.
+# P50 and P90: a moment is forked many times and run on. Each sample draws unknown work and future
+# jobs by its own seed. Run times are learnt from a resample of past jobs, with replacement: a long
+# queue evens out what single jobs need, so the uncertain part is the distribution.
 #
-# Each sample draws the work that is not known, and the jobs that may come, by its own seed, and
-# lets the policy decide. It learns run times from jobs that it draws of those of the past, with
-# replacement: where a long queue evens out what single jobs need, it is this that is uncertain.
+# Before enough jobs have ended there is nothing to learn from: the first to end are short. Then
+# jobs end at once in one half of the samples, and work on to their time limits in the other. Where
+# samples differ there is no P50, and a P90 only where limits or the policy bound it.
 #
-# Before enough jobs have ended there is nothing to learn from: those that ended first are the
-# short ones. Then jobs end at once in one half of the samples, and in the other they work on to
-# their time limits. Where samples differ there is no P50, and a P90 only where limits or the
-# policy bound it.
-#
-# Of n samples the one of rank ceil(p (n + 1)) is told as the p-quantile: a further draw of the same
-# kind lies at or below it with probability rank / (n + 1), for n = 19 exactly 0.5 and 0.9 (order
-# statistics; David and Nagaraja, Order Statistics, 2003, chapter 7).
+# Of n samples the one of rank ceil(p (n + 1)) is the p-quantile: a further draw lies at or below it
+# with probability rank / (n + 1), for n = 19 exactly 0.5 and 0.9 (David and Nagaraja, Order
+# Statistics, 2003, chapter 7).
 
-# Jobs that may come: those of the past, begun anew at a drawn instant of it.
-#
-# Who comes after a moment may be put before those that wait, under most policies. So a stretch of
-# the past is taken for the future: from a drawn instant on, job after job with the same gaps, and
-# from the beginning again at its end (a circular block bootstrap with one block; Politis and
-# Romano, 1992, for its wrapping around). That keeps bursts, and which kinds of jobs come
-# together. A drawn job asks for what the one of the past did, but depends on none.
+# Jobs that may come: a stretch of the past from a drawn instant on, with the same gaps, wrapped
+# around at its end (a circular block bootstrap with one block; Politis and Romano, 1992). That
+# keeps bursts, and which kinds of jobs come together. A drawn job depends on none.
 
 PAST_LEAST = 5
 """With fewer submissions than these in the past, nobody is taken to come; ours."""
@@ -325,12 +318,9 @@ def _waits(job: Job | None) -> bool:
     return job is None or job.since_us is None
 
 
-# How well past forecasts held: made again from what was known then, and compared with the log.
-#
-# Nobody records forecasts. One is a function of the log up to its moment, so that it can be made
-# again at any later time: at moments of the past, with nothing that came after, when those would
-# start that waited there, and when all would end. A job is asked about its start once, at the first
-# of the moments at which it waits, and about its end once. Who was cancelled is not asked about.
+# How well past forecasts held. A forecast is a function of the log up to its moment, so it is made
+# again for moments of the past, with nothing that came after. Each job is asked about its start
+# once, at the first moment at which it waits, and about its end once; cancelled ones are left out.
 
 APART = 2
 """A moment lies in the last half of the past, so that there was something to learn from."""

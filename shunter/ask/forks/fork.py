@@ -60,10 +60,8 @@ from shunter.events.values import ConfigurationSet, JobId, JobSpec, NodeName, Us
 from shunter.gc_control import collector_off
 from shunter.workloads.trace import JobEnd, TraceJob
 
-# The moment at which a fork begins: state, policy with its memory, and who decided there.
-#
-# It is kept encoded, as a snapshot is, because each fork needs a state of its own: a copy by the
-# codec takes about as long as decoding a snapshot, a deep copy ten times that.
+# A fork point is kept encoded, because each fork needs a state of its own: a deep copy takes ten
+# times as long as decoding.
 
 _NO_INPUTS = (ClockStepped, EventsLost, SegmentSealed, SchedulerStopped)
 _FOLLOWING = (JobReleased, *JOB_ENDS)
@@ -167,14 +165,11 @@ async def _term_at(reader: LogReader, seq: int) -> tuple[int, SchedulerStarted]:
     return terms[-1][0], started
 
 
-# A fork: a scheduler on a state of the past or the present, and a simulated world that goes on.
+# A fork writes nothing but its own state; the log that it came from is not touched.
 #
 #     fork point ─▶ state, policy with its memory ─┐
 #                                                  ├─▶ round loop, into no log
 #     future     ─▶ jobs that come, orders, losses ┘   (or one of its own)
-#
-# What-if, ETA, counterfactuals and dry runs are all a fork with a change in it. A fork writes
-# nothing but its own state, and the log that it came from is not touched.
 
 WorkOf = Callable[[JobId, JobSpec, Job | None, int], TotalWork]
 """Tells the whole work of a job of which the future does not: its id, what it asks for, what it has

@@ -1,11 +1,8 @@
 """What a log says came after a moment: jobs, orders of people, losses of servers, and all work.
 
-A fork is given this future, not the decisions in it. What jobs did in their whole lives says
-how much work they have: where a trace knows their run time that, else the time at base speed
-that they had worked when they ended. Of a job that was stopped before its end nobody knows the
-rest.
-
-While it is read the log is folded, so that the jobs' stories are there for comparison.
+A fork gets this future, not the decisions in it. The work of a job is its run time where a trace
+declares that, else its time at base speed until it ended. Of a job that was stopped before its end
+nobody knows the rest. The log is folded meanwhile, for the jobs' stories.
 """
 
 from dataclasses import dataclass, field, replace
@@ -283,13 +280,9 @@ _TAKEN = frozenset(
 """The kinds of which there is anything to note before they are folded."""
 
 
-# The simulated world of a live log: what starts and suspensions cost there, as was measured.
-#
-# A live scheduler counts as work what an attempt does from its start on, its preparation
-# included. A simulated one has that in the cost of the start. So the whole work of a job is what
-# it did without its start-ups, and that much more as the attempts that it had begun by the moment
-# were counted for. The same holds of the time by which its contract slowed it down: none of it is
-# work, but what was counted by the moment.
+# The simulated world of a live log. A live scheduler counts start-ups, and time lost by a
+# contract's speed, as work; a simulated world counts neither. So the whole work of a job leaves
+# them out, but for what the moment's attempts were already counted for.
 
 STAYED_LEAST_US = 1_000_000
 """Who ends by itself so soon after it was told to leave may have been about to."""

@@ -1,7 +1,7 @@
 """`why --inevitable`, answered: a document, and the same in lines that a person reads.
 
-The answer says what it is: the last decision *found*. It names the decisions that were tried, the
-neighbours of the one found, and the later ones that were looked at once more.
+The answer is the last decision *found*. It names the decisions that were tried, the neighbours of
+the one found, and the later ones that were looked at once more.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -53,16 +53,14 @@ from shunter.events.log import LogReader
 from shunter.events.values import Allocation, Because, JobId, Reason
 from shunter.run.simulated_world import WorldParts, recorded_parts
 
-# One job first, at one decision: the policy is asked as ever, and after that decision as before.
+# One job first, at one decision:
 #
-#   ranked policies   the job's key stands at the head of the order while they plan, and is put back
+#   ranked policies   the job's key is at the head of the order while they plan, and is put back
 #   all others        of what their plan leaves free or takes away, the job has the first choice
 #
-# Nothing of it is in the state or in the policy's memory once the decision is made. A policy
-# knows that after its own plan nothing is left to do; after this one that is not so, and it is
-# asked again at the next round or, where there are none, at the next event. Jobs that a guard
-# pins keep their GPUs, and a policy that does not preempt makes nobody leave: first in the order
-# is not placed yet.
+# State and memory keep nothing of it. Since work may be left after this plan, the policy is asked
+# again at the next round or event. Pinned jobs keep their GPUs, and a policy that does not preempt
+# makes nobody leave: first in the order is not placed yet.
 
 RULE = "placed_first"
 """The rule by which a job starts that a policy without an order was made to place first."""
@@ -229,10 +227,8 @@ def _put(memory: Ranking, entry: Entry, key: int) -> None:
         memory.seat(entry)
 
 
-# The last place of a row at which something holds, found by halving it, and how sure that is.
-#
 # Halving finds the last place only where all that hold come before all that do not. Nothing says so
-# of decisions, so what was tried is told as well, and later places are looked at once more.
+# of decisions, so what was tried is reported, and later places are looked at once more.
 
 TRIED_MOST = 24
 """So many places are tried at most."""
@@ -327,12 +323,9 @@ def _spots(after: int, last: int, tried: dict[int, bool]) -> tuple[int, ...]:
     return tuple(room[len(room) * part // (SPOTS + 1)] for part in range(1, SPOTS + 1))
 
 
-# Forks at the decisions of a log, in each of which one job is placed first there.
-#
 #     moment before the decision ─▶ fork ──▶ the decision, the job first ──▶ the same policy goes on
 #
-# The moment is the end of the last step before that of the decision. What is to come is read from
-# the log once, from the first decision on.
+# The moment is the end of the last step before that of the decision.
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
     preemption   a policy takes its GPUs, or it has none at the end of the wait that followed
     deadline     it has not finished by then
 
-What is normal is as long as nine in ten of the other jobs of the same gang size waited for their
-first GPUs. It is never less than a minute, or the time between two rounds.
+Normal is as long as nine in ten of the other jobs of the same gang size waited for their first
+GPUs, and never less than a minute, or the time between two rounds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

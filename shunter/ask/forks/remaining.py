@@ -1,4 +1,4 @@
-"""How much work a job has left: by what it told, or drawn from what others of the log worked."""
+"""How much work a job has left: by its own steps, or drawn from what others of the log worked."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -28,27 +28,21 @@ from shunter.events.log import LogReader
 from shunter.events.values import JobId, JobSpec, UserName
 from shunter.gc_control import collector_off
 
-# How much work a job has of which the future does not tell: drawn from what others worked.
+# Unknown work. A job that reports steps and mini-batches has what is left by them. Of any other the
+# work is drawn among jobs that did more: of the same user, model and gang size, then user and gang
+# size, then gang size, then all. A job of a kind of which n are known lies in each of the n + 1
+# gaps between them with the same probability (Hill, Posterior distribution of percentiles, 1968): a
+# gap is drawn, and within it a job of the next wider kind. What is longer than all follows a power
+# law, with the index of the longest, or 1 where they are few (Harchol-Balter and Downey, Exploiting
+# process lifetime distributions, 1997).
 #
-# A job that tells its steps and its mini-batches has what is left by them. Of any other the whole
-# work is drawn among those that did more than it has done already, from one kind of jobs after
-# the other: of the same user, model and gang size, of the same user and gang size, of the same
-# gang size, and all. A job of a kind of which n are known lies in each of the n + 1 gaps between
-# them with the same probability (Hill, Posterior distribution of percentiles, 1968). So a gap is
-# drawn, and within it one of those of the next wider kind: few jobs of its own narrow the work
-# down a little, many do a lot. Who is longer than all that are known is so by a power law, whose
-# index the longest tell; few of them say little, and then it is 1, as of the lifetimes of
-# processes (Harchol-Balter and Downey, Exploiting process lifetime distributions, 1997).
+# The time limit bounds the work. Where works differ less as parts of the limits than in themselves,
+# parts are drawn, first of jobs of the same limit (Smith, Foster and Taylor, Predicting application
+# run times using historical information, 1998).
 #
-# Its time limit bounds it, and often says more: where works differ less as parts of the limits than
-# in themselves, parts are drawn, first of jobs of the same limit (Smith, Foster and Taylor,
-# Predicting application run times using historical information, 1998, choose what is alike in the
-# same way).
-#
-# Who was stopped before the end, or still works, had at least so much: if it is drawn, one of
-# those that did more is drawn in its place. Kaplan and Meier's estimate of the distribution gives
-# censored observations this weight (Efron, The two sample problem with censored data, 1967:
-# redistribution to the right).
+# A job that was stopped, or still works, had at least so much: if it is drawn, one that did more is
+# drawn in its place, the weight that Kaplan and Meier's estimate gives censored observations
+# (Efron, The two sample problem with censored data, 1967: redistribution to the right).
 
 ENOUGH = 5
 """So many jobs must have ended before anything is said of how they are alike; ours."""
@@ -255,12 +249,8 @@ def _gap(
     return above, most
 
 
-# What a log tells of the past of its jobs: when they came and started, and what they worked.
-#
-#     events ─▶ submissions, launches, ends ─▶ what was known at a moment
-#
-# Nothing of a job that a scheduler could not know at a moment is in what `worked_before` and
-# `submitted_before` return for it: run times that a trace declares are not read.
+# The past of a log's jobs. `worked_before` and `submitted_before` return only what a scheduler
+# could know at a moment: run times that a trace declares are not read.
 
 EVENTS_MOST = 1_000_000
 """So many of the last events are read, back to the snapshot before them; ours."""

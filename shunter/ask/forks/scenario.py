@@ -1,9 +1,8 @@
 """What if, answered: several scenarios played and compared, with how wrong such answers are here.
 
-The same policy is played beside the change. Where the log goes on after the moment, what it did is
-there to compare with: how far the same policy is from that is the error of this way of asking, and
-the change is compared with the log. Where the log ends there, the change is compared with the same
-policy, and nothing says how wrong both are.
+The same policy is played along with the change. Where the log goes on after the moment, its
+distance from the log is the error of this way of asking, and the change is compared with the log.
+Where the log ends there, the change is compared with the same policy, and the error is unknown.
 """
 
 import asyncio
@@ -57,8 +56,6 @@ from shunter.run.parallel import Report, run_all
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import WorldParts, recorded_parts, simulated_world
 from shunter.workloads.trace import TraceJob
-
-# What a simulated answer rests on, in sentences: it is printed with every one.
 
 NOT_IN_LOG = {
     "factors": "factors of distance and neighbours",
@@ -135,12 +132,10 @@ def _takes_time(parts: WorldParts) -> bool:
     return not parts.simulation.costs.costs({}).are_none or parts.slicing is not None
 
 
-# One simulated answer to "what if": a log, a moment, what is otherwise, and a seed.
-#
-# A scenario is plain data, so that several can be played in processes of their own. A simulated
-# world may know more than the state tells: where turns and leases stand, what a checkpoint held,
-# what comes of orders under way. Then, if the log has all that the world was made of, the run is
-# made again from its beginning and held to the log at the moment; else it goes on from the state.
+# A scenario is plain data, so that several can be played in processes of their own. If the log has
+# all that its simulated world was made of, the run is made again from its beginning and compared
+# with the log at the moment, since the world knows more than the state (turns, leases, checkpoints,
+# orders under way); else it goes on from the state.
 
 NOT_THE_SAME = "the run could not be made again as it was"
 

@@ -36,7 +36,7 @@ from shunter.core.state import Job, JobPhase
 from shunter.events.facts import AllocationChanged, JobPriorityChanged
 from shunter.events.values import JobId, Reason, Sharing, Wait
 
-# The short answer to why a job waits: the reason, what it waits for, and what to do about it.
+# The short answer.
 
 _SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2

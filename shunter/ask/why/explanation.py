@@ -65,10 +65,8 @@ from shunter.events.facts import (
 from shunter.events.log import LogReader
 from shunter.events.values import DEPENDENCY, JobId, NodeName, Reason, Sharing, Wait
 
-# What became of a waiting job after the point that was asked for, if the log goes on.
-#
-# One look through the frames that name the job or one of those it was told to wait for, up to the
-# event that gives the job GPUs or ends it.
+# What became of a waiting job later: one look through the frames that name it or its dependencies,
+# up to the event that gives it GPUs or ends it.
 
 _ALLOCATED = AllocationChanged.__name__
 _OF_TURNS = (TurnStarted, TurnEnded, AttemptEnded)
@@ -141,10 +139,8 @@ async def seen_later(reader: LogReader, story: JobEvents) -> list[Event]:
     return found
 
 
-# What the log says of the jobs that block another one: how they ended, or since when they are so.
-#
-# A phase begins with what brings it about: the decision that grants GPUs, the order to leave them,
-# the start of the processes, or their end. When a job was last launched is not that.
+# What the log says of blocking jobs. A phase begins with what brings it about: the decision that
+# grants GPUs, the order to leave them, the start of the processes, or their end.
 
 NumberedEvents = Sequence[tuple[int, Event]]
 """The events about a job, up to some point, with their numbers."""

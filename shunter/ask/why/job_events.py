@@ -1,7 +1,7 @@
 """Everything a log says about one job, collected in one pass over rows that stay undecoded.
 
-Beside the job's own events these are the rounds that said why its class of equal jobs waits, the
-ends of the jobs it depends on, and the jobs that were preempted for it.
+Its own events, the rounds that said why its class of equal jobs waits, the ends of the jobs it
+depends on, and the jobs that were preempted for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,12 +43,9 @@ from shunter.events.records import decoder_of, row_encoder, stored_fields
 from shunter.events.values import NOTHING, Allocation, Demand, JobId, JobSpec, Share, Wait
 from shunter.run.snapshots import state_of
 
-# Where to begin to read a job's story: at the newest snapshot before it came.
-#
-# What a story needs of the time before the job is who decides, which queues have a quota, what
-# was measured of models, and what a round last said of the job's class of equal jobs. The
-# snapshot knows the queues and the measurements, and for which reason the class waits, if it
-# does. Which round said so is looked for backwards from there.
+# Where to begin to read: at the newest snapshot before the job came. It knows the queues, the
+# measurements, and why the class of equal jobs waits; the round that said so is looked for
+# backwards from there.
 
 _ROUND = RoundPlanned.__name__
 _NUMBER = row_fields(RoundPlanned).index("number")
@@ -166,7 +163,7 @@ def _look_back(start: ScanStart, frame: Frame, wanted: set[bytes]) -> None:
                 start.told[key] = (planned, wait)
 
 
-# What became of a job's proposals: whether it may be proposed, and why it was rejected last.
+# What became of a job's proposals.
 
 _ADMITTED = row_fields(RoundPlanned).index("admitted")
 _DISMISSED = row_fields(RoundPlanned).index("dismissed")

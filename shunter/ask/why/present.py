@@ -1,7 +1,7 @@
 """How a job stands at the instant asked for: its rank, who holds what it needs, what is free.
 
-Everything here is taken from the state at that very point, with the policy's own ranking of it, so
-it is not what the last plan saw. Nothing is emitted, so nothing changes.
+Everything comes from the state at that very point, with the policy's own ranking of it, so it is
+not what the last plan saw. Nothing is emitted, so nothing changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +21,6 @@ from shunter.core.view import NO_GUARDS, View, is_by_limit
 from shunter.counting import counted
 from shunter.events.facts import AllocationChanged, Event, RoundPlanned, Trigger, WaitReasonChanged
 from shunter.events.values import Demand, GpuType, JobId, NodeName, Reason, Resources, Wait
-
-# Whom the next plan gives the GPUs that are free now, if nothing else happens.
 
 
 @dataclass(frozen=True)
@@ -71,11 +69,8 @@ def next_plan_of(at_us: int, facts: Iterable[Event], cluster: Cluster) -> NextPl
     return NextPlan(at_us, tuple(found), admitted)
 
 
-# What a waiting job needs beside its GPUs, and what the servers have for it.
-#
-# What counts is what planning looks at: with `policy.sizing` a job needs the share that it is
-# guaranteed, and others have no more than theirs, for what they have above it they give up, unless
-# their servers have refused that.
+# What a waiting job needs besides GPUs, by the rules of planning: with `policy.sizing` it needs its
+# guaranteed share, and others give up what they have above theirs, unless their servers refused.
 
 _SERVERS_NAMED = 4
 

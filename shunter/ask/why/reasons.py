@@ -32,11 +32,8 @@ from shunter.events.facts import (
 )
 from shunter.events.values import HEIGHT_MOST, JobId, Reason, Wait
 
-# For what GPUs are that are free and enough for a job that waits all the same.
-#
-# "It needs 1 GPU, and 1 is free" answers nothing: the next plan gives it to another job, it is
-# kept for the first in the queue, promised, or came free since the last plan. Where too few GPUs
-# are free, it is told where others are idle that would be enough, as on drained servers.
+# Free GPUs of a job that waits: "it needs 1 GPU, and 1 is free" answers nothing, so the answer says
+# who gets them, or why they are kept. Where too few are free, it names those idle elsewhere.
 
 
 def use_of_free(found: Explanation, evidence: Wait) -> str:
@@ -177,7 +174,7 @@ def _not_counted(server: Server, counted: str, types: Sequence[str]) -> tuple[in
     return idle.bit_count(), f"on {server.name}, which is drained"
 
 
-# Each reason to wait in words, with the numbers of the instant that is asked for.
+# Each reason in words.
 
 TASKS_NAMED = 8
 _ATTEMPT_ENDS = (LaunchFailed, AttemptLost, JobRetried)

@@ -1,12 +1,12 @@
 """Planning once more at points of the log, with all reasons: the evidence behind an answer.
 
-The state right before the last round is folded (from the newest snapshot), the same planner is
-asked that made the recorded decision, and what it says of the job's class is held against the
-record. Then the state is folded on to the point asked for, where the policy is asked how the job
-stands there. Nothing is emitted, so nothing changes.
+The state right before the last round is folded (from the newest snapshot), the planner of the
+recorded decision is asked again, and its answer for the job's class is compared with the record.
+Then the state is folded on to the point asked for, where the policy says how the job ranks. Nothing
+is emitted, so nothing changes.
 
-A policy that takes notes of what jobs did is told of every event from the beginning of its term,
-or from a snapshot of its memory: it would rank them otherwise than it did.
+A policy that remembers what jobs did gets every event from the beginning of its term, or from a
+snapshot of its memory: otherwise it would rank them differently.
 """
 
 from collections.abc import Sequence

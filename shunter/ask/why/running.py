@@ -56,7 +56,7 @@ from shunter.events.values import (
     TrialReason,
 )
 
-# A gang's contract: what distance costs it, as said or learnt, and what its floor refuses.
+# A gang's contract.
 
 _OF_PLACE = (Reason.locality_not_met, Reason.fragmented)
 
@@ -221,7 +221,7 @@ def _wait_in_words(found: Explanation, demand: Demand) -> Iterator[str]:
         yield "it waits, for no place that it accepts is left to it"
 
 
-# What CPUs and memory a running job has beside its GPUs, and why they are others than before.
+# CPUs and memory.
 
 _GAINERS_NAMED = 3
 
@@ -404,7 +404,7 @@ def _is_as_fair(found: Explanation, event: JobReshaped) -> bool:
     return isclose(event.because.scores[-1], sizing.speed(spec, sizing.guaranteed(spec, whole)))
 
 
-# What was tried of a job: packs and moves, what they measured, and how each ended.
+# Trials.
 
 _Verdict = TrialKept | TrialReverted
 
@@ -547,10 +547,8 @@ def _seconds(batches: Sequence[Batch]) -> dict[str, float]:
     return {each.job_id: each.batch_us / 1e6 for each in batches}
 
 
-# The turns that a job had on GPUs which it shares with others, and whether it has one now.
-#
-# At an instant at which the scheduler was away, turns are told as the log has them since: a turn
-# was seen late that says when it began or ended (`Explanation.told_later`).
+# Turns. For an instant at which the scheduler was away they are as the log shows them since: a turn
+# seen late says when it began or ended (`Explanation.told_later`).
 
 _NAMED = 3
 

@@ -409,7 +409,7 @@ def _of_class(found: Explanation, told: Round) -> str:
     )
 
 
-# Why something was decided about a job, where it ranks, and what became of it.
+# Decisions about a job.
 
 
 def decision_in_words(found: Explanation, own: Own) -> str:
@@ -537,7 +537,7 @@ def resized_by(event: JobResized) -> str:
     return "the policy" if event.by == BY_POLICY else event.by or "somebody"
 
 
-# Why a job that still has its GPUs is about to leave them: who or what ordered it.
+# Why a job is about to leave its GPUs.
 
 
 def leaves_by(found: Explanation) -> Own | None:

@@ -66,8 +66,6 @@ from shunter.events.values import (
     Wait,
 )
 
-# Which of a job's own events gave it GPUs, and when its attempts began.
-
 
 def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
     """Return when attempts began: (number, instant); None: events do not say.
@@ -86,13 +84,10 @@ def last_grant(own: Sequence[Own]) -> Own | None:
     return next((each for each in reversed(own) if gives_gpus(each.event)), None)
 
 
-# The times a job waited and held GPUs, in order, and why it waited in each.
-#
 #     submitted ──wait──▶ launched ──run──▶ preempted ──wait──▶ launched ──run──▶ finished
 #
-# A job waits for its own reason (held, a dependency, one recorded for it alone), else for that of
-# its class of equal jobs, which may be older than the wait. Without one it waits for what its
-# last attempt left for, or for a round: as `waits.wait_of` says of a state.
+# A job waits for its own reason, else for that of its class of equal jobs, which may be older than
+# the wait, else for what its last attempt left for, or for a round (as in `waits.wait_of`).
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
 _FIRST_RELEASE = Wait(Reason.waiting_for_release)
@@ -429,9 +424,8 @@ def ended_as(own: Own | None) -> Outcome | None:
     return outcome_of(own.event)
 
 
-# Why those for whom a job was preempted had no GPUs any more: a pilot ended, a server was lost.
-#
-# An order to Slurm, such as the scancel of one pilot, moves its jobs, and these preempt others.
+# Why those for whom a job was preempted had lost their GPUs. An order to Slurm, such as the scancel
+# of one pilot, moves its jobs, and these preempt others.
 
 GAINERS_ASKED = 8
 
@@ -467,11 +461,8 @@ async def _loss(
     return found
 
 
-# Whether servers are drained or lost, or others hold GPUs of them, where a job waits for that.
-#
-# A round records one reason for all. A drained server is somebody's order, and its jobs run on; so
-# where all that are missing are drained, the wait is told as that. Where there would be enough GPUs
-# but for those that others hold, it is told as that.
+# A round records one reason for all. Where all missing servers are drained, the wait is said to be
+# for that, since somebody ordered it; and for GPUs that others hold where these would be enough.
 
 _KINDS = frozenset(
     kind.__name__
