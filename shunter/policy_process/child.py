@@ -1,10 +1,10 @@
-"""The process in which the policy of a live cluster decides: it folds what it is told, and answers.
+"""The process in which the policy of a live cluster decides: it folds events, and answers.
 
     daemon ── begin, tell, decide ──▶ state, barrier, policy ── status, plan ──▶ daemon
 
 It has a state of its own, folded from the same events, so that nothing it does reaches the
 daemon's; it may be killed at any instant. It dies with the daemon. Read `answer_all`, then
-`PolicyWorker`; before them stand copies for dry runs, behind them the fork of the first process.
+`PolicyWorker`; before them come copies for dry runs, after them the fork of the first process.
 """
 
 import gc
@@ -57,13 +57,9 @@ from shunter.policy_process.messages import (
     wire_plan,
 )
 
-# What the next plan would do with a job that nobody has submitted, tried in a copy of the process.
-#
 #     policy's process ── fork ──▶ the same state, policy and memory: submission, one plan ─▶ reply
 #
-# The copy costs what the kernel's copy of a page table does, whatever the policy is, and nothing
-# it does reaches the state that it was copied from. The policy's process goes on meanwhile. A
-# copy lives for `limit_s` at most, and no longer than the process that it was made of.
+# A copy costs a copy of the page table, lives for `limit_s` at most, and dies with its parent.
 
 
 class Copies:
@@ -270,9 +266,8 @@ def _isolated(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     return runtime.policy, replace(runtime.rules, on_fault=OnFault.isolate)
 
 
-# The first policy's process is forked from the daemon before that imports and opens the rest. One
-# that is started by its command imports for 0.2 s of CPU what the daemon has imported already; so
-# it is for tests, and for what runs a site without `shunter serve`.
+# The daemon forks the first process before it imports the rest: started by its command it would
+# spend 0.2 s of CPU on imports. That way is for tests, and for sites run without `shunter serve`.
 
 
 class Child(Protocol):
