@@ -195,7 +195,7 @@ def students_t(freedom: int) -> float:
     return _T[freedom - 1] if freedom <= len(_T) else _T_NORMAL
 
 
-# The demonstration: 2,000 generated jobs on 64 GPUs under three policies, and what it shows.
+# The demonstration.
 
 POLICIES = ("fifo", "las", "srtf")
 SEED = 7

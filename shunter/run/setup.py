@@ -1,7 +1,7 @@
 """From a config to the parts of a run: jobs, servers, policy, rules, and the simulated world.
 
-Then what is said of jobs and servers that tables do not cover: a table of sensitivity that is used
-beyond its points, and a table of throughputs, by which each job goes only where it can run.
+Last come a table of sensitivity that is used beyond its points, and a table of throughputs, by
+which each job goes only where it can run.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -325,11 +325,8 @@ def _workload_record(setup: Setup) -> dict[str, object]:
     return record | setup.loaded.table_records()
 
 
-# Where a table of sensitivity is used beyond what was measured.
-#
-# Beyond its last point a table says that nothing grows, below its first one that speed falls to 0
-# in a straight line. Both are guesses: servers whose share of a GPU lies there, and jobs that ask
-# for so much or so little, are told of and recorded.
+# Beyond its last point a table of sensitivity says that nothing grows, below its first one that
+# speed falls to 0 in a straight line. Both are guesses, so servers and jobs there are reported.
 
 _MILLI, _MB_OF_GB = 1000, 1000
 _NAMED_MOST = 5
@@ -392,10 +389,7 @@ def _out_of_range(table: SensitivityTable, each: Resources) -> list[str]:
     return said
 
 
-# Jobs and a table of throughputs: each goes only where it can run by it.
-#
 # A job of which the table has no rate runs for the duration that its trace gives, and is named.
-# Where there are CPU servers, each job says which types it accepts, with a table or without one.
 
 
 def fit_to_table(loaded: LoadedConfig, trace: Trace) -> Trace:
