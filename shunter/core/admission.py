@@ -88,8 +88,8 @@ class Admission:
 
 
 # The types of jobs that name none: all GPUs, and CPU units only where the table has a rate above
-# 0, so that no training lands on CPUs by surprise. A MIG instance serves one process alone, so only
-# jobs of one GPU accept it. All later code reads the types from the job's specification.
+# 0, so that no training lands on CPUs by surprise. No two MIG instances can talk to each other, so
+# a job of several GPUs accepts other types only, where there are others.
 
 _MIG: Final = re.compile(r"(?:^|[_:-])(?:\d+c\.)?\d+g\.\d+gb(?:\b|_)")
 

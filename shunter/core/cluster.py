@@ -28,8 +28,6 @@ from shunter.events.values import (
     Sharing,
 )
 
-# One server.
-
 
 class Health(StrEnum):
     """Whether a server takes new jobs."""
@@ -575,8 +573,6 @@ def _only(share: Share, belongs: Callable[[Gpu], bool]) -> Share:
     mask = sum(1 << gpu[1] for gpu in gpus_of(share) if belongs(gpu))
     return Share(share.node, mask, share.cpus_milli, share.memory_mb)
 
-
-# All servers, by name and by GPU type.
 
 _REMOVED = Health.removed
 

@@ -42,8 +42,7 @@ from shunter.events.facts import (
 from shunter.events.records import fact
 from shunter.events.values import Allocation, JobId, JobSpec, NodeName
 
-# What comes in. Observations that are facts already (`AttemptStarted`, `NodeLost`, …) come as such;
-# from the records here the core makes one fact or more.
+# From these records the core makes facts; other observations are facts already (`NodeLost`, …).
 
 
 @fact
@@ -275,8 +274,7 @@ Observation: TypeAlias = (
 Input: TypeAlias = Command | Observation
 
 
-# What goes out, keyed by (job, attempt); every order is idempotent on its key. Migration is a
-# suspend and, once its end is observed, a launch elsewhere. Stop, Continue and SetAside go to live
+# Every order is idempotent on its key (job, attempt). Stop, Continue and SetAside go to live
 # backends only.
 
 
@@ -419,8 +417,6 @@ Effect: TypeAlias = (
     | Fence
 )
 
-
-# The ports.
 
 Memory = TypeVar("Memory")
 Observer = Callable[[Any, View], None]

@@ -143,11 +143,10 @@ class Departures:
         return self._counts[job_id]
 
 
-# Samples of sensitivity. For each share (CPUs and memory) on the same kind of GPUs, as far apart,
-# the mean of a job's samples counts, without the first after a change. Two such means tell how much
-# faster the one share is. The *base* is the share whose configured speed is nearest to that of the
-# proportional share; there the table is believed, so no correction rests on another correction.
-# What a job measures with others on its GPUs says nothing.
+# For each share (CPUs and memory) on the same kind of GPUs, as far apart, the mean of a job's
+# samples counts, without the first after a change. The *base* is the share whose configured speed
+# is nearest to that of the proportional share; there the table is believed, so no correction rests
+# on another correction. Samples with others on the GPUs do not count.
 
 SAMPLES_LEAST = 3
 """So many samples with a share count before their mean does."""
@@ -334,8 +333,7 @@ class MeasuredShares:
         return abs(measured - expected) > self._check.tolerance * expected
 
 
-# Samples of distance: from the mean time of a gang's mini-batches (`Pace`), once it has enough
-# samples. A job that shares GPUs, or is between two speeds, says nothing of distance.
+# Samples of a job that shares GPUs, or is between two speeds, say nothing of distance.
 
 SAMPLES_COUNTED: Final = 4
 """So many samples after those that may tell of what was before, and their mean is told."""
@@ -392,9 +390,6 @@ def _is_known(told: ToleranceLearnt, state: State) -> bool:
         each.key == key and (each.job_id, each.last_us) == (told.job_id, told.batch_us)
         for each in state.learnt.get(told.model, ())
     )
-
-
-# Displaced jobs.
 
 
 def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:

@@ -92,9 +92,6 @@ class Queue:
     gpus: int = field(default=0, metadata=DERIVED)
 
 
-# Proposals.
-
-
 @record
 class Rejection:
     """The last rejection of a job's proposals, and how many there were in a row.
@@ -175,8 +172,6 @@ def rejected_wait(conflicts: Sequence[tuple[NodeName, int]]) -> Wait:
     detail = " ".join(f"{node}:{mask:#x}" for node, mask in conflicts)
     return Wait(Reason.proposal_rejected, detail=detail)
 
-
-# A job.
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 

@@ -43,9 +43,8 @@ from shunter.events.values import (
     Wait,
 )
 
-# Arrays with a bound on tasks at once, the first submitted first. A task counts while it holds
-# GPUs, or waits for them and is held by nobody; so one that somebody suspended lets another one
-# pass. To policies a task without a turn is a job on hold.
+# A task of an array counts as under way while it holds GPUs, or waits for them and is held by
+# nobody. To policies a task without a turn is a job on hold.
 
 Jobs = Mapping[JobId, Job]
 
@@ -124,8 +123,7 @@ def _is_under_way(job: Job) -> bool:
     return not is_held or job.since_us is not None or bool(job.allocation.shares)
 
 
-# Repeated rejections of a job in a round are counted and written once at its end, since a caller
-# that proposes in a loop would fill the log.
+# Repeated rejections are counted: a caller that proposes in a loop would fill the log.
 
 WINDOW_US = 60_000_000
 """What counts as a round where plans are made at events."""

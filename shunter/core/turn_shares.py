@@ -13,9 +13,8 @@ from shunter.core.state import Job
 from shunter.events.records import fact
 from shunter.events.values import JobId, NodeName, Share
 
-# Gangs over several servers. A gang gets what its weight gives it on the GPU where that is least,
-# and at least `LEAST_PART`. All gangs that meet, also by way of others, have one period. Where they
-# do not fit into it, each has less than its part, and jobs on one server have more.
+# A gang gets what its weight gives it on the GPU where that is least. All gangs that meet, also by
+# way of others, have one period. Where they do not fit into it, each has less than its part.
 
 LEAST_PART = 1 / 16
 """No gang has less of the time: others, whose turns are as much longer, would wait for hours."""

@@ -29,9 +29,8 @@ from shunter.events.facts import Outcome, Target
 from shunter.events.records import fact
 from shunter.events.values import ChangeKey, Demand, JobId, QueueName, Reason, SuspendMode, Wait
 
-# Guards: promises to single jobs that hold under every policy. A pinned job keeps its GPUs and is
-# seated first; so is every job that was given GPUs and has not been launched. A starved job goes to
-# the head of the line. Index policies rank by both first; the approver refuses plans against them.
+# Under every policy a pinned job keeps its GPUs and is seated first; so is every job that has GPUs
+# and has not been launched. The approver refuses plans that would move a pinned job.
 
 HOUR_US = 3_600_000_000
 _NEVER = SuspendMode.never  # members are slow to look up

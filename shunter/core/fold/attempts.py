@@ -250,8 +250,7 @@ def _is_gone(node: NodeName, cluster: Cluster) -> bool:
     return server is None or server.health is Health.lost or server.health is Health.removed
 
 
-# How an allocation marks the cluster. A shared GPU is decided (or held) from its first tenant until
-# its last one leaves, so the bitmaps count it once; CPUs and memory are each job's own.
+# A shared GPU counts once in the bitmaps, from its first tenant until its last one leaves.
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
@@ -363,8 +362,7 @@ def count_overcommit(state: State, at_us: int, change: int = 0) -> None:
     state.cluster.holding.overcommit += change
 
 
-# Jobs that share GPUs or a server; the time of shared GPUs counts once. A pack ends with the trial
-# that reverts it, or when one of its jobs stops, ends its attempt or is placed elsewhere.
+# A pack ends with the trial that reverts it, or when one of its jobs stops, ends or is moved.
 
 
 def pack_jobs(state: State, jobs: list[Job], at_us: int) -> None:
@@ -671,8 +669,8 @@ def was_not_preempted(job: Job) -> None:
         take_back_preemption(job)
 
 
-# Turns of gangs over several servers: a gang works and holds its GPUs from when the last of its
-# servers begins its turn until the first of them ends it (`State.gang_turns`).
+# A gang over several servers has its turn from when the last of them begins it until the first ends
+# it (`State.gang_turns`).
 
 
 def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
@@ -724,9 +722,7 @@ def _nodes(job: Job) -> set[NodeName]:
     return {share.node for share in job.held.shares}
 
 
-# Back-off: longer each time, and not for ever. A job whose launches failed too often fails. A job
-# whose attempts were lost soon after they began waits from the second loss on, and never fails of
-# it. To policies it is a job on hold. `back_at_us` is state, so a restart goes on waiting.
+# To policies a job that backs off is on hold. Lost attempts wait too, but never fail a job.
 
 _FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
 

@@ -63,9 +63,8 @@ from shunter.events.facts import (
 )
 from shunter.events.values import Allocation, JobId, NodeName, Reason, Share, Sharing, Wait
 
-# A server refused a change of CPUs or memory, so the attempt keeps what it has, though others may
-# have been given it: the server may have less than nothing left, and gives nobody anything. Jobs
-# that wait to be launched there are displaced, the last first, as far as that helps.
+# A server refused a change of CPUs or memory: the attempt keeps what it has, though others may have
+# been given it. Jobs that wait to be launched there are displaced, the last first.
 
 
 def reshape_refused(state: State, event: ReshapeRefused) -> FoldResult | None:

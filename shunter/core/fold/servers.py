@@ -43,15 +43,12 @@ from shunter.events.facts import (
 )
 from shunter.events.values import NOTHING, Allocation, NodeName, Resources, Share, Sharing
 
-# Who gives way where others hold booked GPUs: a backend's word is true, so the plan gives way.
+# A backend's word on GPUs is true, so bookings give way. A job that has not started gets other free
+# GPUs of its server, or else is displaced, in order of submission; one that has started keeps its
+# GPUs. Where two seem to have started on one GPU, the newest news counts.
 #
-# A job that has not started gets as many free GPUs of the same server, or else is displaced, in
-# order of submission. A job that has started keeps its GPUs. Where two seem to have started on one
-# GPU, the newest news counts, and the other is displaced unless it is leaving anyway.
-#
-# Where less than nothing of a server's CPUs and memory is left, jobs that have yet to start there
-# are displaced, the last submitted first. A job found running is booked what is left, at most what
-# it was found to have.
+# Where a server has less than no CPUs or memory left, jobs that have yet to start there are
+# displaced, the last submitted first. A job found running is booked at most what is left.
 
 Masks = dict[NodeName, int]
 """GPUs by server: bit i of a mask is GPU i."""
@@ -167,10 +164,7 @@ def _gives_way(state: State, job: Job, lost: Masks, given_up: Masks, at_us: int)
 
 
 def _take_back(state: State, job: Job, at_us: int) -> None:
-    """Take back what was booked for a job and its attempt, which has not begun.
-
-    Nor has it held anything: it waited for who starts it, who did not.
-    """
+    """Take back what was booked for a job and its attempt, which has not begun."""
     withdraw(state, job, at_us)
     if job.phase is LAUNCHING and not _has_begun(job):
         job.since_us = at_us
@@ -178,10 +172,7 @@ def _take_back(state: State, job: Job, at_us: int) -> None:
 
 
 def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> Allocation | None:
-    """Return an allocation with free GPUs of a server for lost ones of it.
-
-    None: too few are free.
-    """
+    """Return an allocation with free GPUs for lost ones of a server; None: too few."""
     if what.sharing is not _EXCLUSIVE:
         return None
     shares = []

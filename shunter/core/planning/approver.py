@@ -48,8 +48,7 @@ from shunter.events.values import (
     SuspendMode,
 )
 
-# Changes of CPUs and memory: jobs may swap them, in a circle too, so all are taken first and
-# checked afterwards. If one server has too little for them, none of them happens.
+# Jobs may swap CPUs and memory in a circle, so all are taken first and checked afterwards.
 
 Refusal = tuple[Reason, str]
 
@@ -518,8 +517,8 @@ def is_as_near(
     return len(nodes) == 1 and is_within(nodes[share.node], share.gpu_mask, max_level)
 
 
-# What running jobs give up for a proposed gang, beyond what they must have (Synergy's tuning). No
-# more is taken than the first candidate with free GPUs needs, and nothing where none is granted.
+# Jobs give up what they have beyond what they must (Synergy's tuning), only for a gang that is
+# granted.
 
 
 def taken_with(
@@ -578,9 +577,8 @@ def _gives_up(give: Reshape, check: Check) -> bool:
     return True
 
 
-# The approver of proposals. A gang is granted whole if its GPUs are free now, however old the view
-# in which they were found (optimistic concurrency; Xiao, SOSP student research competition 2017).
-# GPUs kept for another job count as taken.
+# A gang is granted whole if its GPUs are free now, however old the view in which they were found
+# (optimistic concurrency; Xiao, SOSP student research competition 2017).
 
 KEPT = "kept for a job that was rejected too often"
 NOT_ADMITTED = "the order does not let the job start now"

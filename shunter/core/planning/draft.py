@@ -255,9 +255,6 @@ class Draft:
         self._journal.append(lambda: used.update({queue: before}))
 
 
-# What a policy that sizes jobs needs of a place.
-
-
 class Needs(Protocol):
     """What a policy that sizes jobs says to those who look for places."""
 
@@ -271,8 +268,6 @@ class Needs(Protocol):
     def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
         """Return a job's demand, with what it must find in a pool."""
 
-
-# Moves of several jobs in one plan, in an order in which each finds its GPUs free.
 
 _UP = Health.up
 
@@ -348,9 +343,8 @@ HELD_BACK: Final = frozenset(
 """Why jobs wait for which enough GPUs are free, in a place that will not do."""
 
 
-# Room for gangs that wait though enough GPUs are free, only not near enough together. A `RoomMaker`
-# gets each plan with these gangs in the policy's order, and may move running jobs. Whether that
-# pays changes with time alone, so while a gang waits so, the policy is asked again now and then.
+# Whether moves for a gang pay changes with time alone, so while a gang waits so though enough GPUs
+# are free, the policy is asked again now and then.
 
 
 class RoomMaker(Protocol):

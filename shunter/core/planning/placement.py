@@ -61,11 +61,10 @@ class Placement(Protocol):
         """Return the mask of the GPUs that a demand takes on a server that was found."""
 
 
-# Which GPUs of one server. The levels of a configuration set are groups of GPUs, nearest first. A
-# request is met on the first level where one group has enough free GPUs, from the group with the
-# fewest; only then over several groups (Xiao, SOSP-SRC 2017; the choice of the fullest group is
-# ours). A level that is not described takes its groups from the next one outward; only NVLink
-# joins nothing unless it is described.
+# The levels of a configuration set are groups of GPUs, nearest first. A request is met on the first
+# level where one group has enough free GPUs, from the group with the fewest; only then over several
+# groups (Xiao, SOSP-SRC 2017; the choice of the fullest group is ours). A level that is not
+# described takes the groups of the next one; only NVLink joins nothing then.
 
 _NVLINK = Level.nvlink  # members are slow to look up
 
@@ -222,9 +221,6 @@ def _over_groups(masks: tuple[int, ...], free: int, count: int) -> int:
     return chosen | lowest_bits(loose, count - chosen.bit_count())
 
 
-# What makes a job fit on a server.
-
-
 class Need(NamedTuple):
     """What some of a gang's GPUs ask of one server.
 
@@ -361,9 +357,6 @@ def _why_not(placement: Placement, pool: Pool, demand: Demand) -> Reason:
     if demand.max_level is not None or demand.tight:
         return Reason.locality_not_met
     return Reason.fragmented
-
-
-# Gangs whose user named the acceptable splits over servers, best first.
 
 
 def shaped_spots(pool: Pool, demand: Demand) -> list[Spot] | None:
@@ -569,13 +562,10 @@ def _buckets(pool: Pool, demand: Demand, area: int) -> list[int]:
     return buckets
 
 
-# By topology: the nearest level that a gang's contract accepts; beyond a server, as few servers as
-# can be. A gang waits only where no accepted level has room (Xiao, SOSP-SRC 2017).
-#
-# Among equally near places: while few GPUs of the pool are in use, jobs are spread, to have few
-# neighbours; while many are, they are packed, so that whole switches and servers remain for gangs.
-# Between the thresholds the pool stays as it was. The text names no threshold; 0.7 and 0.5 are
-# ours. A job that says whether neighbours slow it down is put apart, or packed, whatever the load.
+# Among places on the nearest level that fits (Xiao, SOSP-SRC 2017): while few GPUs of the pool are
+# in use, jobs are spread, to have few neighbours; while many are, they are packed, so that whole
+# switches and servers remain for gangs. What a job itself says of neighbours comes first. The text
+# names no threshold; 0.7 and 0.5 are ours.
 
 PACK_ABOVE: Final = 0.7
 SPREAD_BELOW: Final = 0.5

@@ -37,10 +37,9 @@ from shunter.events.facts import (
 from shunter.events.records import fact
 from shunter.events.values import BY_POLICY, Allocation, JobId, NodeName, Share, Sharing
 
-# Starts elsewhere: what fails within its first seconds may fail of where it is (a broken GPU, a
-# folder that is not mounted). So such a job goes to a server that none of its early failures was
-# on, else to other GPUs, else stays. A job whose checkpoint is too large to be copied starts on the
-# server that has it, or not in this round.
+# What fails within its first seconds may fail of where it is (a broken GPU, a folder that is not
+# mounted): such a job goes to a server that none of its early failures was on, else to other GPUs.
+# A job whose checkpoint is too large to be copied starts there, or not in this round.
 
 _PLACEMENT: Final = Consolidated()
 

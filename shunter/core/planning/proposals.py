@@ -47,9 +47,6 @@ from shunter.events.facts import (
 from shunter.events.records import fact, record, replace
 from shunter.events.values import NOTHING, Allocation, JobId, Share, Sharing
 
-# The scheme as it is configured.
-
-
 _DOUBLINGS_MOST = 62
 
 
@@ -159,8 +156,6 @@ class AllocationHistory:
             version = passed.seq - 1
         return version
 
-
-# What the schedulers of jobs remember.
 
 _GIVING = (
     *(AllocationChanged, JobReshaped, *JOB_ENDS),
@@ -343,9 +338,8 @@ def without_proposed(plan: Plan) -> Plan:
     return replace(plan, changes=others) if starts else plan
 
 
-# All admitted jobs look for places at the same time, so two may want the same GPUs, and one is
-# rejected. After so many rejections the place that the order found for a job is kept for it. So is
-# a place that others leave for a gang that has no other: else they would leave in vain.
+# Two jobs may want the same GPUs, and one is rejected. After so many rejections the place that the
+# order found for it is kept; so is a place that others leave for a gang that has no other.
 
 
 class _Schedulers:
@@ -430,10 +424,7 @@ def _reserved(
     view: View,
     needs: Needs | None,
 ) -> Iterator[tuple[JobId, tuple[Share, ...]]]:
-    """Yield what is kept for jobs, each with free GPUs.
-
-    They were rejected too often, or others leave because their very places are needed.
-    """
+    """Yield what is kept for jobs, each with free GPUs."""
     book, mark = view.proposals, draft.mark
     needing = {
         gainer

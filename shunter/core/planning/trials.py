@@ -176,8 +176,6 @@ def _take_turns_together(jobs: Sequence[Job]) -> bool:
     )
 
 
-# How a policy judges what it tries.
-
 _WORDS = ("job ", "model ")
 WAITS_MOST = 8
 """So many probes after its begin a trial ends in which a job had too few samples."""

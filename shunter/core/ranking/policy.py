@@ -102,8 +102,6 @@ from shunter.events.facts import (
 )
 from shunter.events.values import Allocation, Because, ClassWait, JobId, Reason, Resources, Wait
 
-# The events after which a job may rank elsewhere.
-
 _TOUCHED = (
     JobHeld,
     JobReleased,
@@ -251,8 +249,6 @@ def _of_jobs(memory: Ranking, index: Index, ranks: Any) -> Observers:
         observers |= {SensitivityCorrected: corrected, ReshapeRefused: refused}
     return observers
 
-
-# What holds back each class of equal waiting jobs.
 
 _BLOCKERS = 3
 _OUTRANKED, _NO_CAPACITY = Reason.outranked, Reason.no_capacity

@@ -123,9 +123,6 @@ class Notes:
     learned: int = 0
 
 
-# What makes one index policy.
-
-
 class Misfit(StrEnum):
     """What follows if a job does not fit: stop, go on, or go on but keep its promise."""
 
@@ -326,8 +323,8 @@ class WaitingClass:
             self.barrier = Reason.node_lost if max(up) < self.gpus else None
 
 
-# How many GPUs are held by jobs ranked after a given one is a bisection and the sum of the shorter
-# side of a list of small integers.
+# GPUs held after a rank are a bisection and the sum of the shorter side of a list of small
+# integers.
 
 
 @dataclass(slots=True)
@@ -741,13 +738,11 @@ def _earliest(one: int | None, other: int | None) -> int | None:
     return min(one, other)
 
 
-# Aging. A waiting job rises by one level every `every_us`. A higher level goes before all lower
-# ones and all that run; on the last level it is first come, first served. A job that starts from a
-# level keeps its GPUs for `every_us` against all but higher levels.
-#
-# The bound: after a wait of levels x every_us at a stretch, only jobs that have waited longer, and
-# those in their turn on the last level, come before a job. With preemption it starts once such
-# jobs, guarded ones and higher priorities do not hold all its GPUs; without, once enough jobs end.
+# A waiting job rises by one level every `every_us`. A higher level goes before all lower ones and
+# all that run; on the last level it is first come, first served. A job that starts from a level
+# keeps its GPUs for `every_us` against all but higher levels. So after a wait of levels x every_us
+# at a stretch, only jobs that have waited longer, and those in their turn on the last level, come
+# first.
 
 LEVELS_MOST = 1000
 _AHEAD = LEVEL // 4  # before every rank of an index

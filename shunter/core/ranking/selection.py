@@ -380,9 +380,8 @@ class Walk:
         return found + [(quotas[name], free) for name, free in self.quota_free.items()]
 
 
-# Starts are placed in rank order. Where only numbers of GPUs count, they decide who has to leave. A
-# job that asks for more (nearness, a split, CPUs, memory) may find no place then: its victims
-# follow from a place that it could have (`make_room`).
+# Where only numbers of GPUs count, they decide who has to leave. A job that asks for more
+# (nearness, a split, CPUs, memory) takes its victims from a place that it could have (`make_room`).
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

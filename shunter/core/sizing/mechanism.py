@@ -29,8 +29,6 @@ from shunter.core.view import View
 from shunter.events.records import DERIVED, fact, record, replace
 from shunter.events.values import Demand, GpuType, JobId, JobSpec, NodeName, Resources, Share
 
-# The sizes that a job could have: points of its model's matrix.
-
 ROUNDING = 1e-9
 """By how much speeds may differ that are equal."""
 
@@ -122,9 +120,8 @@ def _hull(
     )
 
 
-# One form for both programs of Synergy (Mohan et al., OSDI 2022, section 4.1). With one server that
-# has all there is, it says what no sizes can beat; with every server by itself, which sizes to
-# give.
+# With one server that has all there is, a program says what no sizes can beat; with every server by
+# itself, which sizes to give (Mohan et al., Synergy, OSDI 2022, section 4.1).
 
 
 @fact
@@ -361,9 +358,9 @@ def least_of(one: Resources, other: Resources) -> Resources:
     return Resources(0, cpus_milli, min(one.memory_mb, other.memory_mb))
 
 
-# Demand on the whole cluster: what a job asks for itself, else the least with which its model is
-# fastest (the best-case demand of Mohan et al., Synergy, OSDI 2022, section 4), else the part that
-# it asks of the GPUs. All servers count, up or not, so that draining one does not change the order.
+# What a job does not ask for counts as the least with which its model is fastest (the best-case
+# demand of Mohan et al., Synergy, OSDI 2022, section 4), else as the part that it asks of the GPUs.
+# All servers count, up or not, so that draining one does not change the order.
 
 WHOLE = 1 << 40
 """The unit in which parts are counted: so much is all that the cluster has."""
@@ -603,9 +600,8 @@ def _gpus(shares: tuple[Share, ...]) -> list[tuple[NodeName, int]]:
     return [(share.node, share.gpu_mask) for share in shares]
 
 
-# What each job must find free where it starts: what is guaranteed, also to those that run, for
-# they give up the rest. Where nobody asks for CPUs or memory, free GPUs have their shares free too,
-# so numbers of GPUs are all there is to look at.
+# Jobs that run count with what they are guaranteed, for they give up the rest. Where nobody asks
+# for CPUs or memory, free GPUs have their shares free too, so numbers of GPUs are all that counts.
 
 
 class Guarantees:

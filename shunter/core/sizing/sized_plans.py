@@ -72,9 +72,8 @@ class SizingInput(NamedTuple):
 _LEAVING = (Suspend, Move)
 
 
-# Better places for those that start, where there is all that makes them fastest. Who starts is
-# settled before. In order, each gives its GPUs back and takes a better server, if that spreads it
-# over no more servers, or else the very ones it had; so nobody loses a place.
+# Better places for those that start. Who starts is settled before: each gives its GPUs back in
+# order and takes a better place, or else the very ones it had; so nobody loses a place.
 
 
 def seek(
@@ -166,10 +165,9 @@ class SizedJob:
         self.before = self.has = before
 
 
-# Sizing servers. A job that starts gets its least, from others if need be; then more, in order, of
-# what is left and of what lower-ranked jobs there have above their least. What a job that ended
-# leaves goes to those on its servers. Sizes that programs found (`optimum`) come first. A gang has
-# the same for each of its GPUs, for it is as fast as its slowest part.
+# A job that starts gets its least, from others if need be; then all take more, in order, of what is
+# left and of what lower-ranked jobs there have above their least. A gang has the same for each of
+# its GPUs, for it is as fast as its slowest part.
 
 GROWN, SHRUNK = "grown", "shrunk"
 """The rules by which a job gets more than it had, or gives some of it up."""

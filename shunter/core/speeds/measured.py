@@ -21,15 +21,13 @@ from shunter.events.values import (
     TrialKind,
 )
 
-# Curves of tolerance, learnt. Gangs of one model, size, batch size and GPU type are compared. In
-# each placement (a level, and a split over servers) the fastest counts, for neighbours only slow a
-# job down. A placement is as fast as any that is at least as far apart on at least as many servers,
-# so a learnt curve falls with distance. Speeds are relative to the fastest, in thousandths; there
-# is no curve until a gang was measured within one server.
+# Learnt curves of tolerance. In each placement (a level, and a split over servers) the fastest gang
+# counts, for neighbours only slow a job down. A placement is as fast as any at least as far apart
+# and split, so a curve falls with distance; it needs a gang measured within one server.
 #
-# A floor (`min_speed`) under a learnt curve refuses what was measured, and what is farther; new
-# placements may be tried, or nothing would be learnt. What is too slow over more than two servers
-# is put down to their number, unless as many were fast enough nearer by; all else to the level.
+# A floor (`min_speed`) refuses what was measured, and what is farther; new placements may be tried,
+# or nothing would be learnt. What is too slow over more than two servers is put down to their
+# number, unless as many were fast enough nearer by; all else to the level.
 
 PLACEMENTS_MOST = 256
 """So many placements are known of a model at most: those measured last."""
@@ -200,9 +198,9 @@ def _parts(total: int, count: int, most: int) -> Iterator[tuple[int, ...]]:
             yield (first, *others)
 
 
-# Trials. A mini-batch is measured from the start after each change near a job: of its speed where
-# the log says that (a simulation), else where somebody comes, leaves, stops or goes on. The first
-# two samples after a change are left out, since they reach back before it.
+# A mini-batch is measured afresh after each change near a job: of its speed where the log says that
+# (a simulation), or its samples show it; else where somebody comes, leaves, stops or goes on. The
+# first two samples then are left out, since they reach back before the change.
 
 SAMPLES_BEFORE = 2
 """So many samples after a change may tell of what was before."""

@@ -1,4 +1,4 @@
-"""How fast a model is by the CPUs and memory beside each GPU: the table, and its correction."""
+"""How fast a model is by the CPUs and memory with each GPU: the table, and its correction."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence

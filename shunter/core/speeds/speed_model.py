@@ -116,9 +116,8 @@ class ThroughputTable:
         )
 
 
-# Factors: parts of the speed that a job has alone, with its GPUs joined or below one switch: 0.72
-# is 28 % slower. Between two numbers of a table the geometric mean counts; beyond the last, the
-# last.
+# A factor is a part of the speed that a job has alone, with its GPUs joined or below one switch:
+# 0.72 is 28 % slower.
 
 K = TypeVar("K")
 Shape = tuple[int, int]
