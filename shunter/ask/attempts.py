@@ -1,4 +1,4 @@
-"""The attempts in a log, with the instants and steps that tell what each of them cost.
+"""The attempts in a log, with the instants and steps that show what each of them cost.
 
     launched ─ start-up ─▶ first mini-batch ─ work ─▶ request seen ─ save and exit ─▶ GPUs released
 
@@ -174,9 +174,9 @@ class Switches:
             self._left_us |= dict.fromkeys(gpus_of(share), at_us)
 
 
-# The turns of one attempt, from when each really began to when it really ended, even if that was
-# seen later (`TurnStarted.began_us`, `TurnEnded.ended_us`). A gang's turn counts while the turns on
-# all of its servers are on; how far they are apart is the *skew* of the gang.
+# Turns count from when they really began to when they really ended, even if that was seen later. A
+# gang's turn counts while the turns on all of its servers are on; how far they are apart is its
+# *skew*.
 
 _OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
 

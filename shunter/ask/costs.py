@@ -457,8 +457,6 @@ def slowed_in(observed: Observed, fitted: Fitted) -> Slowed:
     return Slowed(jobs, fitted)
 
 
-# A config that predicts the same cluster, and a table of throughputs.
-
 _SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _UNEVEN: Final = 0.2
@@ -657,9 +655,8 @@ def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
 
 
-# A trace of the log. The work of a job is its time at work in all its attempts, without start-ups,
-# suspensions and what was lost; a simulation with the costs of the log adds these. Jobs that were
-# rejected, never started or have not ended are left out: nobody saw how long they run.
+# Work is time at work without start-ups, suspensions and what was lost, which a simulation adds.
+# Jobs that have not run to their ends are left out: nobody saw how long they run.
 
 _ENDS = {
     Outcome.finished: JobEnd.finished,

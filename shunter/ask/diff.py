@@ -309,8 +309,7 @@ def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherReas
     return None
 
 
-# What came of two runs. Jobs are paired by their ids; one with another owner, name or number of
-# GPUs in the other log is left out.
+# Jobs are paired by their ids; one with another owner, name or number of GPUs there is left out.
 
 _MEASURES_COMPARED = (*MEASURES, "finish_time_fairness.mean")
 
@@ -447,9 +446,8 @@ def _outcome(result: JobResult) -> dict[str, object]:
     }
 
 
-# At which event each log is looked at. A side without a decision there had a round that changed
-# nothing: it is looked at before its first round that knew all that the other one's did, or, if it
-# planned none after that, where it knows as much.
+# A side without a decision is looked at before its first round that knew all that the other's did,
+# or, if it planned none after that, where it knows as much.
 
 
 async def moments_of(
@@ -510,7 +508,7 @@ async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
     return start + len(facts) if found is None else found
 
 
-# Why two runs part: differences are looked for in inputs, policy, configuration, then code.
+# Differences are looked for in inputs, policy, configuration, then code.
 
 RANKED = 2
 """Of how many decisions of each side the jobs are looked for in the ranking of both."""

@@ -30,9 +30,6 @@ from shunter.events.facts import (
 from shunter.events.values import JobId
 from shunter.run.code_digests import sources_of
 
-# Recorded and replayed decision side by side, by what a policy decides in: which jobs start and
-# leave, their places, their scores, and when it decides at all.
-
 ROWS_MOST = 8
 """So many jobs are shown with both answers."""
 

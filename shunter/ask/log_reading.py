@@ -36,8 +36,7 @@ from shunter.events.past_jobs import MemoryPastJobs
 from shunter.gc_control import collector_off
 from shunter.run.snapshots import check_outcomes, check_state, past_of, state_of
 
-# From a log to a state, with no policy in it. The reader checks the frames, so what can go wrong
-# here is a snapshot that differs from the fold of the events.
+# The reader checks the frames, so what can go wrong is a snapshot that differs from the fold.
 
 Advance = Callable[[int, int], None]
 """Told how many events are done, and of how many."""

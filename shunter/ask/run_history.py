@@ -223,8 +223,6 @@ class JobCounts:
             self.by_queue[queue] += by
 
 
-# What a log consists of.
-
 _SCHEMA = 1
 
 
@@ -302,8 +300,7 @@ def _file_bytes(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
 
-# Which attempt had which GPUs when. Jobs that share a GPU at the same time have lanes of it. One
-# that takes turns on GPUs has those of its turn, and none between turns.
+# Jobs that share a GPU at once have lanes of it. Between its turns a job has none.
 
 _SLICED = Sharing.sliced
 

@@ -13,8 +13,7 @@ from shunter.events.facts import AllocationChanged, Event
 from shunter.events.log import LogReader
 from shunter.events.values import Because, JobId
 
-# The numbers of a rank in words, in two tenses: where a job is, and where it was when something was
-# decided about it. A policy says what its numbers count (`Measure`), else they are shown bare.
+# Numbers have words in two tenses: where a job is, and where it was when something was decided.
 
 _HOUR_US = 3600 * SECOND_US
 NS = 1_000  # in a microsecond
@@ -209,8 +208,6 @@ def _queue(
         return f"{is_} {queue}"
     return f"{has} used {used_in_words(used_gpu_us)}, so it {is_} {queue}"
 
-
-# What the scores of a log count, term by term.
 
 Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""

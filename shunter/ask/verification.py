@@ -626,9 +626,6 @@ def _what(solved: SolvedFact) -> str:
     return "target shares" if isinstance(solved, TargetsSet) else "sizes"
 
 
-# Going through a whole log, up to the first difference.
-
-
 def _is_same(recorded: SolvedFact, solved: SolvedFact) -> bool:
     """Say whether an answer is as good as the recorded one.
 

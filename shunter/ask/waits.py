@@ -188,8 +188,6 @@ def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason
     return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason
 
 
-# A state as one document.
-
 _SCHEMA = 1
 NONE_REBUILT: Mapping[JobId, Demand] = MappingProxyType({})
 

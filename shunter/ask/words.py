@@ -53,8 +53,6 @@ from shunter.events.values import (
     Sharing,
 )
 
-# Instants and durations; simulated time is never mistaken for a date.
-
 SECOND_US = 1_000_000
 _CLOCK = re.compile(r"T\+([0-9]{1,9}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,6}))?")
 _SINCE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)([smhd]?)")
@@ -142,8 +140,6 @@ def _hours(at_us: int) -> str:
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{rest_us:06d}".rstrip("0") if rest_us else text
 
-
-# Facts in words.
 
 DOWN_NAMED = 8
 _HEALTH = {

@@ -48,17 +48,14 @@ from shunter.events.values import JobId, JobSpec
 from shunter.run.setup import rebuild
 from shunter.run.simulated_world import WorldParts, recorded_parts
 
-# P50 and P90: a moment is forked many times and run on. Each sample draws unknown work and future
-# jobs by its own seed. Run times are learnt from a resample of past jobs, with replacement: a long
-# queue evens out what single jobs need, so the uncertain part is the distribution.
-#
-# Before enough jobs have ended there is nothing to learn from: the first to end are short. Then
-# jobs end at once in one half of the samples, and work on to their time limits in the other. Where
-# samples differ there is no P50, and a P90 only where limits or the policy bound it.
+# Each sample draws unknown work and future jobs by its own seed. Run times are learnt from a
+# resample of past jobs, with replacement: a long queue evens out what single jobs need, so the
+# uncertain part is the distribution. Before enough jobs have ended there is nothing to learn from:
+# the first to end are short. Then jobs end at once in one half of the samples, and at their limits
+# in the other.
 #
 # Of n samples the one of rank ceil(p (n + 1)) is the p-quantile: a further draw lies at or below it
-# with probability rank / (n + 1), for n = 19 exactly 0.5 and 0.9 (David and Nagaraja, Order
-# Statistics, 2003, chapter 7).
+# with probability rank / (n + 1) (David and Nagaraja, Order Statistics, 2003, chapter 7).
 
 # Jobs that may come: a stretch of the past from a drawn instant on, with the same gaps, wrapped
 # around at its end (a circular block bootstrap with one block; Politis and Romano, 1992). That
@@ -318,9 +315,8 @@ def _waits(job: Job | None) -> bool:
     return job is None or job.since_us is None
 
 
-# How well past forecasts held. A forecast is a function of the log up to its moment, so it is made
-# again for moments of the past, with nothing that came after. Each job is asked about its start
-# once, at the first moment at which it waits, and about its end once; cancelled ones are left out.
+# A forecast is a function of the log up to its moment, so past ones are made again. Each job is
+# asked about its start once, at the first moment at which it waits, and about its end once.
 
 APART = 2
 """A moment lies in the last half of the past, so that there was something to learn from."""

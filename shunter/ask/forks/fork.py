@@ -454,8 +454,6 @@ def _orders(change: ForkChange, state: State, now_us: int) -> Sequence[Input]:
     return [*first, *change.orders]
 
 
-# What a person wants otherwise in a fork: another policy or parameter, servers, users left out.
-
 NOBODY_CALLS = "nobody calls in a fork, so job schedulers in here propose places"
 
 _SIMULATED = ("schema", "seed", "cluster", "policy", "queues", "simulation")

@@ -280,9 +280,8 @@ _TAKEN = frozenset(
 """The kinds of which there is anything to note before they are folded."""
 
 
-# The simulated world of a live log. A live scheduler counts start-ups, and time lost by a
-# contract's speed, as work; a simulated world counts neither. So the whole work of a job leaves
-# them out, but for what the moment's attempts were already counted for.
+# A live scheduler counts start-ups, and time lost by a contract's speed, as work; a simulated world
+# does not. So the whole work leaves them out, but for what was already counted at the moment.
 
 STAYED_LEAST_US = 1_000_000
 """Who ends by itself so soon after it was told to leave may have been about to."""

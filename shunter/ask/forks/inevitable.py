@@ -323,9 +323,7 @@ def _spots(after: int, last: int, tried: dict[int, bool]) -> tuple[int, ...]:
     return tuple(room[len(room) * part // (SPOTS + 1)] for part in range(1, SPOTS + 1))
 
 
-#     moment before the decision ─▶ fork ──▶ the decision, the job first ──▶ the same policy goes on
-#
-# The moment is the end of the last step before that of the decision.
+# The moment of a fork is the end of the last step before that of the decision.
 
 
 @dataclass(frozen=True)

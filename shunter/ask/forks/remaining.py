@@ -148,13 +148,7 @@ class _Known:
         self._tail_index = _tail_index(ended)
 
     def drawn(self, kinds: Sequence[_Kind], above: int, rng: RandomStream) -> int:
-        """Draw a size above another one; 0: nothing is known.
-
-        Args:
-            kinds: of the job, the narrowest first.
-            above: the least that is known of it.
-            rng: draws.
-        """
+        """Draw a size above a known least, the narrowest kind first; 0: nothing is known."""
         most: int | None = None
         for kind in kinds:
             above, most = _gap(self._by_kind.get(kind, ()), above, most, rng)

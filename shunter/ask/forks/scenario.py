@@ -132,10 +132,8 @@ def _takes_time(parts: WorldParts) -> bool:
     return not parts.simulation.costs.costs({}).are_none or parts.slicing is not None
 
 
-# A scenario is plain data, so that several can be played in processes of their own. If the log has
-# all that its simulated world was made of, the run is made again from its beginning and compared
-# with the log at the moment, since the world knows more than the state (turns, leases, checkpoints,
-# orders under way); else it goes on from the state.
+# A simulated world knows more than the state (turns, leases, checkpoints, orders under way). So if
+# the log has all that it was made of, the run is made again from its beginning.
 
 NOT_THE_SAME = "the run could not be made again as it was"
 

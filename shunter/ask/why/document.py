@@ -1,4 +1,4 @@
-"""An explanation as one JSON-able document: every number by its name, sentences beside them."""
+"""An explanation as one JSON-able document: every number by its name, with sentences."""
 
 from typing import Any
 
@@ -35,8 +35,6 @@ from shunter.ask.words import allocation_in_words, clock, first_of, gpus_in_word
 from shunter.core.state import Job, JobPhase
 from shunter.events.facts import AllocationChanged, JobPriorityChanged
 from shunter.events.values import JobId, Reason, Sharing, Wait
-
-# The short answer.
 
 _SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2

@@ -65,8 +65,7 @@ from shunter.events.facts import (
 from shunter.events.log import LogReader
 from shunter.events.values import DEPENDENCY, JobId, NodeName, Reason, Sharing, Wait
 
-# What became of a waiting job later: one look through the frames that name it or its dependencies,
-# up to the event that gives it GPUs or ends it.
+# One look through the frames that name a job or its dependencies, up to its GPUs or its end.
 
 _ALLOCATED = AllocationChanged.__name__
 _OF_TURNS = (TurnStarted, TurnEnded, AttemptEnded)
@@ -139,8 +138,8 @@ async def seen_later(reader: LogReader, story: JobEvents) -> list[Event]:
     return found
 
 
-# What the log says of blocking jobs. A phase begins with what brings it about: the decision that
-# grants GPUs, the order to leave them, the start of the processes, or their end.
+# A phase begins with the decision that grants GPUs, the order to leave them, the start of the
+# processes, or their end.
 
 NumberedEvents = Sequence[tuple[int, Event]]
 """The events about a job, up to some point, with their numbers."""

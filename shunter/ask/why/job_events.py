@@ -43,9 +43,8 @@ from shunter.events.records import decoder_of, row_encoder, stored_fields
 from shunter.events.values import NOTHING, Allocation, Demand, JobId, JobSpec, Share, Wait
 from shunter.run.snapshots import state_of
 
-# Where to begin to read: at the newest snapshot before the job came. It knows the queues, the
-# measurements, and why the class of equal jobs waits; the round that said so is looked for
-# backwards from there.
+# Reading begins at the newest snapshot before the job came. It knows why the class of equal jobs
+# waits; the round that said so is looked for backwards from there.
 
 _ROUND = RoundPlanned.__name__
 _NUMBER = row_fields(RoundPlanned).index("number")

@@ -1,4 +1,4 @@
-"""How a job stands at the instant asked for: its rank, who holds what it needs, what is free.
+"""How a job ranks at the instant asked for: its rank, who holds what it needs, what is free.
 
 Everything comes from the state at that very point, with the policy's own ranking of it, so it is
 not what the last plan saw. Nothing is emitted, so nothing changes.

@@ -32,8 +32,8 @@ from shunter.events.facts import (
 )
 from shunter.events.values import HEIGHT_MOST, JobId, Reason, Wait
 
-# Free GPUs of a job that waits: "it needs 1 GPU, and 1 is free" answers nothing, so the answer says
-# who gets them, or why they are kept. Where too few are free, it names those idle elsewhere.
+# "It needs 1 GPU, and 1 is free" answers nothing, so the answer says who gets free GPUs, or why
+# they are kept.
 
 
 def use_of_free(found: Explanation, evidence: Wait) -> str:
@@ -173,8 +173,6 @@ def _not_counted(server: Server, counted: str, types: Sequence[str]) -> tuple[in
     idle = server.all_gpus & ~(server.decided | server.unavailable)
     return idle.bit_count(), f"on {server.name}, which is drained"
 
-
-# Each reason in words.
 
 TASKS_NAMED = 8
 _ATTEMPT_ENDS = (LaunchFailed, AttemptLost, JobRetried)

@@ -537,9 +537,6 @@ def resized_by(event: JobResized) -> str:
     return "the policy" if event.by == BY_POLICY else event.by or "somebody"
 
 
-# Why a job is about to leave its GPUs.
-
-
 def leaves_by(found: Explanation) -> Own | None:
     """Return what makes a job leave its GPUs that is about to; None: nothing does."""
     job = found.job

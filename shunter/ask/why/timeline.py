@@ -424,8 +424,7 @@ def ended_as(own: Own | None) -> Outcome | None:
     return outcome_of(own.event)
 
 
-# Why those for whom a job was preempted had lost their GPUs. An order to Slurm, such as the scancel
-# of one pilot, moves its jobs, and these preempt others.
+# An order to Slurm, such as the scancel of one pilot, moves its jobs, and these preempt others.
 
 GAINERS_ASKED = 8
 
