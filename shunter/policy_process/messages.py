@@ -1,7 +1,7 @@
 """What the daemon and the process of its policy say to each other.
 
-Each request has one reply. Events travel as they stand in the log, and all else as MessagePack
-with the types below, so that whatever comes back is what it claims to be.
+Each request has one reply. Events have the form of the log, and all else is MessagePack with the
+types below, so that whatever comes back is what it claims to be.
 """
 
 import socket
