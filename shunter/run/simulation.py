@@ -458,8 +458,7 @@ class SizeGaps:
         self._unsolved += event.status != "ok"
 
 
-# How far jobs were from their target shares: the part of a job's time that it was owed at its end,
-# over all GPU types. For jobs of one GPU it is a few turns; gangs add what no order can give them.
+# How far jobs were from their target shares: the part of a job's time that it was owed at its end.
 
 
 @dataclass(slots=True)

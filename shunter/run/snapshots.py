@@ -1,8 +1,8 @@
-"""Snapshots: state and policy memory as a log keeps them, and how a state is had back from one.
+"""Snapshots: state and policy memory as a log keeps them, and how a state comes back from one.
 
 A snapshot is as large as the cluster is busy. Those of older versions grew with history: their
-state named the newest keys of submissions and, in the oldest ones, the jobs that had ended, whose
-outcomes later ones keep beside them. They are read as they are, and held to the events they sum up.
+state named the newest keys of submissions and, in the oldest ones, the jobs that had ended. They
+are read as they are, and compared with the events they sum up.
 """
 
 import json
