@@ -1,64 +1,71 @@
-"""The attempts in a log, with the instants and steps that tell what each of them cost.
+"""The attempts in a log, with the instants and steps that show what each of them cost.
 
     launched ─ start-up ─▶ first mini-batch ─ work ─▶ request seen ─ save and exit ─▶ GPUs released
 
-The end of the first mini-batch is an event (`TrainingStarted`) where the job tells it. In older
-logs the number of steps and their mean duration say when it was (costs.py). Of a job that tells no
-steps work begins with `AttemptStarted`. `observe_log` reads all of it; `AttemptTurns` follows the
-turns of one attempt alone.
+The end of the first mini-batch is an event (`TrainingStarted`) where the job reports it. In older
+logs the number of steps and their mean duration say when it was (costs.py). Where a job reports no
+steps, work begins with `AttemptStarted`. Read `observe_log` first; `AttemptTurns` follows the turns
+of one attempt alone.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from itertools import pairwise
-from typing import Any, NamedTuple
-
-from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_log
-from shunter.core import LAUNCHING, NO_RESULT, SUSPENDING, Gpu, Job, State, gpus_of
+from shunter.ask.log_reading import Advance
+from shunter.ask.log_reading import fold_events
+from shunter.ask.log_reading import noted_us_of
+from shunter.ask.log_reading import rules_of_log
+from shunter.core import Gpu
+from shunter.core import Job
+from shunter.core import LAUNCHING
+from shunter.core import NO_RESULT
+from shunter.core import SUSPENDING
+from shunter.core import State
+from shunter.core import gpus_of
 from shunter.core.speeds import contract_speed
-from shunter.events import (
-    JOB_ENDS,
-    Allocation,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptLost,
-    AttemptStarted,
-    CheckpointSaved,
-    Event,
-    GpusReleased,
-    GpuType,
-    JobCancelled,
-    JobContinued,
-    JobFailed,
-    JobFinished,
-    JobId,
-    JobSpec,
-    JobStopped,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    MemoryPastJobs,
-    NodeName,
-    Outcome,
-    ProfileSampled,
-    SchedulerStarted,
-    Share,
-    Sharing,
-    SuspendAcknowledged,
-    SuspendEscalated,
-    TrainingStarted,
-    TurnEnded,
-    TurnStarted,
-    end_us_of,
-)
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import AttemptEnded
+from shunter.events import AttemptLost
+from shunter.events import AttemptStarted
+from shunter.events import CheckpointSaved
+from shunter.events import Event
+from shunter.events import GpuType
+from shunter.events import GpusReleased
+from shunter.events import JOB_ENDS
+from shunter.events import JobCancelled
+from shunter.events import JobContinued
+from shunter.events import JobFailed
+from shunter.events import JobFinished
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import JobStopped
+from shunter.events import JobSubmitted
+from shunter.events import JobSuspended
+from shunter.events import LaunchFailed
+from shunter.events import MemoryPastJobs
+from shunter.events import NodeName
+from shunter.events import Outcome
+from shunter.events import ProfileSampled
+from shunter.events import SchedulerStarted
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import SuspendAcknowledged
+from shunter.events import SuspendEscalated
+from shunter.events import TrainingStarted
+from shunter.events import TurnEnded
+from shunter.events import TurnStarted
+from shunter.events import end_us_of
 from shunter.events.log import LogReader
 from shunter.gc_control import collector_off
+from typing import Any
+from typing import NamedTuple
 
-# How fast attempts were by their jobs' own contracts, while others came to their servers and went.
-#
-# A live log tells no speeds, and a simulated world gives each job the speed that its contract
-# says of its placement and its neighbours. An attempt that ran t seconds where that is s did t x
-# s of work: both take s from `contract_speed`, so the same placement takes t again in that world.
+
+# Speeds by contract, for live logs, which record none. An attempt that ran t seconds at speed s did
+# t x s of work. A simulated world takes s from `contract_speed` as well, so it takes t again.
 
 
 class Pace(NamedTuple):
@@ -147,11 +154,9 @@ def _runs(job: Job) -> bool:
     return bool(job.gpus) and (works or job.phase is LAUNCHING)
 
 
-# How long GPUs took to change hands between jobs that share them in turns.
+# How long GPUs took to change hands, counted only where the other job waited already:
 #
 #     turn of one ends ─ its processes stop, those of the other go on ─▶ turn of the other begins
-#
-# That counts only where the other one waited already: GPUs that nobody waits for stand idle.
 
 
 @dataclass(slots=True)
@@ -184,13 +189,9 @@ class Switches:
             self._left_us |= dict.fromkeys(gpus_of(share), at_us)
 
 
-# The turns of one attempt on GPUs that it shares: how many, for how long, and what service.
-#
-# A turn counts from when it really began to when it really ended, though that was seen later
-# (`TurnStarted.began_us`, `TurnEnded.ended_us`); so does the fold count service. One that is not
-# over ends with what ends the attempt's work, or its GPUs. Each server of a gang tells of its own
-# part: the turn counts while all of them are on, and how far they are apart is the *skew* of the
-# gang.
+# Turns count from when they really began to when they really ended, even if that was seen later. A
+# gang's turn counts while the turns on all of its servers are on; how far they are apart is its
+# *skew*.
 
 _OVER = (JobSuspended, AttemptEnded, AttemptLost, LaunchFailed, GpusReleased, *JOB_ENDS)
 

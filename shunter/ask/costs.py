@@ -6,49 +6,52 @@
 `Fitted` counts in microseconds, what is written in seconds.
 """
 
-import json
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from enum import StrEnum
-from statistics import fmean
-from typing import Any, Final, NamedTuple
-
-from shunter.ask.attempts import (
-    Attempt,
-    Observed,
-    ObservedJob,
-    checkpoint_interval_us,
-    known_step,
-    mean_speed,
-    observe_log,
-)
+from shunter.ask.attempts import Attempt
+from shunter.ask.attempts import Observed
+from shunter.ask.attempts import ObservedJob
+from shunter.ask.attempts import checkpoint_interval_us
+from shunter.ask.attempts import known_step
+from shunter.ask.attempts import mean_speed
+from shunter.ask.attempts import observe_log
 from shunter.ask.log_reading import Advance
 from shunter.core.speeds import JobKind
 from shunter.errors import TraceError
-from shunter.events import GpuType, JobId, Outcome
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import Outcome
 from shunter.events.log import LogReader
 from shunter.run import named_kinds
-from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
+from shunter.workloads import JobEnd
+from shunter.workloads import QualityReport
+from shunter.workloads import Trace
+from shunter.workloads import TraceJob
+from statistics import fmean
+from typing import Any
+from typing import Final
+from typing import NamedTuple
+import json
+import re
 
-# What starts, suspensions and mini-batches cost, measured from the attempts of a log.
-#
-# A start-up lasts until the job begins its first mini-batch: a job imports and loads before that.
-# Where the end of the first mini-batch was told, it is over one mini-batch earlier; what is known
-# after that is mini-batches alone. Else, in older logs, it is found from jobs that tell their
-# steps: a piece of an attempt up to a known step (a checkpoint, or the end) took
+
+# A start-up lasts until the first mini-batch begins. In older logs it is found from a piece of an
+# attempt up to a known step (a checkpoint, or the end), which took
 #
 #     time since AttemptStarted = preparation + steps x mini-batch
 #
-# with one preparation for each launch (first attempts, later ones on the same GPUs, later ones on
-# others), and one mini-batch for each kind of job, found by least squares with the variance of a
-# piece as its steps. Kinds with mini-batches known alone have their mean: by how much programs
-# start up differently is no time of mini-batches. A mini-batch that was sampled is asked only
-# where no other tells. Work of a job that tells no steps begins with `AttemptStarted`.
+# with one preparation for each kind of launch, and one mini-batch for each kind of job, by least
+# squares with the variance of a piece as its steps. Mini-batches known alone count by their mean; a
+# sampled one only where nothing else is known.
 #
-# All are means, not medians: completion times, which they are to predict, are made of their sums,
-# and what takes much longer now and then is in them.
+# All are means, not medians: completion times are made of their sums, rare long ones included.
 
 LEAST_US = 1
 """What a trace knows as work: a job without any is no job of it."""
@@ -416,10 +419,8 @@ def _kept_us(attempt: Attempt, fitted: Fitted) -> int:
     return max(0, until_us - began_us - attempt.stopped_us - attempt.lost_us)
 
 
-# By how much a live scheduler has counted too much work of jobs that their contracts slow down.
-#
-# It takes all time at work for work at full speed. A simulated world counts such a job's time at
-# the speed that the contract says; of t seconds at speed s, t x (1 - s) are no work there.
+# A live scheduler takes all time at work for work at full speed; a simulated world counts it at the
+# speed that the contract says. Of t seconds at speed s, t x (1 - s) are no work there.
 
 
 @dataclass(frozen=True)
@@ -464,8 +465,6 @@ def slowed_in(observed: Observed, fitted: Fitted) -> Slowed:
     }
     return Slowed(jobs, fitted)
 
-
-# What was measured as a config that predicts the same cluster, and as a table of throughputs.
 
 _SCHEMA: Final = 1
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -665,12 +664,8 @@ def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
 
 
-# A log turned back into a trace: the same jobs, with the work that they were seen to do.
-#
-# The work of a job is its time at work in all its attempts, without start-ups, suspensions and what
-# was lost: with the costs of the same log (`shunter trace fit`) a simulation holds GPUs for as long
-# as the job did. Jobs that were rejected, never started or have not ended are left out, because
-# nobody saw how long they run.
+# Work is time at work without start-ups, suspensions and what was lost, which a simulation adds.
+# Jobs that have not run to their ends are left out: nobody saw how long they run.
 
 _ENDS = {
     Outcome.finished: JobEnd.finished,

@@ -6,68 +6,86 @@
 `diff_logs` compares two logs, and a `LogDiff` says all of it as one document.
 """
 
-import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Hashable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
-from types import MappingProxyType
-from typing import Any, Final
-
-from shunter.ask.divergence import Seen, first_difference, seen_at
-from shunter.ask.log_reading import Advance, last_up_to, state_at, told_term
-from shunter.ask.recorded_terms import (
-    Began,
-    Rebuild,
-    Term,
-    config_of,
-    last_start,
-    takes_notes,
-    terms_up_to,
-)
-from shunter.ask.run_history import RunHistory, run_history
-from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
-from shunter.ask.words import clock, fact_in_words, resources_in_words
-from shunter.core import JobResult, State, distribution, percentile
+from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
+from shunter.ask.divergence import Seen
+from shunter.ask.divergence import first_difference
+from shunter.ask.divergence import seen_at
+from shunter.ask.log_reading import Advance
+from shunter.ask.log_reading import last_up_to
+from shunter.ask.log_reading import state_at
+from shunter.ask.log_reading import told_term
+from shunter.ask.recorded_terms import Began
+from shunter.ask.recorded_terms import Rebuild
+from shunter.ask.recorded_terms import Term
+from shunter.ask.recorded_terms import config_of
+from shunter.ask.recorded_terms import last_start
+from shunter.ask.recorded_terms import takes_notes
+from shunter.ask.recorded_terms import terms_up_to
+from shunter.ask.run_history import RunHistory
+from shunter.ask.run_history import run_history
+from shunter.ask.scores import measures_at
+from shunter.ask.scores import measures_in
+from shunter.ask.scores import measures_of_terms
+from shunter.ask.scores import score_of
+from shunter.ask.scores import used_by_jobs
+from shunter.ask.words import clock
+from shunter.ask.words import fact_in_words
+from shunter.ask.words import resources_in_words
+from shunter.core import JobResult
+from shunter.core import State
+from shunter.core import distribution
+from shunter.core import percentile
 from shunter.core.fold import SET_ASIDE
 from shunter.core.ranking import Measure
-from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events import (
-    CLASSES,
-    SOLVED,
-    Allocation,
-    AllocationChanged,
-    ClockStepped,
-    ConfigChanged,
-    Event,
-    EventsLost,
-    FactClass,
-    JobId,
-    JobReshaped,
-    JobResized,
-    Outcome,
-    ReservationSet,
-    Resources,
-    RoundPlanned,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
-    Sharing,
-    TrialKept,
-    TrialReverted,
-    TrialStarted,
-    class_of,
-    to_object,
-)
+from shunter.errors import ConfigError
+from shunter.errors import NotFoundError
+from shunter.errors import UsageError
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import CLASSES
+from shunter.events import ClockStepped
+from shunter.events import ConfigChanged
+from shunter.events import Event
+from shunter.events import EventsLost
+from shunter.events import FactClass
+from shunter.events import JobId
+from shunter.events import JobReshaped
+from shunter.events import JobResized
+from shunter.events import Outcome
+from shunter.events import ReservationSet
+from shunter.events import Resources
+from shunter.events import RoundPlanned
+from shunter.events import SOLVED
+from shunter.events import SchedulerStarted
+from shunter.events import SchedulerStopped
+from shunter.events import SegmentSealed
+from shunter.events import Sharing
+from shunter.events import TrialKept
+from shunter.events import TrialReverted
+from shunter.events import TrialStarted
+from shunter.events import class_of
+from shunter.events import to_object
 from shunter.events.log import LogReader
-from shunter.run import MEASURES, value_of
+from shunter.run import MEASURES
+from shunter.run import value_of
+from types import MappingProxyType
+from typing import Any
+from typing import Final
+import json
 
-# A log as the instants at which something was decided, or came from outside.
-#
-# What a decision does is compared, not how it was reasoned: two policies that give the same jobs
-# the same GPUs at the same instant have decided the same there, each by its own rule. What
-# follows from facts by itself (withdrawals from lost servers, ends, back-off) is nobody's
-# decision.
+
+# A log as the instants at which something was decided, or came from outside. Only effects of
+# decisions are compared, not their reasons, and not what follows from facts by itself.
 
 _EFFECTS: Final[Mapping[type[Event], Callable[[Any], Hashable]]] = {
     AllocationChanged: lambda event: (event.job_id, event.allocation),
@@ -160,13 +178,10 @@ async def steps(reader: LogReader, advance: Advance | None = None) -> AsyncItera
         yield step
 
 
-# Going through two logs side by side up to the first decision that differs.
-#
 #     A  instant ──▶ instant ──▶ instant ──▶ …      the same inputs? the same effects?
 #     B  instant ──▶ instant ──▶ instant ──▶ …      the first that are not: there they part
 #
-# At one instant the decisions are compared as a whole: in which order a round starts jobs makes no
-# difference.
+# An instant's decisions are compared as a whole: the order within a round makes no difference.
 
 
 @dataclass(frozen=True)
@@ -320,10 +335,7 @@ def _other_reason(at_us: int, a: Sequence[Fact], b: Sequence[Fact]) -> OtherReas
     return None
 
 
-# What came of two runs: where jobs began, how much later or earlier each ended, and the measures.
-#
-# Jobs are paired by their ids. One that has another owner, name or number of GPUs in the other
-# log is another job, and is left out.
+# Jobs are paired by their ids; one with another owner, name or number of GPUs there is left out.
 
 _MEASURES_COMPARED = (*MEASURES, "finish_time_fairness.mean")
 
@@ -460,11 +472,8 @@ def _outcome(result: JobResult) -> dict[str, object]:
     }
 
 
-# At which event each of two logs is looked at: right before its decision at an instant.
-#
-# The side that decides nothing of the kind there decided too, as a rule: its round left things as
-# they were. So it is looked at right before the first round that knew all that the other one's did.
-# If it planned no round after that, it is looked at where it knows as much.
+# A side without a decision is looked at before its first round that knew all that the other's did,
+# or, if it planned none after that, where it knows as much.
 
 
 async def moments_of(
@@ -525,11 +534,7 @@ async def _as_much(reader: LogReader, at_us: int, known: Counter[Event]) -> int:
     return start + len(facts) if found is None else found
 
 
-# Why two runs part: what each policy saw there, how it ranks the jobs, and what it was told.
-#
-# The state right before the round is folded in each log, and the policy of the term is put on it,
-# as `why` does. What differs between the logs otherwise is looked for in this order: inputs,
-# policy, configuration, code.
+# Differences are looked for in inputs, policy, configuration, then code.
 
 RANKED = 2
 """Of how many decisions of each side the jobs are looked for in the ranking of both."""
@@ -716,8 +721,6 @@ def _told(a: Fact | None, b: Fact | None) -> str:
     ]
     return ", ".join(parts)
 
-
-# The comparison of two logs, and as one JSON-able document.
 
 _SCHEMA = 1
 NO_SCORES: Mapping[int, str] = MappingProxyType({})

@@ -1,21 +1,38 @@
-"""A term of a log, staged again: its policy, told of all that happened, on the state of then."""
+"""A term of a log, staged again: its policy gets all that happened, on the state of then."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from shunter.core import AnyPolicy, FoldResult, State, merged, policy_observers
-from shunter.core.planning import TARGET, Barrier, Classing, Planner, RoundRules
-from shunter.core.ranking import RankedPolicy, Remembering
-from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events import ConfigChanged, Demand, Event, JobId, SchedulerStarted, decode_record
+from shunter.core import AnyPolicy
+from shunter.core import FoldResult
+from shunter.core import State
+from shunter.core import merged
+from shunter.core import policy_observers
+from shunter.core.planning import Barrier
+from shunter.core.planning import Classing
+from shunter.core.planning import Planner
+from shunter.core.planning import RoundRules
+from shunter.core.planning import TARGET
+from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Remembering
+from shunter.errors import ConfigError
+from shunter.errors import NotFoundError
+from shunter.errors import UsageError
+from shunter.events import ConfigChanged
+from shunter.events import Demand
+from shunter.events import Event
+from shunter.events import JobId
+from shunter.events import SchedulerStarted
+from shunter.events import decode_record
+from typing import Any
+from typing import TYPE_CHECKING
+from typing import TypeAlias
+import json
 
 if TYPE_CHECKING:
     from shunter.events.log import LogReader
 
-
-# A term of a log, staged again: its policy with its memory, on the state as it is folded.
 
 Rebuild: TypeAlias = Callable[[SchedulerStarted], tuple[AnyPolicy, RoundRules]]
 
@@ -139,10 +156,8 @@ def last_start(terms: Iterable[Began]) -> SchedulerStarted | None:
     return started
 
 
-# Which gangs had to be on the fewest servers, in logs that do not record it.
-#
-# Rounds record it of jobs that wait (`consolidated`, `spread`). Where they did not yet, it follows
-# from the configuration that decided and from what samples had measured by then.
+# Which gangs had to be on the fewest servers. Where rounds do not record it (`consolidated`,
+# `spread`), it follows from the configuration and from what samples had measured by then.
 
 
 def classing_of(started: SchedulerStarted | None, rebuild: Rebuild) -> Classing | None:

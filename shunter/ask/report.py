@@ -5,53 +5,55 @@
 `run_document` sums up one run, `report_document` several, and `page_of` shows these.
 """
 
-import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from math import fsum
 from pathlib import Path
 from shlex import quote
-from statistics import fmean
-from typing import Any, Final, TypedDict
-
-import orjson
-
 from shunter import __version__
 from shunter.ask.log_reading import Advance
-from shunter.ask.run_history import (
-    JobCounts,
-    Occupancy,
-    RunHistory,
-    Spot,
-    job_of,
-    jobs_of,
-    run_history,
-)
+from shunter.ask.run_history import JobCounts
+from shunter.ask.run_history import Occupancy
+from shunter.ask.run_history import RunHistory
+from shunter.ask.run_history import Spot
+from shunter.ask.run_history import job_of
+from shunter.ask.run_history import jobs_of
+from shunter.ask.run_history import run_history
 from shunter.ask.waits import wait_reasons
-from shunter.core import FoldResult, JobResult, State, UsableGpus, finish_time_fairness
+from shunter.core import FoldResult
+from shunter.core import JobResult
+from shunter.core import State
+from shunter.core import UsableGpus
+from shunter.core import finish_time_fairness
 from shunter.errors import UsageError
-from shunter.events import (
-    CLUSTER_CHANGES,
-    AllocationChanged,
-    Event,
-    JobId,
-    NodeName,
-    Outcome,
-    is_preemption,
-)
+from shunter.events import AllocationChanged
+from shunter.events import CLUSTER_CHANGES
+from shunter.events import Event
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import Outcome
+from shunter.events import is_preemption
 from shunter.events.log import LogReader
-from shunter.run import MEASURES, value_of
+from shunter.run import MEASURES
+from shunter.run import value_of
+from statistics import fmean
+from typing import Any
+from typing import Final
+from typing import TypedDict
+import json
+import orjson
 
-# What changes over a run, in equal parts of its time.
-#
-# Of queue, jobs that run, GPUs in use and GPUs that there are (in service, or in use though they
-# are not) each part has the mean over its time; of the queue the most, too. Why jobs wait is
-# looked at where each part begins: how many wait for each reason at that instant.
+
+# The curves of a run, in equal parts of its time: means over each part, of the queue the most too;
+# why jobs wait is counted where each part begins.
 
 PARTS: Final = 400
 """Into so many parts a run is cut: a picture is about twice as many pixels wide."""
@@ -175,11 +177,9 @@ class Curves:
             self.rules[rule] -= 1
 
 
-# Slices of jobs on GPUs in few bytes: rows of whole numbers, each told from the one before.
-#
-# A row is a GPU (or a lane of one that is shared). It is a flat list `gap, length, job, gap, …`:
-# how long the GPU was free before, how long the job had it, in ticks, and the job's place among
-# submissions. A tick is a millionth of the run, or a microsecond.
+# Slices of jobs on GPUs in few bytes. A row is a GPU (or a lane of a shared one), as a flat list
+# `gap, length, job, gap, …`: ticks free before, ticks held, and the job's place among submissions.
+# A tick is a millionth of the run, or a microsecond.
 
 TICKS: Final = 1_000_000
 
@@ -243,9 +243,6 @@ def _flat(slices: list[Slice], tick_us: int) -> list[int]:
         flat += (first - end, last - first, each.ordinal)
         end = last
     return flat
-
-
-# How the users of a cluster fared beside each other.
 
 
 def users_of(run: RunHistory) -> dict[str, Any]:
@@ -462,12 +459,9 @@ def _worst(run: RunHistory) -> list[dict[str, object]]:
     ]
 
 
-# The page of a report: its data, one script and one style, in a file that needs no other.
-#
-# Names of jobs and users come from others. All of them are in the data, which is JSON that holds
-# no `<`, `>` or `&`, so that nothing in it can end the element it is in; the script puts them
-# into the page as text only. What else might get in would not run: the page allows no script but
-# the one whose digest it names, and loads nothing.
+# The page. Names of jobs and users come from others, so they are in the data only: JSON without
+# `<`, `>` or `&`, so that nothing in it ends its element, put into the page as text. The page
+# allows no script but the one whose digest it names, and loads nothing.
 
 _SCRIPTS: Final = ("words.js", "charts.js", "gantt.js", "report.js")
 _ESCAPED: Final = {

@@ -2,38 +2,46 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
-from typing import Any, TypedDict
-
-from shunter.ask.log_reading import Advance, Listener, fold_telling
+from shunter.ask.log_reading import Advance
+from shunter.ask.log_reading import Listener
+from shunter.ask.log_reading import fold_telling
 from shunter.ask.recorded_terms import config_of
 from shunter.ask.words import clock
-from shunter.core import FoldResult, Guards, Job, JobLedger, JobResult, Observers, State, View
-from shunter.events import (
-    KINDS,
-    Allocation,
-    ConfigChanged,
-    Event,
-    JobId,
-    JobSubmitted,
-    NodeName,
-    QueueName,
-    SchedulerStarted,
-    Share,
-    Sharing,
-    TurnStarted,
-)
+from shunter.core import FoldResult
+from shunter.core import Guards
+from shunter.core import Job
+from shunter.core import JobLedger
+from shunter.core import JobResult
+from shunter.core import Observers
+from shunter.core import State
+from shunter.core import View
+from shunter.events import Allocation
+from shunter.events import ConfigChanged
+from shunter.events import Event
+from shunter.events import JobId
+from shunter.events import JobSubmitted
+from shunter.events import KINDS
+from shunter.events import NodeName
+from shunter.events import QueueName
+from shunter.events import SchedulerStarted
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import TurnStarted
 from shunter.events.log import LogReader
-from shunter.run import JobNumbers, job_numbers, stories
+from shunter.run import JobNumbers
+from shunter.run import job_numbers
+from shunter.run import stories
+from typing import Any
+from typing import TypedDict
 
-# What a run did to its jobs, gathered from its log as `shunter simulate` gathers it live.
-#
-#     log ─▶ fold ─▶ ledger: a story for each job ─▶ numbers of the run
-#
-# The ledger is that of a simulation, so that the numbers of a log and those that its simulation
-# printed are the same ones.
+
+# The ledger is that of a simulation, so a log has the same numbers as its simulation printed.
 
 
 @dataclass(frozen=True)
@@ -180,9 +188,6 @@ class _Gathered:
             told(event, view)
 
 
-# How many jobs wait and how many hold something, kept up to date event by event.
-
-
 _ABOUT_JOBS = frozenset(kind for kind in KINDS.values() if "job_id" in kind.__annotations__)
 
 
@@ -232,8 +237,6 @@ class JobCounts:
             self.waiting += by
             self.by_queue[queue] += by
 
-
-# What a log consists of: how many events of which kind, over which time, in how many bytes.
 
 _SCHEMA = 1
 
@@ -312,10 +315,7 @@ def _file_bytes(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() else None
 
 
-# Which attempt had which GPUs when, read off the state after each event.
-#
-# Jobs that share a GPU at the same time have lanes of it. One that takes turns on GPUs has those of
-# its turn, and none between turns.
+# Jobs that share a GPU at once have lanes of it. Between its turns a job has none.
 
 _SLICED = Sharing.sliced
 

@@ -1,22 +1,33 @@
 """What the scores of decisions count, and how that is said."""
 
-from collections.abc import Iterable, Mapping, Sequence
-
-from shunter.ask.recorded_terms import Began, Rebuild, last_start, terms_up_to
-from shunter.ask.words import SECOND_US, clock, span, tells_itself
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from shunter.ask.recorded_terms import Began
+from shunter.ask.recorded_terms import Rebuild
+from shunter.ask.recorded_terms import last_start
+from shunter.ask.recorded_terms import terms_up_to
+from shunter.ask.words import SECOND_US
+from shunter.ask.words import clock
+from shunter.ask.words import span
+from shunter.ask.words import tells_itself
 from shunter.core import State
-from shunter.core.ranking import Measure, Measured, RankedPolicy
+from shunter.core.ranking import Measure
+from shunter.core.ranking import Measured
+from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import WHOLE
 from shunter.counting import counted
-from shunter.errors import ConfigError, NotFoundError, UsageError
-from shunter.events import AllocationChanged, Because, Event, JobId
+from shunter.errors import ConfigError
+from shunter.errors import NotFoundError
+from shunter.errors import UsageError
+from shunter.events import AllocationChanged
+from shunter.events import Because
+from shunter.events import Event
+from shunter.events import JobId
 from shunter.events.log import LogReader
 
-# The numbers of a rank in words: what a job has used, which queue that puts it in.
-#
-# A policy tells what its numbers count (`Measure`); one that does not has its numbers shown as
-# they are. The words come in two tenses: where a job stands, and where it stood when something was
-# decided about it.
+
+# Numbers have words in two tenses: where a job is, and where it was when something was decided.
 
 _HOUR_US = 3600 * SECOND_US
 NS = 1_000  # in a microsecond
@@ -211,8 +222,6 @@ def _queue(
         return f"{is_} {queue}"
     return f"{has} used {used_in_words(used_gpu_us)}, so it {is_} {queue}"
 
-
-# What the scores of a log count, term by term, so that decisions are told in the same words.
 
 Measures = Mapping[int, tuple[Measure, ...]]
 """What scores count, by the event that began a term."""

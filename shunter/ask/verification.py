@@ -5,88 +5,95 @@ whenever a round was due (`RoundWatch`), and expects what must follow from the f
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
-
-from shunter.ask.divergence import Answers, Divergence, Seen, seen_at
-from shunter.ask.log_reading import Advance, cut, is_part, rules_of_log
-from shunter.ask.recorded_terms import Rebuild, Term, after_change, config_of
+from collections.abc import AsyncIterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+from shunter.ask.divergence import Answers
+from shunter.ask.divergence import Divergence
+from shunter.ask.divergence import Seen
+from shunter.ask.divergence import seen_at
+from shunter.ask.log_reading import Advance
+from shunter.ask.log_reading import cut
+from shunter.ask.log_reading import is_part
+from shunter.ask.log_reading import rules_of_log
+from shunter.ask.recorded_terms import Rebuild
+from shunter.ask.recorded_terms import Term
+from shunter.ask.recorded_terms import after_change
+from shunter.ask.recorded_terms import config_of
 from shunter.ask.scores import used_by_jobs
 from shunter.ask.words import clock
 from shunter.config import REACTOR
-from shunter.core import (
-    NO_RESULT,
-    WATCHED,
-    Before,
-    FoldResult,
-    Reactor,
-    State,
-    holds,
-    leaves_work,
-    only_counts,
-    state_digest,
-)
-from shunter.core.ranking import RankedPolicy, Ranking
-from shunter.errors import IllegalEventError, LogDamagedError, UsageError
-from shunter.events import (
-    DEPENDENCY,
-    HELD,
-    NOTHING,
-    SOLVED,
-    TIMEOUT,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptStarted,
-    CheckpointDiscarded,
-    ClockStepped,
-    ConfigChanged,
-    Event,
-    EventsLost,
-    FactClass,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobHeld,
-    JobRejected,
-    JobReleased,
-    MemoryPastJobs,
-    NodeAdded,
-    NodeRemoved,
-    PolicySetAside,
-    QuotaChanged,
-    RoundPlanned,
-    SchedulerStarted,
-    SchedulerStopped,
-    SegmentSealed,
-    SizesSet,
-    SolvedFact,
-    Target,
-    TargetsSet,
-    TimeLimitReached,
-    Trigger,
-    class_of,
-    encode_record,
-)
-from shunter.events.log import Frame, LogReader, Snapshot
+from shunter.core import Before
+from shunter.core import FoldResult
+from shunter.core import NO_RESULT
+from shunter.core import Reactor
+from shunter.core import State
+from shunter.core import WATCHED
+from shunter.core import holds
+from shunter.core import leaves_work
+from shunter.core import only_counts
+from shunter.core import state_digest
+from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Ranking
+from shunter.errors import IllegalEventError
+from shunter.errors import LogDamagedError
+from shunter.errors import UsageError
+from shunter.events import AllocationChanged
+from shunter.events import AttemptEnded
+from shunter.events import AttemptStarted
+from shunter.events import CheckpointDiscarded
+from shunter.events import ClockStepped
+from shunter.events import ConfigChanged
+from shunter.events import DEPENDENCY
+from shunter.events import Event
+from shunter.events import EventsLost
+from shunter.events import FactClass
+from shunter.events import HELD
+from shunter.events import JobCancelled
+from shunter.events import JobFailed
+from shunter.events import JobFinished
+from shunter.events import JobHeld
+from shunter.events import JobRejected
+from shunter.events import JobReleased
+from shunter.events import MemoryPastJobs
+from shunter.events import NOTHING
+from shunter.events import NodeAdded
+from shunter.events import NodeRemoved
+from shunter.events import PolicySetAside
+from shunter.events import QuotaChanged
+from shunter.events import RoundPlanned
+from shunter.events import SOLVED
+from shunter.events import SchedulerStarted
+from shunter.events import SchedulerStopped
+from shunter.events import SegmentSealed
+from shunter.events import SizesSet
+from shunter.events import SolvedFact
+from shunter.events import TIMEOUT
+from shunter.events import Target
+from shunter.events import TargetsSet
+from shunter.events import TimeLimitReached
+from shunter.events import Trigger
+from shunter.events import class_of
+from shunter.events import encode_record
+from shunter.events.log import Frame
+from shunter.events.log import LogReader
+from shunter.events.log import Snapshot
 from shunter.gc_control import collector_off
-from shunter.run import check_outcomes, check_state
+from shunter.run import check_outcomes
+from shunter.run import check_state
 
-# Decide again on the recorded inputs, and compare every decision with the recorded one.
-#
+
 #     recorded events ──▶ fold ──▶ tell the policy ──▶ ask it where a round was planned
 #                           ▲                                   │
 #                           └── next ◀── the same facts? ◀──────┘
 #
-# What was observed and commanded is taken from the log as it is. What a policy decided (rounds
-# and their changes, and when they were due at all), and what followed from facts, from the state
-# and from time, is made once more by the same code. Which is which stands in
-# `events/fact_classes.py`.
-#
-# When a round is due: the scheduler's own rule, asked of a recorded run.
+# Observations and commands come from the log; decisions and what follows are made once more
+# (`events/fact_classes.py` says which is which).
 #
 # A round is due on the grid (or at once, without one) if something happened that the policy has not
-# settled, or if the policy wanted to be woken. What cannot be read from a log is left alone: inputs
-# that became no event, rounds that the backend ended, and how late a live loop came to an event.
+# settled, or if it wanted to be woken. What a log does not show is left alone: inputs that became
+# no event, rounds that the backend ended, and how late a live loop came to an event.
 
 
 class RoundWatch:
@@ -159,20 +166,16 @@ class RoundWatch:
         return bool(round_us) and at_us // round_us == self._term.planner.state.round_number
 
 
-# What must follow from the facts of a term, and by when it must have followed.
-#
-# The reactor says it, as it does for the scheduler at work. Only where a step of the round loop
+# What must follow from the facts of a term comes from the reactor. Where a step of the round loop
 # ended is not in the log, and is found here:
 #
 #     live          all facts of a step have its instant, so a later fact is one of a later step
 #     a simulation  takes in what happens up to the end of a round, never past the next timer
 #     anywhere      a round ends its step
 #
-# At the end of a step all is there that was due by then, but for what its round itself made due.
-# Where a backend says when its rounds are over, nothing but a round tells it.
-#
-# Logs of live runs that an older Shunter wrote do not say that this may be expected of them. There
-# only refusals, cancelled dependants and withdrawals of lost servers are.
+# At the end of a step all is there that was due, but for what its round itself made due. Where a
+# backend ends its rounds, only a round ends a step. Of older live logs only refusals, cancelled
+# dependants and withdrawals of lost servers are expected.
 
 _TIMED = (TimeLimitReached, JobHeld, JobReleased)
 _INSTANT_ENDS = (JobFinished, JobFailed, JobCancelled)
@@ -646,9 +649,6 @@ class Verifier:
 
 def _what(solved: SolvedFact) -> str:
     return "target shares" if isinstance(solved, TargetsSet) else "sizes"
-
-
-# Going through a whole log with a verifier, snapshots included, up to the first difference.
 
 
 def _is_same(recorded: SolvedFact, solved: SolvedFact) -> bool:

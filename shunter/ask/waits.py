@@ -1,31 +1,41 @@
 """Where a job is in its life and why it waits; whose promise keeps it; and a whole state so."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
+from shunter.ask.words import SECOND_US
+from shunter.ask.words import clock
+from shunter.ask.words import down_in_words
+from shunter.ask.words import span
+from shunter.ask.words import stamp
+from shunter.core import Cluster
+from shunter.core import GRANTED
+from shunter.core import Health
+from shunter.core import Job
+from shunter.core import JobPhase
+from shunter.core import RUNNING
+from shunter.core import Server
+from shunter.core import State
+from shunter.core import WAITING
+from shunter.core import has_no_turn
+from shunter.core import proposal_wait_of
+from shunter.core import state_digest
+from shunter.core import turn_of
+from shunter.core.fold import checkpoint_wait
+from shunter.core.fold import release_wait
+from shunter.core.fold import waits_for_checkpoint
+from shunter.core.ranking import Misfit
+from shunter.core.ranking import RankedPolicy
+from shunter.events import Demand
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import Outcome
+from shunter.events import Reason
+from shunter.events import SuspendMode
+from shunter.events import Wait
 from types import MappingProxyType
 from typing import Any
 
-from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
-from shunter.core import (
-    GRANTED,
-    RUNNING,
-    WAITING,
-    Cluster,
-    Health,
-    Job,
-    JobPhase,
-    Server,
-    State,
-    has_no_turn,
-    proposal_wait_of,
-    state_digest,
-    turn_of,
-)
-from shunter.core.fold import checkpoint_wait, release_wait, waits_for_checkpoint
-from shunter.core.ranking import Misfit, RankedPolicy
-from shunter.events import Demand, JobId, JobSpec, Outcome, Reason, SuspendMode, Wait
-
-# Where a job is in its life and why it waits, by what is true: for queues, metrics and replays.
 
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 JOB_STATES = (*(phase.value for phase in JobPhase), HELD, SUSPENDED, STOPPED)
@@ -191,8 +201,6 @@ def told_apart(wait: Wait, gpu_types: Sequence[str], cluster: Cluster) -> Reason
     return Reason.node_lost if down_in_words(cluster, gpu_types) else wait.reason
 
 
-# What is true at a point of a log, as one document: jobs, queue, cluster, and the digest.
-
 _SCHEMA = 1
 NONE_REBUILT: Mapping[JobId, Demand] = MappingProxyType({})
 
@@ -272,11 +280,8 @@ def _cluster(cluster: Cluster) -> dict[str, int]:
     }
 
 
-# What a promise of GPUs counts on, under EASY backfilling: the time limits that jobs declare.
-#
-# A job that declares none counts as running for as long as the policy says, a year by default. So
-# a promise may be far later than anybody expects, and a short job that declares no limit is not
-# started before the promised one. Both are told where they matter.
+# A promise of GPUs under EASY backfilling counts on declared time limits. A job without one counts
+# as running for a year by default, so a promise may be far later than anybody expects.
 
 _DAY_US = 86_400 * SECOND_US
 

@@ -1,22 +1,31 @@
-"""What a job may have here: which types of accelerator it accepts, and what can never run.
+"""Which GPU types a job accepts, and what is refused because it can never run here.
 
-`AcceptedTypes` says it as a job comes in, of jobs that name no type; `Admission` refuses what could
-not start even on an empty cluster.
+First `Admission`, then `AcceptedTypes`, which fills in the types of jobs that name none.
 """
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
-from typing import Final
-
-from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
-from shunter.core.planning import Consolidated, place
+from shunter.core.cluster import CPU_POOL
+from shunter.core.cluster import Cluster
+from shunter.core.cluster import Health
+from shunter.core.cluster import Pool
+from shunter.core.cluster import Server
+from shunter.core.planning import Consolidated
+from shunter.core.planning import place
 from shunter.core.speeds import ThroughputTable
 from shunter.core.state import Queue
-from shunter.events import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName, fact
+from shunter.events import ConfigurationSet
+from shunter.events import Demand
+from shunter.events import GpuType
+from shunter.events import JobSpec
+from shunter.events import Reason
+from shunter.events import UserName
+from shunter.events import fact
+from typing import Final
+import re
 
-# What can never run here is said at once, not left to wait for ever.
 
 EVEN_WHEN_EMPTY = "even when empty: "
 """With this begins the detail of a refusal that is not for too few GPUs; the reason follows."""
@@ -89,16 +98,9 @@ class Admission:
         return list(pools.values())
 
 
-# Which types of accelerator a job accepts that names none.
-#
-# GPUs of every type; and units of CPU only where the table of throughputs has a rate above 0 for
-# it there, so that nobody's training lands on CPUs by surprise. In a cluster that has both, a job
-# gets these types into its specification as it comes in: all that places jobs, checks and
-# explains goes by them, and knows nothing of devices. Who names types himself says whether units
-# are among them.
-#
-# Instances of MIG are GPUs for jobs of one GPU alone: a program can use one of them, and no two can
-# talk to each other. A job of several GPUs accepts the other types only, where there are others.
+# The types of jobs that name none: all GPUs, and CPU units only where the table has a rate above
+# 0, so that no training lands on CPUs by surprise. No two MIG instances can talk to each other, so
+# a job of several GPUs accepts other types only, where there are others.
 
 _MIG: Final = re.compile(r"(?:^|[_:-])(?:\d+c\.)?\d+g\.\d+gb(?:\b|_)")
 

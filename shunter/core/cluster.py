@@ -4,32 +4,31 @@
        │          └──▶ Nearness: where GPUs are free near together
        └──▶ Tenants: who shares which GPUs
 
-Read `Server`, then `Pool`, then `Cluster`, which alone is told of allocations and keeps all of them
-in step.
+Read `Server`, then `Pool`, then `Cluster`, which applies allocations and keeps all of them in step.
 """
 
 from bisect import insort
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from enum import StrEnum
-from typing import Final, TypeAlias
-
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    BELOW_SERVER,
-    DERIVED,
-    Allocation,
-    ConfigurationSet,
-    GpuType,
-    JobId,
-    Level,
-    NodeName,
-    Resources,
-    Share,
-    Sharing,
-)
-
-# One server: what it has, whether it takes jobs, and what of it is given away.
+from shunter.events import Allocation
+from shunter.events import BELOW_SERVER
+from shunter.events import ConfigurationSet
+from shunter.events import DERIVED
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import Level
+from shunter.events import NodeName
+from shunter.events import Resources
+from shunter.events import Share
+from shunter.events import Sharing
+from typing import Final
+from typing import TypeAlias
 
 
 class Health(StrEnum):
@@ -131,11 +130,8 @@ class Server:
         return (1 << self.configuration.gpus) - 1 & ~(self.decided | self.quarantined | self.taken)
 
 
-# An index of where GPUs are free near together, once a placement asks for it.
-#
-# A pool tells servers apart by how many GPUs they have free; this tells them apart by how many one
-# switch or socket of theirs has, and racks and domains by what their servers have. Like the buckets
-# of a pool, a table has one integer for each number, with one bit a server (Xiao, SOSP-SRC 2017).
+# Where GPUs are free near together. As in a pool, each count has one integer with one bit a server
+# (Xiao, SOSP-SRC 2017). It is built once a placement asks for it.
 
 CHANGES_MOST: Final = 1 << 16
 """Of servers of 8 GPUs all changes are remembered; of larger ones the memory begins anew."""
@@ -294,11 +290,8 @@ def _groups(where: ConfigurationSet, level: Level) -> tuple[int, ...]:
     return next(masks, ((1 << where.gpus) - 1,))
 
 
-# The servers of one GPU type, indexed by how many of their GPUs are free.
-#
 # A bucket is an integer with one bit a server, so "the first server with at least three free GPUs"
-# is a few operations on integers, whatever the size of the cluster (Xiao, SOSP-SRC 2017: usage and
-# requests as bitmaps). `copied` makes a scratch for planning in microseconds.
+# is a few operations on integers, whatever the size of the cluster (Xiao, SOSP-SRC 2017).
 
 Before: TypeAlias = "tuple[Pool, int, int, int, int]"
 """A server of a pool by its position, and the GPUs, CPUs and memory that were free there."""
@@ -441,12 +434,8 @@ class Pool:
         return len(self.buckets) - 1
 
 
-# Who shares which GPUs: the one exception to a GPU's belonging to one job.
-#
-# A GPU with a tenant that does not share it stands in no list here; the bitmaps of its server say
-# all there is to say. One that is shared has its tenants in order of submission, whatever the
-# order in which they came, so that the lists follow from the jobs alone. A GPU with one tenant
-# left stays open to others: nobody else may have it to himself while that one is there.
+# Who shares which GPUs. Only shared GPUs are in these lists, with tenants in order of submission,
+# so the lists follow from the jobs alone. A GPU with one tenant left stays open to others.
 
 Gpu = tuple[NodeName, int]
 
@@ -586,8 +575,6 @@ def _only(share: Share, belongs: Callable[[Gpu], bool]) -> Share:
     mask = sum(1 << gpu[1] for gpu in gpus_of(share) if belongs(gpu))
     return Share(share.node, mask, share.cpus_milli, share.memory_mb)
 
-
-# All servers, by name and by GPU type, and the two ways in which an allocation touches them.
 
 _REMOVED = Health.removed
 
@@ -829,10 +816,8 @@ def _gap(position: int) -> Server:
     return Server(NodeName(""), nothing, position, Health.removed)
 
 
-# How many GPUs there are: those in service, and those that are in use though they are not.
-#
-# Jobs run on where a server is drained, does not answer or has a GPU in quarantine. What they hold
-# there counts as long as they hold it, so that never more GPUs are in use than there are.
+# Jobs run on where a server is drained or lost. GPUs held there count as long as they are held, so
+# that never more GPUs are in use than there are.
 
 
 @dataclass(slots=True)

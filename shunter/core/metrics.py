@@ -2,42 +2,42 @@
 
 Definitions: JCT = end - submission; wait = JCT - time holding resources; makespan = last end -
 origin; migration = an attempt launched on other GPUs than the one before; utilisation = held
-GPU-seconds / GPU-seconds that there were to be used, both up to the instant at which the last end
-was seen. There are the GPUs in service, and those that jobs hold on servers that are not. A GPU
-that jobs share counts once, though each of them attains service on all of its GPUs. Percentiles
-interpolate linearly.
+GPU-seconds / GPU-seconds in service or held, up to the instant at which the last end was seen. A
+shared GPU counts once, though each tenant attains service on it. Percentiles interpolate linearly.
 A job ends when its processes do, also where the scheduler sees that later; a rejected job never
 ran, and its rejection is no end.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import asdict
+from dataclasses import dataclass
+from dataclasses import field
+from shunter.core.cluster import UsableGpus
+from shunter.core.interfaces import Observers
+from shunter.core.state import ProposalBook
+from shunter.core.state import State
+from shunter.core.view import View
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import AllocationLearned
+from shunter.events import AttemptLost
+from shunter.events import CLUSTER_CHANGES
+from shunter.events import Event
+from shunter.events import GangApproved
+from shunter.events import GpusReleased
+from shunter.events import JOB_ENDS
+from shunter.events import JobId
+from shunter.events import JobReshaped
+from shunter.events import LaunchFailed
+from shunter.events import Outcome
+from shunter.events import RoundPlanned
+from shunter.events import end_us_of
+from shunter.events import fact
 from statistics import fmean
 from typing import TypedDict
 
-from shunter.core.cluster import UsableGpus
-from shunter.core.interfaces import Observers
-from shunter.core.state import ProposalBook, State
-from shunter.core.view import View
-from shunter.events import (
-    CLUSTER_CHANGES,
-    JOB_ENDS,
-    Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
-    Event,
-    GangApproved,
-    GpusReleased,
-    JobId,
-    JobReshaped,
-    LaunchFailed,
-    Outcome,
-    RoundPlanned,
-    end_us_of,
-    fact,
-)
 
 _REJECTED = Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.
@@ -291,10 +291,7 @@ def _result(job_id: JobId, user: str, status: str, numbers: "array[int]") -> Job
     )
 
 
-# What became of the proposals of a run: how many collided, and how long approval took.
-#
-# A job's approval takes from the instant at which the order let it start up to the one at which a
-# proposal for it was approved.
+# Proposals. Approval takes from when the order lets a job start until its proposal is approved.
 
 
 class ProposalsDocument(TypedDict):

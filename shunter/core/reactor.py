@@ -1,94 +1,90 @@
 """What follows from a fact, from the state, and from time, without any policy.
 
-`Reactor` names what follows from each kind of fact. Before it stand the parts that need more than a
+`Reactor` names what follows from each kind of fact. Before it come the parts that need more than a
 line: attempts that leave unasked, what jobs measure, displaced jobs, lost attempts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
-
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
 from shunter.core.admission import Admission
 from shunter.core.fold import backoff_us
-from shunter.core.planning import RoundRules, gang_reactions
-from shunter.core.speeds import (
-    SAMPLES_BEFORE,
-    MeasuredCell,
-    SensitivityTable,
-    TableCheck,
-    corrected,
-    level_of,
-)
-from shunter.core.state import (
-    ENDING,
-    GRANTED,
-    LAUNCHING,
-    RUNNING,
-    SUSPENDING,
-    FoldResult,
-    Job,
-    JobPhase,
-    State,
-)
-from shunter.core.timers import Due, Timers
-from shunter.events import (
-    ARRAY,
-    BACKING_OFF,
-    CLUSTER_CHANGES,
-    DEPENDENCY,
-    DISPLACED,
-    EXITED,
-    JOB_ENDS,
-    LOST,
-    NODE_LOST,
-    NOTHING,
-    RESIZED,
-    TIMEOUT,
-    Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
-    Event,
-    FactClass,
-    GpusReleased,
-    GpusTaken,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobFinished,
-    JobHeld,
-    JobId,
-    JobRejected,
-    JobReleased,
-    JobResized,
-    JobRetried,
-    JobSubmitted,
-    JobSuspended,
-    LaunchFailed,
-    Level,
-    NodeLost,
-    ProfileSampled,
-    Reason,
-    ReshapeRefused,
-    SchedulerStarted,
-    SensitivityCorrected,
-    Sharing,
-    TimeLimitReached,
-    ToleranceLearnt,
-    class_of,
-    record,
-)
+from shunter.core.planning import RoundRules
+from shunter.core.planning import gang_reactions
+from shunter.core.speeds import MeasuredCell
+from shunter.core.speeds import SAMPLES_BEFORE
+from shunter.core.speeds import SensitivityTable
+from shunter.core.speeds import TableCheck
+from shunter.core.speeds import corrected
+from shunter.core.speeds import level_of
+from shunter.core.state import ENDING
+from shunter.core.state import FoldResult
+from shunter.core.state import GRANTED
+from shunter.core.state import Job
+from shunter.core.state import JobPhase
+from shunter.core.state import LAUNCHING
+from shunter.core.state import RUNNING
+from shunter.core.state import SUSPENDING
+from shunter.core.state import State
+from shunter.core.timers import Due
+from shunter.core.timers import Timers
+from shunter.events import ARRAY
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import AllocationLearned
+from shunter.events import AttemptLost
+from shunter.events import AttemptStarted
+from shunter.events import BACKING_OFF
+from shunter.events import CLUSTER_CHANGES
+from shunter.events import CheckpointDiscarded
+from shunter.events import CheckpointSaved
+from shunter.events import DEPENDENCY
+from shunter.events import DISPLACED
+from shunter.events import EXITED
+from shunter.events import Event
+from shunter.events import FactClass
+from shunter.events import GpusReleased
+from shunter.events import GpusTaken
+from shunter.events import JOB_ENDS
+from shunter.events import JobCancelRequested
+from shunter.events import JobCancelled
+from shunter.events import JobFailed
+from shunter.events import JobFinished
+from shunter.events import JobHeld
+from shunter.events import JobId
+from shunter.events import JobRejected
+from shunter.events import JobReleased
+from shunter.events import JobResized
+from shunter.events import JobRetried
+from shunter.events import JobSubmitted
+from shunter.events import JobSuspended
+from shunter.events import LOST
+from shunter.events import LaunchFailed
+from shunter.events import Level
+from shunter.events import NODE_LOST
+from shunter.events import NOTHING
+from shunter.events import NodeLost
+from shunter.events import ProfileSampled
+from shunter.events import RESIZED
+from shunter.events import Reason
+from shunter.events import ReshapeRefused
+from shunter.events import SchedulerStarted
+from shunter.events import SensitivityCorrected
+from shunter.events import Sharing
+from shunter.events import TIMEOUT
+from shunter.events import TimeLimitReached
+from shunter.events import ToleranceLearnt
+from shunter.events import class_of
+from shunter.events import record
+from typing import Any
+from typing import Final
 
-# Jobs whose attempts leave though nobody asked them to: the wait grows, and ends by a bound.
-#
-# An attempt leaves with exit code 75. Whether it made progress is known by the steps of the
-# checkpoints its job tells: the last one is higher than where the attempt before left. An attempt
-# of a job that tells none made progress if it lived for long. Without progress a job waits longer
-# each time, and fails in the end. How often that was in a row is counted from the term's start
-# on.
+
+# Departures: attempts that leave unasked, with exit code 75. An attempt made progress if its
+# checkpoints have a higher step than at the departure before; without steps, if it lived for long.
+# Without progress a job waits longer each time, and fails in the end. The count is per term.
 
 DEPARTURES_MOST: Final = 8
 """With so many departures in a row without progress a job fails that has no retries.
@@ -150,16 +146,10 @@ class Departures:
         return self._counts[job_id]
 
 
-# What a job measures of itself with each share it has, held to the table of sensitivity.
-#
-# A sample says how long a job's mini-batches take. With each CPUs and memory that the job has had
-# on the same kind of GPUs, as far apart, the mean of its samples counts, but for the first one
-# after a change, which may reach back before it. Two such means tell how much faster the job is
-# with the one share than with the other: with the share it has now, or where that is the base,
-# with each that it had before. The *base* is the share of its own whose speed in the table as it
-# was configured is nearest to that of the proportional share; there the table is believed. So no
-# correction rests on one that rests on it. What a job measures with others on its GPUs says
-# nothing.
+# For each share (CPUs and memory) on the same kind of GPUs, as far apart, the mean of a job's
+# samples counts, without the first after a change. The *base* is the share whose configured speed
+# is nearest to that of the proportional share; there the table is believed, so no correction rests
+# on another correction. Samples with others on the GPUs do not count.
 
 SAMPLES_LEAST = 3
 """So many samples with a share count before their mean does."""
@@ -346,11 +336,7 @@ class MeasuredShares:
         return abs(measured - expected) > self._check.tolerance * expected
 
 
-# What gangs measure where they are, from which the tolerance of their model is learnt.
-#
-# The state has the mean time of a job's mini-batches since something changed beside it (`Pace`).
-# Once that is of enough samples it is told, once, with how far apart the job's GPUs are. A job
-# that shares GPUs, or is between two speeds, says nothing of distance.
+# Samples of a job that shares GPUs, or is between two speeds, say nothing of distance.
 
 SAMPLES_COUNTED: Final = 4
 """So many samples after those that may tell of what was before, and their mean is told."""
@@ -409,9 +395,6 @@ def _is_known(told: ToleranceLearnt, state: State) -> bool:
     )
 
 
-# The facts that follow for jobs whose GPUs, CPUs or memory turn out to be others'.
-
-
 def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
     """Let jobs wait again whose GPUs another job was found on, or others hold.
 
@@ -432,15 +415,10 @@ def displacements(fact: Event, displaced: Sequence[Job]) -> Sequence[Event]:
     return [AllocationChanged(fact.at_us, job.job_id, NOTHING, because) for job in displaced]
 
 
-# What follows at once from a fact and the state: the facts that no policy and no backend makes.
-#
 #     a fact ──▶ fold ──▶ react ──▶ facts that follow ──▶ fold ──▶ react ──▶ …
 #                                       end of a step ──▶ due ──▶ …
 #
-# A job that can never run is rejected, one whose dependency ended otherwise than it needs is
-# cancelled, what was promised on a lost server is taken back, who lost its GPUs to others waits
-# again, what callers propose is granted or refused, and how a job ends follows from how its attempt
-# did. The live scheduler and a simulation emit these facts; `replay --verify` compares them.
+# The live scheduler and a simulation emit these facts; `replay --verify` compares them.
 
 JobEnd = JobFinished | JobFailed | JobCancelled | JobRetried
 """What follows once nothing of an attempt is left."""

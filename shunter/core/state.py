@@ -1,53 +1,50 @@
 """What is true now: the fold of the log, and nothing that is not in the log.
 
 Only the rules in `core/fold` write to it. Fields marked derived are rebuilt from the others when
-a snapshot is read, so they need no place in it.
+a snapshot is read, so snapshots leave them out.
 
-First the values that it is made of: places of checkpoints, queues, proposals. Then `Job`, `State`,
-and the digest of all of it.
+First places of checkpoints, queues and proposals; then `Job`, `State`, and the digest of it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from enum import StrEnum
 from hashlib import blake2b
 from operator import attrgetter
+from shunter.core.cluster import Cluster
+from shunter.core.speeds import BestBatch
+from shunter.core.speeds import KnownVerdict
+from shunter.core.speeds import MeasuredCell
+from shunter.core.speeds import MeasuredPlacement
+from shunter.core.speeds import MeasuredRate
+from shunter.core.speeds import NO_PACE
+from shunter.core.speeds import Pace
+from shunter.core.speeds import Trial
+from shunter.core.speeds import bounded
+from shunter.events import Allocation
+from shunter.events import ChangeKey
+from shunter.events import DERIVED
+from shunter.events import Demand
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import NOTHING
+from shunter.events import NodeName
+from shunter.events import Outcome
+from shunter.events import QueueName
+from shunter.events import Reason
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import Target
+from shunter.events import Wait
+from shunter.events import encode_record
+from shunter.events import fact
+from shunter.events import record
 from typing import Any
 
-from shunter.core.cluster import Cluster
-from shunter.core.speeds import (
-    NO_PACE,
-    BestBatch,
-    KnownVerdict,
-    MeasuredCell,
-    MeasuredPlacement,
-    MeasuredRate,
-    Pace,
-    Trial,
-    bounded,
-)
-from shunter.events import (
-    DERIVED,
-    NOTHING,
-    Allocation,
-    ChangeKey,
-    Demand,
-    JobId,
-    JobSpec,
-    NodeName,
-    Outcome,
-    QueueName,
-    Reason,
-    Share,
-    Sharing,
-    Target,
-    Wait,
-    encode_record,
-    fact,
-    record,
-)
-
-# How work turns into time and back, and where what is done lies saved.
 
 NEVER_US = 1 << 62
 """An instant after all others."""
@@ -96,9 +93,6 @@ class Queue:
     weight: float = 1.0
     users: tuple[str, ...] = ()
     gpus: int = field(default=0, metadata=DERIVED)
-
-
-# What is true of proposals: who may propose, who was rejected, which GPUs are kept for whom.
 
 
 @record
@@ -181,8 +175,6 @@ def rejected_wait(conflicts: Sequence[tuple[NodeName, int]]) -> Wait:
     detail = " ".join(f"{node}:{mask:#x}" for node, mask in conflicts)
     return Wait(Reason.proposal_rejected, detail=detail)
 
-
-# A job, and where it is in its life.
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 
@@ -549,8 +541,6 @@ class State:
 Rule = Callable[[State, Any], FoldResult | None]
 """Folds a fact of one kind; returns what became of jobs, if that is more than the fact says."""
 
-
-# One number for everything that is true: two states with the same digest are the same.
 
 DIGEST_BYTES = 32
 

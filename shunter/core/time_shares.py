@@ -1,24 +1,26 @@
 """Which part of the time each job gets of GPUs that it shares in turns, by weights.
 
-It is weighted max-min fairness over the jobs of a server, what the rotation comes to for gangs of
-one size that may be on any of its GPUs. Jobs that are packed have the turns of all of their pack.
-Gangs over several servers have what their slots say (`gang_slots`), the others share the rest.
+Jobs of one server have weighted max-min fairness, which the rotation gives gangs of one size that
+may be on any of its GPUs. Packed jobs have the turns of all of their pack. Gangs over several
+servers have what their slots say (`gang_slots`), the others share the rest.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from collections.abc import Set
 from dataclasses import dataclass
-
-from shunter.core.cluster import Gpu, gpus_of
+from shunter.core.cluster import Gpu
+from shunter.core.cluster import gpus_of
 from shunter.core.state import Job
-from shunter.events import JobId, NodeName, Share, fact
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import Share
+from shunter.events import fact
 
-# Which part of the time gangs over several servers have, where they share GPUs in turns.
-#
-# A gang has as much as its weight gives it on the GPU where that is least, and no less than
-# `LEAST_PART`. Gangs that share a GPU follow one another; the rest of the time is of those that
-# take turns on one server. All gangs that meet, directly or by way of others, have one period.
-# Where they cannot be fitted into it, each has less than its part, and those on one server have
-# more.
+
+# A gang gets what its weight gives it on the GPU where that is least. All gangs that meet, also by
+# way of others, have one period. Where they do not fit into it, each has less than its part.
 
 LEAST_PART = 1 / 16
 """No gang has less of the time: others, whose turns are as much longer, would wait for hours."""

@@ -1,54 +1,50 @@
 """What is due once time has come: time limits, back-off, turns of arrays, checkpoint holds.
 
-All of it can be read from the state; what stands here is an index of that, so that a step need not
-look at every job. At the end of a step comes what is due, in this order. A job whose time limit is
-over is asked to end; one that backed off comes back; tasks of arrays have their turn; and jobs are
-held whose checkpoints do not answer or stay where there is no room, and released once they may go
-on.
+All of it follows from the state; the indexes here save a step from looking at every job. At the end
+of a step comes what is due, in this order: a job over its time limit is asked to end; one that
+backed off comes back; tasks of arrays get their turn; jobs whose checkpoints cannot be reached or
+have no room are held, or released.
 
-Arrays, proposals that repeat and jobs that back off come first, each with its index; `Timers` asks
-them all.
+Arrays, proposals that repeat and back-off come first, each with its index; `Timers` asks them all.
 """
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappop
+from heapq import heappush
+from shunter.core.fold import hold_wanted
+from shunter.core.fold import waits_for_checkpoint
+from shunter.core.planning import Refused
+from shunter.core.planning import RoundRules
+from shunter.core.state import ENDING
+from shunter.core.state import Job
+from shunter.core.state import State
+from shunter.events import ARRAY
+from shunter.events import AttemptLost
+from shunter.events import BACKING_OFF
+from shunter.events import CHECKPOINT
+from shunter.events import CLUSTER_CHANGES
+from shunter.events import CheckpointDiscarded
+from shunter.events import Event
+from shunter.events import GangRejected
+from shunter.events import GpusReleased
+from shunter.events import JOB_ENDS
+from shunter.events import JobHeld
+from shunter.events import JobId
+from shunter.events import JobReleased
+from shunter.events import JobSpec
+from shunter.events import LaunchFailed
+from shunter.events import REPEATED
+from shunter.events import Reason
+from shunter.events import STAYS
+from shunter.events import SchedulerStarted
+from shunter.events import TimeLimitReached
+from shunter.events import Wait
 
-from shunter.core.fold import hold_wanted, waits_for_checkpoint
-from shunter.core.planning import Refused, RoundRules
-from shunter.core.state import ENDING, Job, State
-from shunter.events import (
-    ARRAY,
-    BACKING_OFF,
-    CHECKPOINT,
-    CLUSTER_CHANGES,
-    JOB_ENDS,
-    REPEATED,
-    STAYS,
-    AttemptLost,
-    CheckpointDiscarded,
-    Event,
-    GangRejected,
-    GpusReleased,
-    JobHeld,
-    JobId,
-    JobReleased,
-    JobSpec,
-    LaunchFailed,
-    Reason,
-    SchedulerStarted,
-    TimeLimitReached,
-    Wait,
-)
 
-# Arrays of which only so many tasks may run at once: the others are held until it is their turn.
-#
-# A task has its turn when fewer than the bound are under way, the first submitted first: whichever
-# task ends, the next one follows, however long the others take. To the policies a task without a
-# turn is a job on hold, which the scheduler puts there and takes from there itself. Under way is
-# what holds GPUs, and what waits for them and is held by nobody; so a task that somebody suspended
-# lets another one pass, and gets a turn anew once it is resumed.
+# A task of an array counts as under way while it holds GPUs, or waits for them and is held by
+# nobody. To policies a task without a turn is a job on hold.
 
 Jobs = Mapping[JobId, Job]
 
@@ -127,11 +123,7 @@ def _is_under_way(job: Job) -> bool:
     return not is_held or job.since_us is not None or bool(job.allocation.shares)
 
 
-# Proposals of callers that are rejected again within a round: counted, and told once at its end.
-#
-# The first rejection of a job in a round is recorded with its proposal. Further ones change
-# nothing, so what is recorded of them is how many there were and why the last of them was
-# rejected. Otherwise whoever proposes in a loop would fill the log.
+# Repeated rejections are counted: a caller that proposes in a loop would fill the log.
 
 WINDOW_US = 60_000_000
 """What counts as a round where plans are made at events."""

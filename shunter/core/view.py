@@ -1,49 +1,43 @@
 """What a policy may look at, and for how long.
 
-A view shows the state read-only and hides what a scheduler cannot know: how long a job will run
-is told to declared oracles only. It is open while the core asks or tells a policy something, and
-raises when it is used after that: the state behind it has moved on.
+A view shows the state read-only and hides what a scheduler cannot know: only declared oracles see
+how long a job will run. It is open while the core asks a policy something, and raises when it is
+used after that: the state behind it has moved on.
 
-With it stand what policies see beside the state: the guards of jobs, and what is known of how long
-they still need.
+With it come the guards of jobs, and what is known of how long they still need.
 """
 
 from collections.abc import Mapping
 from enum import IntEnum
+from shunter.core.cluster import Cluster
+from shunter.core.cluster import Pool
+from shunter.core.speeds import KnownVerdict
+from shunter.core.speeds import MeasuredCell
+from shunter.core.speeds import Trial
+from shunter.core.state import ENDING
+from shunter.core.state import FoldResult
+from shunter.core.state import Job
+from shunter.core.state import NO_RESULT
+from shunter.core.state import ProposalBook
+from shunter.core.state import Queue
+from shunter.core.state import RUNNING
+from shunter.core.state import State
+from shunter.errors import PlanError
+from shunter.events import ChangeKey
+from shunter.events import Demand
+from shunter.events import JobId
+from shunter.events import Outcome
+from shunter.events import QueueName
+from shunter.events import Reason
+from shunter.events import SuspendMode
+from shunter.events import Target
+from shunter.events import Wait
+from shunter.events import fact
 from typing import Any
 
-from shunter.core.cluster import Cluster, Pool
-from shunter.core.speeds import KnownVerdict, MeasuredCell, Trial
-from shunter.core.state import (
-    ENDING,
-    NO_RESULT,
-    RUNNING,
-    FoldResult,
-    Job,
-    ProposalBook,
-    Queue,
-    State,
-)
-from shunter.errors import PlanError
-from shunter.events import (
-    ChangeKey,
-    Demand,
-    JobId,
-    Outcome,
-    QueueName,
-    Reason,
-    SuspendMode,
-    Target,
-    Wait,
-    fact,
-)
 
-# Promises to single jobs that hold under every policy.
-#
-# A guarded job is pinned: it keeps its GPUs and is seated before all others. So is, whatever is
-# configured, one that was given GPUs and has not been launched on them yet. A job that has starved
-# goes to the head of the line. Index policies get both as the first part of their rank; a plan of
-# any policy that would suspend or move a pinned job is refused by the approver.
+# Under every policy a pinned job keeps its GPUs and is seated first; so is every job that has GPUs
+# and has not been launched. The approver refuses plans that would move a pinned job.
 
 HOUR_US = 3_600_000_000
 _NEVER = SuspendMode.never  # members are slow to look up
@@ -164,7 +158,7 @@ class Guards:
 NO_GUARDS = Guards()
 
 
-# How long a live job still needs: nobody declares run times there, so what is seen must do.
+# How long a live job still needs:
 #
 # (total steps - step) x measured time of a mini-batch     if it says its steps and shows its pace
 # what is left of its time limit                           else, where it has one

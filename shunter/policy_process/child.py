@@ -1,12 +1,56 @@
-"""The process in which the policy of a live cluster decides: it folds what it is told, and answers.
+"""The process in which the policy of a live cluster decides: it folds events, and answers.
 
     daemon ── begin, tell, decide ──▶ state, barrier, policy ── status, plan ──▶ daemon
 
 It has a state of its own, folded from the same events, so that nothing it does reaches the
 daemon's; it may be killed at any instant. It dies with the daemon. Read `answer_all`, then
-`PolicyWorker`; before them stand copies for dry runs, behind them the fork of the first process.
+`PolicyWorker`; before them come copies for dry runs, after them the fork of the first process.
 """
 
+from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from shunter.ask import Term
+from shunter.ask import allocation_in_words
+from shunter.ask import wait_of
+from shunter.ask.forks import die_with_parent
+from shunter.config import recorded_runtime
+from shunter.core import AnyPolicy
+from shunter.core import State
+from shunter.core.fold import apply
+from shunter.core.planning import OnFault
+from shunter.core.planning import RoundRules
+from shunter.core.ranking import Ranking
+from shunter.errors import ShunterError
+from shunter.events import Event
+from shunter.events import JobSubmitted
+from shunter.events import SchedulerStarted
+from shunter.events import Trigger
+from shunter.events import decode_payload
+from shunter.events import decode_record
+from shunter.events import encode_record
+from shunter.policy_process.messages import Begin
+from shunter.policy_process.messages import Decide
+from shunter.policy_process.messages import Decided
+from shunter.policy_process.messages import DryRan
+from shunter.policy_process.messages import DryRun
+from shunter.policy_process.messages import Failed
+from shunter.policy_process.messages import Order
+from shunter.policy_process.messages import Ordered
+from shunter.policy_process.messages import PolicyStatus
+from shunter.policy_process.messages import Remember
+from shunter.policy_process.messages import Remembered
+from shunter.policy_process.messages import Reply
+from shunter.policy_process.messages import Tell
+from shunter.policy_process.messages import receive
+from shunter.policy_process.messages import send
+from shunter.policy_process.messages import targets_bytes
+from shunter.policy_process.messages import wire_plan
+from traceback import format_exception
+from typing import NoReturn
+from typing import Protocol
 import gc
 import os
 import select
@@ -16,57 +60,11 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
-from traceback import format_exception
-from typing import NoReturn, Protocol
 
-from shunter.ask import Term, allocation_in_words, wait_of
-from shunter.ask.forks import die_with_parent
-from shunter.config import recorded_runtime
-from shunter.core import AnyPolicy, State
-from shunter.core.fold import apply
-from shunter.core.planning import OnFault, RoundRules
-from shunter.core.ranking import Ranking
-from shunter.errors import ShunterError
-from shunter.events import (
-    Event,
-    JobSubmitted,
-    SchedulerStarted,
-    Trigger,
-    decode_payload,
-    decode_record,
-    encode_record,
-)
-from shunter.policy_process.messages import (
-    Begin,
-    Decide,
-    Decided,
-    DryRan,
-    DryRun,
-    Failed,
-    Order,
-    Ordered,
-    PolicyStatus,
-    Remember,
-    Remembered,
-    Reply,
-    Tell,
-    receive,
-    send,
-    targets_bytes,
-    wire_plan,
-)
 
-# What the next plan would do with a job that nobody has submitted, tried in a copy of the process.
-#
 #     policy's process ── fork ──▶ the same state, policy and memory: submission, one plan ─▶ reply
 #
-# The copy costs what the kernel's copy of a page table does, whatever the policy is, and nothing
-# it does reaches the state that it was copied from. The policy's process goes on meanwhile. A
-# copy lives for `limit_s` at most, and no longer than the process that it was made of.
+# A copy costs a copy of the page table, lives for `limit_s` at most, and dies with its parent.
 
 
 class Copies:
@@ -273,9 +271,8 @@ def _isolated(started: SchedulerStarted) -> tuple[AnyPolicy, RoundRules]:
     return runtime.policy, replace(runtime.rules, on_fault=OnFault.isolate)
 
 
-# The first policy's process is forked from the daemon before that imports and opens the rest. One
-# that is started by its command imports for 0.2 s of CPU what the daemon has imported already; so
-# it is for tests, and for what runs a site without `shunter serve`.
+# The daemon forks the first process before it imports the rest: started by its command it would
+# spend 0.2 s of CPU on imports. That way is for tests, and for sites run without `shunter serve`.
 
 
 class Child(Protocol):

@@ -1,11 +1,10 @@
 """From which sources decisions are made: one digest over the code of a package.
 
-A version names a release, but what decides is the code that is there, which may have been changed
-under the same version. So each term notes the digests of Shunter and of the package its policy is
-from, beside the log: not as an event, because equal runs keep equal digests from commit to commit.
+Code may be changed under the same version. So each term notes the digests of Shunter and of the
+package of its policy next to the log: not as an event, because equal runs keep equal digests from
+commit to commit.
 """
 
-import os
 from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
@@ -13,8 +12,9 @@ from importlib.util import find_spec
 from io import FileIO
 from operator import attrgetter
 from pathlib import Path
-
 from shunter.config import POLICIES
+import os
+
 
 OURS = "shunter"
 _MADE = "__pycache__"

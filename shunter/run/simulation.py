@@ -2,79 +2,85 @@
 
     config ─▶ jobs ─▶ opening facts ─▶ round loop ─▶ closing fact, snapshot ─▶ closed log ─▶ result
 
-Nothing here reaches the log but facts: no wall time, no host name, no process id. `simulate` is the
-way through; below it stand what a run is measured by, and what interrupts a policy that is late.
+Nothing here reaches the log but facts: no wall time, no host name, no process id. Read `simulate`;
+after it come the measures of a run, and what interrupts a policy that is late.
 """
 
-import asyncio
-import signal
-import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from statistics import fmean
-from types import FrameType
-from typing import Protocol
-
-from shunter.config import CostsSection, LoadedConfig
-from shunter.core import (
-    NEVER_US,
-    Backend,
-    Command,
-    Effect,
-    Input,
-    JobLedger,
-    JobResult,
-    NothingComes,
-    Observers,
-    ProposalNumbers,
-    Scheduler,
-    State,
-    Step,
-    View,
-    run_rounds,
-    state_digest,
-)
-from shunter.core.planning import OBSERVER, Barrier
+from dataclasses import dataclass
+from dataclasses import field
+from shunter.config import CostsSection
+from shunter.config import LoadedConfig
+from shunter.core import Backend
+from shunter.core import Command
+from shunter.core import Effect
+from shunter.core import Input
+from shunter.core import JobLedger
+from shunter.core import JobResult
+from shunter.core import NEVER_US
+from shunter.core import NothingComes
+from shunter.core import Observers
+from shunter.core import ProposalNumbers
+from shunter.core import Scheduler
+from shunter.core import State
+from shunter.core import Step
+from shunter.core import View
+from shunter.core import run_rounds
+from shunter.core import state_digest
+from shunter.core.planning import Barrier
+from shunter.core.planning import OBSERVER
 from shunter.core.ranking import RankedPolicy
 from shunter.errors import PlanError
-from shunter.events import (
-    JOB_ENDS,
-    NO_SUCH_JOB,
-    AllocationChanged,
-    Event,
-    GpuType,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobId,
-    JobRejected,
-    PlanRejected,
-    PolicySetAside,
-    SchedulerStopped,
-    SizesSet,
-    TargetsSet,
-)
-from shunter.events.log import LogWriter, NullStore, load_store, open_log
+from shunter.events import AllocationChanged
+from shunter.events import Event
+from shunter.events import GpuType
+from shunter.events import JOB_ENDS
+from shunter.events import JobCancelled
+from shunter.events import JobFailed
+from shunter.events import JobFinished
+from shunter.events import JobId
+from shunter.events import JobRejected
+from shunter.events import NO_SUCH_JOB
+from shunter.events import PlanRejected
+from shunter.events import PolicySetAside
+from shunter.events import SchedulerStopped
+from shunter.events import SizesSet
+from shunter.events import TargetsSet
+from shunter.events.log import LogWriter
+from shunter.events.log import NullStore
+from shunter.events.log import load_store
+from shunter.events.log import open_log
 from shunter.gc_control import collector_off
 from shunter.run.code_digests import sources_of
 from shunter.run.parallel import Report
-from shunter.run.setup import Setup, load_jobs, set_up
+from shunter.run.setup import Setup
+from shunter.run.setup import load_jobs
+from shunter.run.setup import set_up
 from shunter.run.snapshots import snapshot_of
-from shunter.run.summary import SCHEMA, RunDocument, job_numbers, stories
-from shunter.workloads import QualityReport, Trace
+from shunter.run.summary import RunDocument
+from shunter.run.summary import SCHEMA
+from shunter.run.summary import job_numbers
+from shunter.run.summary import stories
+from shunter.workloads import QualityReport
+from shunter.workloads import Trace
+from statistics import fmean
+from types import FrameType
+from typing import Protocol
+import asyncio
+import signal
+import time
 
-# A simulated world with a program in it that watches its jobs and gives orders: a search.
-#
+
 #     world ─▶ driven world ─▶ scheduler
 #                   ▲
 #                 driver: looks at the state at instants of its own, and orders as a client does
 #
-# Between world and scheduler, so that orders come in like those of people: they are facts of the
-# log (commanded), and who verifies the log needs no driver. At an instant of the driver's
-# everything else happens first, so it sees a state that is complete up to then; what it orders
-# takes effect at that very instant, and it is not asked again before a later one.
+# Its orders are commanded facts of the log, so a verifier needs no driver. At its instant all else
+# happens first; its orders take effect at that instant, and it is asked again only later.
 
 
 class Driver(Protocol):
@@ -370,10 +376,8 @@ def _document(setup: Setup, core: Scheduler, ledger: JobLedger, log: LogWriter) 
     }
 
 
-# A wall-clock limit for the policy of a simulation, where one is asked for.
-#
-# It depends on the machine, so a simulation has none by itself. A signal interrupts the policy, and
-# nothing but the policy: where it comes while the scheduler folds facts, it comes again soon.
+# A wall-clock limit for the policy, where asked for, since it depends on the machine. A signal that
+# comes while the scheduler folds facts interrupts nothing, and comes again soon.
 
 AGAIN_S = 0.01
 _HOOKS = frozenset(
@@ -435,10 +439,8 @@ class _Limit:
             frame = frame.f_back
 
 
-# How near the sizes of jobs were to what no sizes could beat: what it costs that servers are many.
-#
-# Where programs size jobs, each round in which anything happened has the sum of the speeds of all
-# jobs that run, and its bound: what the sum could be at most if all servers of a GPU type were one.
+# What it costs that servers are many: the sum of all speeds in each round that programs sized, and
+# its bound if all servers of a GPU type were one.
 
 
 @dataclass(slots=True)
@@ -477,12 +479,7 @@ class SizeGaps:
         self._unsolved += event.status != "ok"
 
 
-# How far jobs were from their target shares: what rounds and whole gangs cost.
-#
-# A gang has all of its GPUs or none, and a turn is a turn: so a job gets more or less of its
-# share. Where a policy sets targets, the gap of a job is the part of its time that it was owed at
-# its end, summed over GPU types. Of jobs of one GPU it is a few turns over their time; of gangs
-# it also shows what no order of turns can give them.
+# How far jobs were from their target shares: the part of a job's time that it was owed at its end.
 
 
 @dataclass(slots=True)
@@ -580,11 +577,8 @@ def _summed(gaps: list[float]) -> dict[str, object]:
     return {"jobs": len(gaps), "gap_mean": mean, "gap_max": max(gaps, default=None)}
 
 
-# Jobs that end near a threshold of attained service: a prediction of theirs may be far off.
-#
-# A policy with thresholds serves a job later from the instant on at which its service reaches
-# one. A job that needs about as much is demoted, and waits for others, or it is not: what no
-# prediction of its work can tell. Other jobs are off as far as the work and the costs are.
+# A policy with thresholds of attained service demotes a job that needs about as much, or it does
+# not: no prediction of its work can say which.
 
 NEAR_PERCENT = 10.0
 """What is nearer is named: completion times were predicted within 5 % (benchmarks/prediction.py),

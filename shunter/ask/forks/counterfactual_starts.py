@@ -1,56 +1,60 @@
 """What would make a waiting job start: changes of which a fork says that it does.
 
 Each candidate is one small change to the state at the moment: a job that ends, another priority, a
-smaller gang, a larger quota, servers that join. The policy plans on the changed state, in a fork
-that goes on for two plans, and only what gives the job GPUs there is told. The changes come in as
-the orders and facts that they would be, so this is the same for every policy.
+smaller gang, a larger quota, servers that join. The changes come in as orders and facts, so this is
+the same for every policy, which plans in a fork for two rounds. Only changes that give the job GPUs
+there are reported.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-from shunter.ask.forks.fork import (
-    NOBODY_CALLS,
-    ForkChange,
-    ForkPoint,
-    MakeWorld,
-    callers_propose,
-    end_of_instant,
-    fork_at,
-    fork_point,
-    standing_at,
-)
+from shunter.ask.forks.fork import ForkChange
+from shunter.ask.forks.fork import ForkPoint
+from shunter.ask.forks.fork import MakeWorld
+from shunter.ask.forks.fork import NOBODY_CALLS
+from shunter.ask.forks.fork import callers_propose
+from shunter.ask.forks.fork import end_of_instant
+from shunter.ask.forks.fork import fork_at
+from shunter.ask.forks.fork import fork_point
+from shunter.ask.forks.fork import standing_at
 from shunter.ask.forks.remaining import WorkEstimates
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.why import Explanation
 from shunter.ask.words import clock
-from shunter.backends.simulated import RecordedFailures, Resumed, TotalWork
-from shunter.core import (
-    RUNNING,
-    WAITING,
-    Backend,
-    CancelJob,
-    ChangePriority,
-    Input,
-    Job,
-    JobPhase,
-    ResizeJob,
-    Server,
-    State,
-)
+from shunter.backends.simulated import RecordedFailures
+from shunter.backends.simulated import Resumed
+from shunter.backends.simulated import TotalWork
+from shunter.core import Backend
+from shunter.core import CancelJob
+from shunter.core import ChangePriority
+from shunter.core import Input
+from shunter.core import Job
+from shunter.core import JobPhase
+from shunter.core import RUNNING
+from shunter.core import ResizeJob
+from shunter.core import Server
+from shunter.core import State
+from shunter.core import WAITING
 from shunter.counting import counted
-from shunter.events import DependsWhen, JobId, JobSpec, NodeName, QuotaChanged
+from shunter.events import DependsWhen
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import NodeName
+from shunter.events import QuotaChanged
 from shunter.events.log import LogReader
-from shunter.run import WorldParts, recorded_parts, simulated_world
+from shunter.run import WorldParts
+from shunter.run import recorded_parts
+from shunter.run import simulated_world
 from shunter.workloads import TraceJob
+from typing import Any
 
-# The changes that are tried where a job waits: ends of others, its own size, quotas, servers.
-#
-# A job that waits for others needs their ends, and good ones unless it says `any`. A good end is no
-# order: the job's work is taken to be what it has done by then. Of a job that does not work at the
-# moment that cannot be said honestly, so it is not tried, and said not to be.
+
+# A job with dependencies needs good ends of them, unless it says `any`. A good end is no order: the
+# job's work is taken to be what it has done by then, so only a job at work can be tried.
 
 ENDS_MOST = 3
 """So many jobs are tried whose end alone might do."""

@@ -1,76 +1,93 @@
 """When jobs of a log start and end, with how past forecasts of it held, as a document.
 
-It is plain data in and plain data out, so that it can be made in a process of its own. What came of
-a past moment does not change any more: who asks again hands it in, and more moments are added.
+Data in and out are plain, so that a process of its own can make it. What came of a past moment does
+not change any more, so a caller hands it in again, and more moments are added.
 """
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Container
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from datetime import datetime
+from datetime import timedelta
 from math import ceil
-from typing import Any
-
 from shunter.ask.costs import Launch
-from shunter.ask.forks.forecast_process import MOMENTS, SAMPLES, Answer, Held, Kept, Question
-from shunter.ask.forks.fork import (
-    NOBODY_CALLS,
-    Fork,
-    ForkChange,
-    ForkPoint,
-    WorkOf,
-    callers_propose,
-    end_of_instant,
-    fork_at,
-    fork_point,
-    standing_at,
-)
-from shunter.ask.forks.future import Future, measure, measured_parts
-from shunter.ask.forks.remaining import ENOUGH, History, WorkEstimates, read_history, resampled
+from shunter.ask.forks.forecast_process import Answer
+from shunter.ask.forks.forecast_process import Held
+from shunter.ask.forks.forecast_process import Kept
+from shunter.ask.forks.forecast_process import MOMENTS
+from shunter.ask.forks.forecast_process import Question
+from shunter.ask.forks.forecast_process import SAMPLES
+from shunter.ask.forks.fork import Fork
+from shunter.ask.forks.fork import ForkChange
+from shunter.ask.forks.fork import ForkPoint
+from shunter.ask.forks.fork import NOBODY_CALLS
+from shunter.ask.forks.fork import WorkOf
+from shunter.ask.forks.fork import callers_propose
+from shunter.ask.forks.fork import end_of_instant
+from shunter.ask.forks.fork import fork_at
+from shunter.ask.forks.fork import fork_point
+from shunter.ask.forks.fork import standing_at
+from shunter.ask.forks.future import Future
+from shunter.ask.forks.future import measure
+from shunter.ask.forks.future import measured_parts
+from shunter.ask.forks.remaining import ENOUGH
+from shunter.ask.forks.remaining import History
+from shunter.ask.forks.remaining import WorkEstimates
+from shunter.ask.forks.remaining import read_history
+from shunter.ask.forks.remaining import resampled
 from shunter.ask.forks.scenario import recorded_world
 from shunter.ask.log_reading import first_start
 from shunter.ask.recorded_terms import origin_of
 from shunter.ask.waits import job_state
 from shunter.ask.words import clock
-from shunter.backends.simulated import RecordedFailures, TotalWork
-from shunter.core import LAUNCHES, WAITING, Job, Observers, RandomStream, State, View
+from shunter.backends.simulated import RecordedFailures
+from shunter.backends.simulated import TotalWork
+from shunter.core import Job
+from shunter.core import LAUNCHES
+from shunter.core import Observers
+from shunter.core import RandomStream
+from shunter.core import State
+from shunter.core import View
+from shunter.core import WAITING
 from shunter.counting import counted
-from shunter.errors import PlanError, UsageError
-from shunter.events import (
-    JOB_ENDS,
-    Event,
-    JobId,
-    JobSpec,
-    JobSubmitted,
-    Outcome,
-    decode_payload,
-    end_us_of,
-)
-from shunter.events.log import LogReader, read_log
-from shunter.run import WorldParts, rebuild, recorded_parts
+from shunter.errors import PlanError
+from shunter.errors import UsageError
+from shunter.events import Event
+from shunter.events import JOB_ENDS
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import JobSubmitted
+from shunter.events import Outcome
+from shunter.events import decode_payload
+from shunter.events import end_us_of
+from shunter.events.log import LogReader
+from shunter.events.log import read_log
+from shunter.run import WorldParts
+from shunter.run import rebuild
+from shunter.run import recorded_parts
+from typing import Any
 
-# When jobs start and end, as P50 and P90: a moment is forked again and again, and run on.
-#
-# Each sample draws the work that is not known, and the jobs that may come, by its own seed, and
-# lets the policy decide. It learns run times from jobs that it draws of those of the past, with
-# replacement: where a long queue evens out what single jobs need, it is this that is uncertain.
-#
-# Before enough jobs have ended there is nothing to learn from: those that ended first are the
-# short ones. Then jobs end at once in one half of the samples, and in the other they work on to
-# their time limits. Where samples differ there is no P50, and a P90 only where limits or the
-# policy bound it.
-#
-# Of n samples the one of rank ceil(p (n + 1)) is told as the p-quantile: a further draw of the same
-# kind lies at or below it with probability rank / (n + 1), for n = 19 exactly 0.5 and 0.9 (order
-# statistics; David and Nagaraja, Order Statistics, 2003, chapter 7).
 
-# Jobs that may come: those of the past, begun anew at a drawn instant of it.
+# Each sample draws unknown work and future jobs by its own seed. Run times are learnt from a
+# resample of past jobs, with replacement: a long queue evens out what single jobs need, so the
+# uncertain part is the distribution. Before enough jobs have ended there is nothing to learn from:
+# the first to end are short. Then jobs end at once in one half of the samples, and at their limits
+# in the other.
 #
-# Who comes after a moment may be put before those that wait, under most policies. So a stretch of
-# the past is taken for the future: from a drawn instant on, job after job with the same gaps, and
-# from the beginning again at its end (a circular block bootstrap with one block; Politis and
-# Romano, 1992, for its wrapping around). That keeps bursts, and which kinds of jobs come
-# together. A drawn job asks for what the one of the past did, but depends on none.
+# Of n samples the one of rank ceil(p (n + 1)) is the p-quantile: a further draw lies at or below it
+# with probability rank / (n + 1) (David and Nagaraja, Order Statistics, 2003, chapter 7).
+
+# Jobs that may come: a stretch of the past from a drawn instant on, with the same gaps, wrapped
+# around at its end (a circular block bootstrap with one block; Politis and Romano, 1992). That
+# keeps bursts, and which kinds of jobs come together. A drawn job depends on none.
 
 PAST_LEAST = 5
 """With fewer submissions than these in the past, nobody is taken to come; ours."""
@@ -326,12 +343,8 @@ def _waits(job: Job | None) -> bool:
     return job is None or job.since_us is None
 
 
-# How well past forecasts held: made again from what was known then, and compared with the log.
-#
-# Nobody records forecasts. One is a function of the log up to its moment, so that it can be made
-# again at any later time: at moments of the past, with nothing that came after, when those would
-# start that waited there, and when all would end. A job is asked about its start once, at the first
-# of the moments at which it waits, and about its end once. Who was cancelled is not asked about.
+# A forecast is a function of the log up to its moment, so past ones are made again. Each job is
+# asked about its start once, at the first moment at which it waits, and about its end once.
 
 APART = 2
 """A moment lies in the last half of the past, so that there was something to learn from."""

@@ -1,78 +1,82 @@
 """What a log says came after a moment: jobs, orders of people, losses of servers, and all work.
 
-A fork is given this future, not the decisions in it. What jobs did in their whole lives says
-how much work they have: where a trace knows their run time that, else the time at base speed
-that they had worked when they ended. Of a job that was stopped before its end nobody knows the
-rest.
-
-While it is read the log is folded, so that the jobs' stories are there for comparison.
+A fork gets this future, not the decisions in it. The work of a job is its run time where a trace
+declares that, else its time at base speed until it ended. Of a job that was stopped before its end
+nobody knows the rest. The log is folded meanwhile, for the jobs' stories.
 """
 
-from dataclasses import dataclass, field, replace
-
-from shunter.ask.attempts import Observed, observe_log
-from shunter.ask.costs import Fitted, Launch, Slowed, fit_costs, slowed_in, slowed_us, work_us
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
+from shunter.ask.attempts import Observed
+from shunter.ask.attempts import observe_log
+from shunter.ask.costs import Fitted
+from shunter.ask.costs import Launch
+from shunter.ask.costs import Slowed
+from shunter.ask.costs import fit_costs
+from shunter.ask.costs import slowed_in
+from shunter.ask.costs import slowed_us
+from shunter.ask.costs import work_us
 from shunter.ask.forks.remaining import Worked
-from shunter.backends.simulated import EXIT_CODES, NodeChange, TotalWork
+from shunter.backends.simulated import EXIT_CODES
+from shunter.backends.simulated import NodeChange
+from shunter.backends.simulated import TotalWork
 from shunter.config import CostsSection
-from shunter.core import (
-    NO_GUARDS,
-    NO_RESULT,
-    CancelJob,
-    ChangePriority,
-    DiscardCheckpoint,
-    DrainNode,
-    HoldJob,
-    Input,
-    Job,
-    JobLedger,
-    ReleaseJob,
-    ResizeJob,
-    RestoreNode,
-    State,
-    SuspendJob,
-    View,
-    merged,
-)
+from shunter.core import CancelJob
+from shunter.core import ChangePriority
+from shunter.core import DiscardCheckpoint
+from shunter.core import DrainNode
+from shunter.core import HoldJob
+from shunter.core import Input
+from shunter.core import Job
+from shunter.core import JobLedger
+from shunter.core import NO_GUARDS
+from shunter.core import NO_RESULT
+from shunter.core import ReleaseJob
+from shunter.core import ResizeJob
+from shunter.core import RestoreNode
+from shunter.core import State
+from shunter.core import SuspendJob
+from shunter.core import View
+from shunter.core import merged
 from shunter.core.fold import RULES
-from shunter.events import (
-    HELD,
-    JOB_ENDS,
-    AllocationChanged,
-    AttemptEnded,
-    AttemptSetAside,
-    CheckpointDiscarded,
-    ConfigChanged,
-    Event,
-    FactClass,
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    JobCancelled,
-    JobCancelRequested,
-    JobFailed,
-    JobHeld,
-    JobId,
-    JobPriorityChanged,
-    JobRejected,
-    JobReleased,
-    JobResized,
-    JobStopped,
-    JobSubmitted,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    Outcome,
-    QuotaChanged,
-    class_of,
-)
+from shunter.events import AllocationChanged
+from shunter.events import AttemptEnded
+from shunter.events import AttemptSetAside
+from shunter.events import CheckpointDiscarded
+from shunter.events import ConfigChanged
+from shunter.events import Event
+from shunter.events import FactClass
+from shunter.events import GpuQuarantined
+from shunter.events import GpuRestored
+from shunter.events import GpusTaken
+from shunter.events import HELD
+from shunter.events import JOB_ENDS
+from shunter.events import JobCancelRequested
+from shunter.events import JobCancelled
+from shunter.events import JobFailed
+from shunter.events import JobHeld
+from shunter.events import JobId
+from shunter.events import JobPriorityChanged
+from shunter.events import JobRejected
+from shunter.events import JobReleased
+from shunter.events import JobResized
+from shunter.events import JobStopped
+from shunter.events import JobSubmitted
+from shunter.events import NodeAdded
+from shunter.events import NodeDrained
+from shunter.events import NodeLost
+from shunter.events import NodeReachable
+from shunter.events import NodeRemoved
+from shunter.events import NodeRestored
+from shunter.events import NodeUnreachable
+from shunter.events import Outcome
+from shunter.events import QuotaChanged
+from shunter.events import class_of
 from shunter.events.log import LogReader
 from shunter.gc_control import collector_off
 from shunter.run import WorldParts
+
 
 _NOT_REPLAYED = (
     *(NodeAdded, NodeRemoved, QuotaChanged, ConfigChanged),
@@ -286,13 +290,8 @@ _TAKEN = frozenset(
 """The kinds of which there is anything to note before they are folded."""
 
 
-# The simulated world of a live log: what starts and suspensions cost there, as was measured.
-#
-# A live scheduler counts as work what an attempt does from its start on, its preparation
-# included. A simulated one has that in the cost of the start. So the whole work of a job is what
-# it did without its start-ups, and that much more as the attempts that it had begun by the moment
-# were counted for. The same holds of the time by which its contract slowed it down: none of it is
-# work, but what was counted by the moment.
+# A live scheduler counts start-ups, and time lost by a contract's speed, as work; a simulated world
+# does not. So the whole work leaves them out, but for what was already counted at the moment.
 
 STAYED_LEAST_US = 1_000_000
 """Who ends by itself so soon after it was told to leave may have been about to."""

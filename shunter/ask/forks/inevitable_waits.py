@@ -1,80 +1,92 @@
 """`why --inevitable`, answered: a document, and the same in lines that a person reads.
 
-The answer says what it is: the last decision *found*. It names the decisions that were tried, the
-neighbours of the one found, and the later ones that were looked at once more.
+The answer is the last decision *found*. It names the decisions that were tried, the neighbours of
+the one found, and the later ones that were looked at once more.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
-
+from dataclasses import dataclass
+from dataclasses import replace
 from shunter.ask.costs import NOT_SLOWED
-from shunter.ask.forks.fork import ForkChange, ForkPoint, Wishes, fork_at, fork_point
-from shunter.ask.forks.future import Future, Measured, measure
-from shunter.ask.forks.inevitable_outcomes import (
-    Harm,
-    Normal,
-    RecordedHarm,
-    Watch,
-    happened_to,
-    normal_wait,
-)
+from shunter.ask.forks.fork import ForkChange
+from shunter.ask.forks.fork import ForkPoint
+from shunter.ask.forks.fork import Wishes
+from shunter.ask.forks.fork import fork_at
+from shunter.ask.forks.fork import fork_point
+from shunter.ask.forks.future import Future
+from shunter.ask.forks.future import Measured
+from shunter.ask.forks.future import measure
+from shunter.ask.forks.inevitable_outcomes import Harm
+from shunter.ask.forks.inevitable_outcomes import Normal
+from shunter.ask.forks.inevitable_outcomes import RecordedHarm
+from shunter.ask.forks.inevitable_outcomes import Watch
+from shunter.ask.forks.inevitable_outcomes import happened_to
+from shunter.ask.forks.inevitable_outcomes import normal_wait
 from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.scenario import Staged, assumptions_of, future_of, needs_rerun
+from shunter.ask.forks.scenario import Staged
+from shunter.ask.forks.scenario import assumptions_of
+from shunter.ask.forks.scenario import future_of
+from shunter.ask.forks.scenario import needs_rerun
 from shunter.ask.log_reading import seq_at
 from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.why import Explanation, Round
-from shunter.ask.words import clock, span
-from shunter.core import (
-    Asked,
-    Band,
-    Change,
-    Job,
-    JobLedger,
-    Observers,
-    Plan,
-    Rng,
-    Start,
-    Suspend,
-    View,
-)
-from shunter.core.planning import Draft, FirstFit, Placement, RoundRules, pools_without_gpus
-from shunter.core.ranking import (
-    NO_POOL,
-    PRIORITY_MOST,
-    Entry,
-    Ranking,
-    band_of,
-    ordinal_of,
-    pack,
-    rank_of,
-)
+from shunter.ask.why import Explanation
+from shunter.ask.why import Round
+from shunter.ask.words import clock
+from shunter.ask.words import span
+from shunter.core import Asked
+from shunter.core import Band
+from shunter.core import Change
+from shunter.core import Job
+from shunter.core import JobLedger
+from shunter.core import Observers
+from shunter.core import Plan
+from shunter.core import Rng
+from shunter.core import Start
+from shunter.core import Suspend
+from shunter.core import View
+from shunter.core.planning import Draft
+from shunter.core.planning import FirstFit
+from shunter.core.planning import Placement
+from shunter.core.planning import RoundRules
+from shunter.core.planning import pools_without_gpus
+from shunter.core.ranking import Entry
+from shunter.core.ranking import NO_POOL
+from shunter.core.ranking import PRIORITY_MOST
+from shunter.core.ranking import Ranking
+from shunter.core.ranking import band_of
+from shunter.core.ranking import ordinal_of
+from shunter.core.ranking import pack
+from shunter.core.ranking import rank_of
 from shunter.counting import counted
-from shunter.errors import ConfigError, UsageError
-from shunter.events import (
-    Allocation,
-    AllocationChanged,
-    Because,
-    JobId,
-    JobSubmitted,
-    Reason,
-    SolvedFact,
-    Target,
-)
+from shunter.errors import ConfigError
+from shunter.errors import UsageError
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import Because
+from shunter.events import JobId
+from shunter.events import JobSubmitted
+from shunter.events import Reason
+from shunter.events import SolvedFact
+from shunter.events import Target
 from shunter.events.log import LogReader
-from shunter.run import WorldParts, recorded_parts
+from shunter.run import WorldParts
+from shunter.run import recorded_parts
+from typing import Any
 
-# One job first, at one decision: the policy is asked as ever, and after that decision as before.
+
+# One job first, at one decision:
 #
-#   ranked policies   the job's key stands at the head of the order while they plan, and is put back
+#   ranked policies   the job's key is at the head of the order while they plan, and is put back
 #   all others        of what their plan leaves free or takes away, the job has the first choice
 #
-# Nothing of it is in the state or in the policy's memory once the decision is made. A policy
-# knows that after its own plan nothing is left to do; after this one that is not so, and it is
-# asked again at the next round or, where there are none, at the next event. Jobs that a guard
-# pins keep their GPUs, and a policy that does not preempt makes nobody leave: first in the order
-# is not placed yet.
+# State and memory keep nothing of it. Since work may be left after this plan, the policy is asked
+# again at the next round or event. Pinned jobs keep their GPUs, and a policy that does not preempt
+# makes nobody leave: first in the order is not placed yet.
 
 RULE = "placed_first"
 """The rule by which a job starts that a policy without an order was made to place first."""
@@ -241,10 +253,8 @@ def _put(memory: Ranking, entry: Entry, key: int) -> None:
         memory.seat(entry)
 
 
-# The last place of a row at which something holds, found by halving it, and how sure that is.
-#
 # Halving finds the last place only where all that hold come before all that do not. Nothing says so
-# of decisions, so what was tried is told as well, and later places are looked at once more.
+# of decisions, so what was tried is reported, and later places are looked at once more.
 
 TRIED_MOST = 24
 """So many places are tried at most."""
@@ -339,12 +349,7 @@ def _spots(after: int, last: int, tried: dict[int, bool]) -> tuple[int, ...]:
     return tuple(room[len(room) * part // (SPOTS + 1)] for part in range(1, SPOTS + 1))
 
 
-# Forks at the decisions of a log, in each of which one job is placed first there.
-#
-#     moment before the decision ─▶ fork ──▶ the decision, the job first ──▶ the same policy goes on
-#
-# The moment is the end of the last step before that of the decision. What is to come is read from
-# the log once, from the first decision on.
+# The moment of a fork is the end of the last step before that of the decision.
 
 
 @dataclass(frozen=True)

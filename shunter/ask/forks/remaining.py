@@ -1,54 +1,56 @@
-"""How much work a job has left: by what it told, or drawn from what others of the log worked."""
+"""How much work a job has left: by its own steps, or drawn from what others of the log worked."""
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from math import exp, fsum, isqrt, log
-from typing import NamedTuple
-
-from shunter.ask.costs import NOT_SLOWED, Slowed
-from shunter.ask.log_reading import fold_events, restored
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from math import exp
+from math import fsum
+from math import isqrt
+from math import log
+from shunter.ask.costs import NOT_SLOWED
+from shunter.ask.costs import Slowed
+from shunter.ask.log_reading import fold_events
+from shunter.ask.log_reading import restored
 from shunter.backends.simulated import TotalWork
-from shunter.core import Job, RandomStream, State, remaining_us
-from shunter.events import (
-    JOB_ENDS,
-    Event,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobId,
-    JobRejected,
-    JobSpec,
-    JobSubmitted,
-    Outcome as JobOutcome,
-    UserName,
-    end_us_of,
-)
+from shunter.core import Job
+from shunter.core import RandomStream
+from shunter.core import State
+from shunter.core import remaining_us
+from shunter.events import Event
+from shunter.events import JOB_ENDS
+from shunter.events import JobCancelled
+from shunter.events import JobFailed
+from shunter.events import JobFinished
+from shunter.events import JobId
+from shunter.events import JobRejected
+from shunter.events import JobSpec
+from shunter.events import JobSubmitted
+from shunter.events import Outcome as JobOutcome
+from shunter.events import UserName
+from shunter.events import end_us_of
 from shunter.events.log import LogReader
 from shunter.gc_control import collector_off
+from typing import NamedTuple
 
-# How much work a job has of which the future does not tell: drawn from what others worked.
+
+# Unknown work. A job that reports steps and mini-batches has what is left by them. Of any other the
+# work is drawn among jobs that did more: of the same user, model and gang size, then user and gang
+# size, then gang size, then all. A job of a kind of which n are known lies in each of the n + 1
+# gaps between them with the same probability (Hill, Posterior distribution of percentiles, 1968): a
+# gap is drawn, and within it a job of the next wider kind. What is longer than all follows a power
+# law, with the index of the longest, or 1 where they are few (Harchol-Balter and Downey, Exploiting
+# process lifetime distributions, 1997).
 #
-# A job that tells its steps and its mini-batches has what is left by them. Of any other the whole
-# work is drawn among those that did more than it has done already, from one kind of jobs after
-# the other: of the same user, model and gang size, of the same user and gang size, of the same
-# gang size, and all. A job of a kind of which n are known lies in each of the n + 1 gaps between
-# them with the same probability (Hill, Posterior distribution of percentiles, 1968). So a gap is
-# drawn, and within it one of those of the next wider kind: few jobs of its own narrow the work
-# down a little, many do a lot. Who is longer than all that are known is so by a power law, whose
-# index the longest tell; few of them say little, and then it is 1, as of the lifetimes of
-# processes (Harchol-Balter and Downey, Exploiting process lifetime distributions, 1997).
+# The time limit bounds the work. Where works differ less as parts of the limits than in themselves,
+# parts are drawn, first of jobs of the same limit (Smith, Foster and Taylor, Predicting application
+# run times using historical information, 1998).
 #
-# Its time limit bounds it, and often says more: where works differ less as parts of the limits than
-# in themselves, parts are drawn, first of jobs of the same limit (Smith, Foster and Taylor,
-# Predicting application run times using historical information, 1998, choose what is alike in the
-# same way).
-#
-# Who was stopped before the end, or still works, had at least so much: if it is drawn, one of
-# those that did more is drawn in its place. Kaplan and Meier's estimate of the distribution gives
-# censored observations this weight (Efron, The two sample problem with censored data, 1967:
-# redistribution to the right).
+# A job that was stopped, or still works, had at least so much: if it is drawn, one that did more is
+# drawn in its place, the weight that Kaplan and Meier's estimate gives censored observations
+# (Efron, The two sample problem with censored data, 1967: redistribution to the right).
 
 ENOUGH = 5
 """So many jobs must have ended before anything is said of how they are alike; ours."""
@@ -154,13 +156,7 @@ class _Known:
         self._tail_index = _tail_index(ended)
 
     def drawn(self, kinds: Sequence[_Kind], above: int, rng: RandomStream) -> int:
-        """Draw a size above another one; 0: nothing is known.
-
-        Args:
-            kinds: of the job, the narrowest first.
-            above: the least that is known of it.
-            rng: draws.
-        """
+        """Draw a size above a known least, the narrowest kind first; 0: nothing is known."""
         most: int | None = None
         for kind in kinds:
             above, most = _gap(self._by_kind.get(kind, ()), above, most, rng)
@@ -255,12 +251,8 @@ def _gap(
     return above, most
 
 
-# What a log tells of the past of its jobs: when they came and started, and what they worked.
-#
-#     events ─▶ submissions, launches, ends ─▶ what was known at a moment
-#
-# Nothing of a job that a scheduler could not know at a moment is in what `worked_before` and
-# `submitted_before` return for it: run times that a trace declares are not read.
+# The past of a log's jobs. `worked_before` and `submitted_before` return only what a scheduler
+# could know at a moment: run times that a trace declares are not read.
 
 EVENTS_MOST = 1_000_000
 """So many of the last events are read, back to the snapshot before them; ours."""

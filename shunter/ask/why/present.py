@@ -1,36 +1,55 @@
-"""How a job stands at the instant asked for: its rank, who holds what it needs, what is free.
+"""How a job ranks at the instant asked for: its rank, who holds what it needs, what is free.
 
-Everything here is taken from the state at that very point, with the policy's own ranking of it, so
-it is not what the last plan saw. Nothing is emitted, so nothing changes.
+Everything comes from the state at that very point, with the policy's own ranking of it, so it is
+not what the last plan saw. Nothing is emitted, so nothing changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from shunter.ask.recorded_terms import Term
-from shunter.ask.waits import most_free, outlasts, promise_basis, told_apart
+from shunter.ask.waits import most_free
+from shunter.ask.waits import outlasts
+from shunter.ask.waits import promise_basis
+from shunter.ask.waits import told_apart
 from shunter.ask.why.job_events import JobEvents
-from shunter.ask.words import first_of, gpus_in_words
-from shunter.core import NO_GUARDS, WAITING, Cluster, Job, Pool, State, View, is_by_limit
-from shunter.core.ranking import NO_POOL, Entry, RankedPolicy, Ranking, drift, rank_of
-from shunter.core.sizing import Sizing, Whole, counts_as_it_is, whole_of
+from shunter.ask.words import first_of
+from shunter.ask.words import gpus_in_words
+from shunter.core import Cluster
+from shunter.core import Job
+from shunter.core import NO_GUARDS
+from shunter.core import Pool
+from shunter.core import State
+from shunter.core import View
+from shunter.core import WAITING
+from shunter.core import is_by_limit
+from shunter.core.ranking import Entry
+from shunter.core.ranking import NO_POOL
+from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Ranking
+from shunter.core.ranking import drift
+from shunter.core.ranking import rank_of
+from shunter.core.sizing import Sizing
+from shunter.core.sizing import Whole
+from shunter.core.sizing import counts_as_it_is
+from shunter.core.sizing import whole_of
 from shunter.counting import counted
-from shunter.events import (
-    AllocationChanged,
-    Demand,
-    Event,
-    GpuType,
-    JobId,
-    NodeName,
-    Reason,
-    Resources,
-    RoundPlanned,
-    Trigger,
-    Wait,
-    WaitReasonChanged,
-)
-
-# Whom the next plan gives the GPUs that are free now, if nothing else happens.
+from shunter.events import AllocationChanged
+from shunter.events import Demand
+from shunter.events import Event
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import Reason
+from shunter.events import Resources
+from shunter.events import RoundPlanned
+from shunter.events import Trigger
+from shunter.events import Wait
+from shunter.events import WaitReasonChanged
 
 
 @dataclass(frozen=True)
@@ -79,11 +98,8 @@ def next_plan_of(at_us: int, facts: Iterable[Event], cluster: Cluster) -> NextPl
     return NextPlan(at_us, tuple(found), admitted)
 
 
-# What a waiting job needs beside its GPUs, and what the servers have for it.
-#
-# What counts is what planning looks at: with `policy.sizing` a job needs the share that it is
-# guaranteed, and others have no more than theirs, for what they have above it they give up, unless
-# their servers have refused that.
+# What a waiting job needs besides GPUs, by the rules of planning: with `policy.sizing` it needs its
+# guaranteed share, and others give up what they have above theirs, unless their servers refused.
 
 _SERVERS_NAMED = 4
 

@@ -2,67 +2,64 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
-
-from shunter.ask.recorded_terms import Began, config_of
+from shunter.ask.recorded_terms import Began
+from shunter.ask.recorded_terms import config_of
 from shunter.ask.waits import told_apart
-from shunter.ask.why.job_events import (
-    JobEvents,
-    Own,
-    RecordedWait,
-    Round,
-    gives_gpus,
-    proposal_wait,
-)
+from shunter.ask.why.job_events import JobEvents
+from shunter.ask.why.job_events import Own
+from shunter.ask.why.job_events import RecordedWait
+from shunter.ask.why.job_events import Round
+from shunter.ask.why.job_events import gives_gpus
+from shunter.ask.why.job_events import proposal_wait
 from shunter.ask.words import clock
-from shunter.core import Health, State, turn_of
+from shunter.core import Health
+from shunter.core import State
+from shunter.core import turn_of
 from shunter.core.fold import apply
-from shunter.events import (
-    ARRAY,
-    BACKING_OFF,
-    CHECKPOINT,
-    DISPLACED,
-    HELD,
-    JOB_ENDS,
-    NOTHING,
-    RESIZED,
-    STAYS,
-    Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptEnded,
-    AttemptLost,
-    Event,
-    GpuQuarantined,
-    GpuRestored,
-    GpusReleased,
-    GpusTaken,
-    GpuType,
-    JobHeld,
-    JobId,
-    JobReleased,
-    JobRetried,
-    JobSuspended,
-    LaunchFailed,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeName,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    Outcome,
-    Reason,
-    Wait,
-    WaitReasonChanged,
-    is_preemption,
-    outcome_of,
-)
+from shunter.events import ARRAY
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import AllocationLearned
+from shunter.events import AttemptEnded
+from shunter.events import AttemptLost
+from shunter.events import BACKING_OFF
+from shunter.events import CHECKPOINT
+from shunter.events import DISPLACED
+from shunter.events import Event
+from shunter.events import GpuQuarantined
+from shunter.events import GpuRestored
+from shunter.events import GpuType
+from shunter.events import GpusReleased
+from shunter.events import GpusTaken
+from shunter.events import HELD
+from shunter.events import JOB_ENDS
+from shunter.events import JobHeld
+from shunter.events import JobId
+from shunter.events import JobReleased
+from shunter.events import JobRetried
+from shunter.events import JobSuspended
+from shunter.events import LaunchFailed
+from shunter.events import NOTHING
+from shunter.events import NodeAdded
+from shunter.events import NodeDrained
+from shunter.events import NodeLost
+from shunter.events import NodeName
+from shunter.events import NodeReachable
+from shunter.events import NodeRemoved
+from shunter.events import NodeRestored
+from shunter.events import NodeUnreachable
+from shunter.events import Outcome
+from shunter.events import RESIZED
+from shunter.events import Reason
+from shunter.events import STAYS
+from shunter.events import Wait
+from shunter.events import WaitReasonChanged
+from shunter.events import is_preemption
+from shunter.events import outcome_of
 from shunter.events.log import LogReader
-
-# Which of a job's own events gave it GPUs, and when its attempts began.
 
 
 def launches_of(own: Sequence[Own]) -> list[tuple[int, int]] | None:
@@ -82,13 +79,10 @@ def last_grant(own: Sequence[Own]) -> Own | None:
     return next((each for each in reversed(own) if gives_gpus(each.event)), None)
 
 
-# The times a job waited and held GPUs, in order, and why it waited in each.
-#
 #     submitted ──wait──▶ launched ──run──▶ preempted ──wait──▶ launched ──run──▶ finished
 #
-# A job waits for its own reason (held, a dependency, one recorded for it alone), else for that of
-# its class of equal jobs, which may be older than the wait. Without one it waits for what its
-# last attempt left for, or for a round: as `waits.wait_of` says of a state.
+# A job waits for its own reason, else for that of its class of equal jobs, which may be older than
+# the wait, else for what its last attempt left for, or for a round (as in `waits.wait_of`).
 
 _FIRST_ROUND = Wait(Reason.waiting_for_round)
 _FIRST_RELEASE = Wait(Reason.waiting_for_release)
@@ -425,8 +419,6 @@ def ended_as(own: Own | None) -> Outcome | None:
     return outcome_of(own.event)
 
 
-# Why those for whom a job was preempted had no GPUs any more: a pilot ended, a server was lost.
-#
 # An order to Slurm, such as the scancel of one pilot, moves its jobs, and these preempt others.
 
 GAINERS_ASKED = 8
@@ -463,11 +455,8 @@ async def _loss(
     return found
 
 
-# Whether servers are drained or lost, or others hold GPUs of them, where a job waits for that.
-#
-# A round records one reason for all. A drained server is somebody's order, and its jobs run on; so
-# where all that are missing are drained, the wait is told as that. Where there would be enough GPUs
-# but for those that others hold, it is told as that.
+# A round records one reason for all. Where all missing servers are drained, the wait is said to be
+# for that, since somebody ordered it; and for GPUs that others hold where these would be enough.
 
 _KINDS = frozenset(
     kind.__name__

@@ -1,56 +1,53 @@
 """What an attempt is to the state: its checkpoints, the GPUs it holds, its begin and its end.
 
-The rules of all groups of facts are made of these steps. First come a job's checkpoints, then how
-an allocation marks the cluster, jobs that are beside others, the moments at which a job gets and
-loses its GPUs, the turns of gangs, and how long a job waits before it is tried again.
+The rules of all kinds of facts are made of these steps.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
-
-from shunter.core.cluster import Cluster, Gpu, Health, Server, gpus_of
-from shunter.core.speeds import NO_PACE, KnownVerdict, MeasuredPlacement, bounded
-from shunter.core.state import (
-    GRANTED,
-    LAUNCHING,
-    RUNNING,
-    WAITING,
-    FoldResult,
-    Job,
-    Place,
-    State,
-    worked_us,
-)
+from shunter.core.cluster import Cluster
+from shunter.core.cluster import Gpu
+from shunter.core.cluster import Health
+from shunter.core.cluster import Server
+from shunter.core.cluster import gpus_of
+from shunter.core.speeds import KnownVerdict
+from shunter.core.speeds import MeasuredPlacement
+from shunter.core.speeds import NO_PACE
+from shunter.core.speeds import bounded
+from shunter.core.state import FoldResult
+from shunter.core.state import GRANTED
+from shunter.core.state import Job
+from shunter.core.state import LAUNCHING
+from shunter.core.state import Place
+from shunter.core.state import RUNNING
+from shunter.core.state import State
+from shunter.core.state import WAITING
+from shunter.core.state import worked_us
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    CHECKPOINT,
-    IN_SERVER,
-    NOTHING,
-    STAYS,
-    Allocation,
-    AttemptStarted,
-    CheckpointDiscarded,
-    CheckpointSaved,
-    Demand,
-    DependsWhen,
-    JobId,
-    JobSpec,
-    NodeName,
-    Outcome,
-    Reason,
-    Sharing,
-    TurnEnded,
-    TurnStarted,
-    Wait,
-)
+from shunter.events import Allocation
+from shunter.events import AttemptStarted
+from shunter.events import CHECKPOINT
+from shunter.events import CheckpointDiscarded
+from shunter.events import CheckpointSaved
+from shunter.events import Demand
+from shunter.events import DependsWhen
+from shunter.events import IN_SERVER
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import NOTHING
+from shunter.events import NodeName
+from shunter.events import Outcome
+from shunter.events import Reason
+from shunter.events import STAYS
+from shunter.events import Sharing
+from shunter.events import TurnEnded
+from shunter.events import TurnStarted
+from shunter.events import Wait
 
-# Where a job's checkpoints lie, and what they bind it to: servers that have them, and a split.
-#
-# Where servers share no folder, a checkpoint lies on the servers of the attempt that saved it. A
-# job whose newest one lies on a server that merely does not answer has to wait for it; one whose
-# servers are lost or gone is passed over. And a checkpoint of as many processes as an attempt had
-# can be loaded by as many only, unless the job says otherwise: until nothing is left of its
-# checkpoints it is placed as it was when it began.
+
+# Checkpoints. Where servers share no folder, a checkpoint lies on the servers of the attempt that
+# saved it: a job waits for a server that does not answer, and passes over one that is lost. Unless
+# the job says otherwise, only as many processes as saved a checkpoint can load it.
 
 PLACES_MOST = 8
 """Sets of servers that are remembered for a job; of older ones the last checkpoints are forgotten.
@@ -254,10 +251,7 @@ def _is_gone(node: NodeName, cluster: Cluster) -> bool:
     return server is None or server.health is Health.lost or server.health is Health.removed
 
 
-# How an allocation marks the cluster: alone on its GPUs, beside others, or in turn with them.
-#
-# A GPU that several jobs share is decided (or held) from its first tenant on until its last one
-# leaves, so the bitmaps count it once; CPUs and memory are each job's own.
+# A shared GPU counts once in the bitmaps, from its first tenant until its last one leaves.
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
@@ -369,12 +363,7 @@ def count_overcommit(state: State, at_us: int, change: int = 0) -> None:
     state.cluster.holding.overcommit += change
 
 
-# Jobs that are beside others: on the same GPUs at once, or on the same server.
-#
-# The time of GPUs that several have at once counts once.
-#
-# A pack ends with the trial that reverts it, or with the attempt, the stop or another placement of
-# one of its jobs; a trial that ends so has no verdict.
+# A pack ends with the trial that reverts it, or when one of its jobs stops, ends or is moved.
 
 
 def pack_jobs(state: State, jobs: list[Job], at_us: int) -> None:
@@ -451,7 +440,7 @@ def measure_neighbours(state: State, job: Job, at_us: int) -> None:
             other.pace = other.pace.anew(other.service_us(at_us))
 
 
-# The moments at which a job gets and loses its GPUs, shared by the rules of all groups.
+# The moments at which a job gets and loses its GPUs.
 
 _SLICED = Sharing.sliced
 
@@ -681,11 +670,8 @@ def was_not_preempted(job: Job) -> None:
         take_back_preemption(job)
 
 
-# The turns of gangs over several servers: each tells of its own, and work needs all of them.
-#
-# A gang works, and holds its GPUs, from when the last of its servers has given it its turn until
-# the first of them has ended it. In between, `State.gang_turns` has since when which of them are
-# on.
+# A gang over several servers has its turn from when the last of them begins it until the first ends
+# it (`State.gang_turns`).
 
 
 def can_begin(state: State, job: Job, event: TurnStarted) -> bool:
@@ -737,15 +723,7 @@ def _nodes(job: Job) -> set[NodeName]:
     return {share.node for share in job.held.shares}
 
 
-# How long a job waits before it is tried again: longer each time, and not for ever.
-#
-# A job whose launch failed so many times fails. An attempt that failed by itself, of a job with
-# retries, waits as long. One whose attempts are lost soon after they began, again and again, waits
-# in the same way from the second loss on, and never fails of it: that is counted by the scheduler
-# at work, not in its state. Attempts that leave unasked wait as well (`Departures` of the
-# reactor). To the policies it is a job on hold, which the scheduler puts there and takes from
-# there itself; so no policy needs to know of it. `back_at_us` is part of the state: a scheduler
-# that starts anew goes on waiting where the last one stopped.
+# To policies a job that backs off is on hold. Lost attempts wait too, but never fail a job.
 
 _FIRST_US, _LONGEST_US = 1_000_000, 300_000_000
 

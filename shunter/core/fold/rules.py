@@ -1,19 +1,21 @@
 """The one fold: the only code that changes the state.
 
-Each module beside this one has a small function for each kind of event of its group. An event that
-does not fit what is true raises `IllegalEventError`: it means a bug or a corrupt log, and is never
-skipped.
+The other chapters of this folder have one rule for each kind of event. An event that does not fit
+the state raises `IllegalEventError`: it means a bug or a corrupt log, and is never skipped.
 """
 
 from collections.abc import Iterable
-
 from shunter.core.fold.decisions import DECISION_RULES
 from shunter.core.fold.execution import EXECUTION_RULES
 from shunter.core.fold.jobs import JOB_RULES
 from shunter.core.fold.servers import SERVER_RULES
-from shunter.core.state import NO_RESULT, FoldResult, Rule, State
+from shunter.core.state import FoldResult
+from shunter.core.state import NO_RESULT
+from shunter.core.state import Rule
+from shunter.core.state import State
 from shunter.errors import IllegalEventError
 from shunter.events import Event
+
 
 RULES: dict[type[Event], Rule] = {
     **SERVER_RULES,

@@ -1,72 +1,54 @@
 """Rules for the facts about servers, GPUs and quotas, and who gives way where others have GPUs."""
 
 from collections.abc import Sequence
-
-from shunter.core.cluster import Health, Server
-from shunter.core.fold.attempts import (
-    decide,
-    hold_anew,
-    hold_instead,
-    launch_granted,
-    release,
-    settle_demand,
-    settle_demands,
-    undecide,
-    withdraw,
-)
-from shunter.core.state import (
-    ENDING,
-    GRANTED,
-    LAUNCHING,
-    RUNNING,
-    SUSPENDING,
-    FoldResult,
-    Job,
-    Queue,
-    Rule,
-    State,
-)
+from shunter.core.cluster import Health
+from shunter.core.cluster import Server
+from shunter.core.fold.attempts import decide
+from shunter.core.fold.attempts import hold_anew
+from shunter.core.fold.attempts import hold_instead
+from shunter.core.fold.attempts import launch_granted
+from shunter.core.fold.attempts import release
+from shunter.core.fold.attempts import settle_demand
+from shunter.core.fold.attempts import settle_demands
+from shunter.core.fold.attempts import undecide
+from shunter.core.fold.attempts import withdraw
+from shunter.core.state import ENDING
+from shunter.core.state import FoldResult
+from shunter.core.state import GRANTED
+from shunter.core.state import Job
+from shunter.core.state import LAUNCHING
+from shunter.core.state import Queue
+from shunter.core.state import RUNNING
+from shunter.core.state import Rule
+from shunter.core.state import SUSPENDING
+from shunter.core.state import State
 from shunter.errors import IllegalEventError
-from shunter.events import (
-    NOTHING,
-    Allocation,
-    Event,
-    GpuQuarantined,
-    GpuRestored,
-    GpusTaken,
-    NodeAdded,
-    NodeDrained,
-    NodeLost,
-    NodeName,
-    NodeReachable,
-    NodeRemoved,
-    NodeRestored,
-    NodeUnreachable,
-    QuotaChanged,
-    Resources,
-    Share,
-    Sharing,
-)
+from shunter.events import Allocation
+from shunter.events import Event
+from shunter.events import GpuQuarantined
+from shunter.events import GpuRestored
+from shunter.events import GpusTaken
+from shunter.events import NOTHING
+from shunter.events import NodeAdded
+from shunter.events import NodeDrained
+from shunter.events import NodeLost
+from shunter.events import NodeName
+from shunter.events import NodeReachable
+from shunter.events import NodeRemoved
+from shunter.events import NodeRestored
+from shunter.events import NodeUnreachable
+from shunter.events import QuotaChanged
+from shunter.events import Resources
+from shunter.events import Share
+from shunter.events import Sharing
 
-# Who loses what turns out to be in the hands of others: GPUs, or the CPUs and memory beside them.
+
+# A backend's word on GPUs is true, so bookings give way. A job that has not started gets other free
+# GPUs of its server, or else is displaced, in order of submission; one that has started keeps its
+# GPUs. Where two seem to have started on one GPU, the newest news counts.
 #
-# What is booked is a plan; what a backend tells of GPUs is true, so the plan gives way. A job
-# that has yet to start on the GPUs it loses gets as many free ones of the same server instead,
-# those first that the other job gave up there: who places jobs outside names the GPUs when it
-# starts them, so nothing of the attempt changes. Where there are not as many the job is
-# displaced: what was booked for it is free at once, its attempt holds nothing any more, and a
-# fact that follows (the reactor's) ends that attempt and lets the job wait again. Jobs give way
-# in order of submission.
-#
-# A job that has started, or was found where it is, loses nothing to GPUs that others took; it keeps
-# them until it leaves. Two jobs cannot both have started on a GPU, but news of them may come in any
-# order. Then the newest counts: the other one is counted on those GPUs no more. It is displaced
-# unless it is leaving anyway, and being suspended it saves what it can if it is there after all.
-#
-# Of CPUs and memory no part is any job's own: where others have taken so much of a server that less
-# than nothing is left, jobs that have yet to start there are displaced, those submitted last first,
-# until the rest is enough. Where a job is found says nothing of them: it is booked what is left, at
-# most what it was found to have.
+# Where a server has less than no CPUs or memory left, jobs that have yet to start there are
+# displaced, the last submitted first. A job found running is booked at most what is left.
 
 Masks = dict[NodeName, int]
 """GPUs by server: bit i of a mask is GPU i."""
@@ -182,10 +164,7 @@ def _gives_way(state: State, job: Job, lost: Masks, given_up: Masks, at_us: int)
 
 
 def _take_back(state: State, job: Job, at_us: int) -> None:
-    """Take back what was booked for a job and its attempt, which has not begun.
-
-    Nor has it held anything: it waited for who starts it, who did not.
-    """
+    """Take back what was booked for a job and its attempt, which has not begun."""
     withdraw(state, job, at_us)
     if job.phase is LAUNCHING and not _has_begun(job):
         job.since_us = at_us
@@ -193,10 +172,7 @@ def _take_back(state: State, job: Job, at_us: int) -> None:
 
 
 def _exchanged(state: State, what: Allocation, lost: Masks, given_up: Masks) -> Allocation | None:
-    """Return an allocation with free GPUs of a server for lost ones of it.
-
-    None: too few are free.
-    """
+    """Return an allocation with free GPUs for lost ones of a server; None: too few."""
     if what.sharing is not _EXCLUSIVE:
         return None
     shares = []

@@ -1,58 +1,68 @@
 """No policy of other people is trusted: every change is checked before it becomes a fact.
 
-What our own policies made on a draft was checked as it was made, so there is nothing to check here.
-
 Changes are checked in plan order and carried out in a draft, each on what those before it left. One
-that does not fit is refused alone, with its reason; a suspension whose every beneficiary was
-refused is dropped with them, so nobody makes room in vain. A GPU is given twice only on purpose:
-where every tenant of it, the new one as well, is packed.
+that does not fit is refused alone, with its reason. A suspension is dropped once all its
+beneficiaries were refused. A GPU is given twice only where every tenant of it is packed. What our
+own policies made on a draft was checked as it was made.
 
 First come changes of CPUs and memory, and sizes; then `approve` and `Check`, the rules of every
-change; last the approver of proposals, which goes by the same check.
+change; last the approver of proposals, which uses the same check.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
-
-from shunter.core.cluster import Health, Server, gpus_of
-from shunter.core.plan import Change, Move, Pack, Plan, Rehome, Reshape, Resize, Start, Suspend
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from shunter.core.cluster import Health
+from shunter.core.cluster import Server
+from shunter.core.cluster import gpus_of
+from shunter.core.plan import Change
+from shunter.core.plan import Move
+from shunter.core.plan import Pack
+from shunter.core.plan import Plan
+from shunter.core.plan import Rehome
+from shunter.core.plan import Reshape
+from shunter.core.plan import Resize
+from shunter.core.plan import Start
+from shunter.core.plan import Suspend
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import is_within
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.speeds import level_of
-from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
+from shunter.core.state import ENDING
+from shunter.core.state import Job
+from shunter.core.state import LAUNCHING
+from shunter.core.state import RUNNING
+from shunter.core.state import State
 from shunter.core.view import Guards
-from shunter.events import (
-    CALLER,
-    NO_SUCH_JOB,
-    PROPOSED,
-    Allocation,
-    AllocationChanged,
-    ConfigurationSet,
-    Demand,
-    Event,
-    GangApproved,
-    GangProposed,
-    GangRejected,
-    JobId,
-    JobReshaped,
-    JobSpec,
-    Level,
-    NodeName,
-    PlanRejected,
-    Reason,
-    Resources,
-    Share,
-    Sharing,
-    SuspendMode,
-    fact,
-    record,
-)
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import CALLER
+from shunter.events import ConfigurationSet
+from shunter.events import Demand
+from shunter.events import Event
+from shunter.events import GangApproved
+from shunter.events import GangProposed
+from shunter.events import GangRejected
+from shunter.events import JobId
+from shunter.events import JobReshaped
+from shunter.events import JobSpec
+from shunter.events import Level
+from shunter.events import NO_SUCH_JOB
+from shunter.events import NodeName
+from shunter.events import PROPOSED
+from shunter.events import PlanRejected
+from shunter.events import Reason
+from shunter.events import Resources
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import SuspendMode
+from shunter.events import fact
+from shunter.events import record
+from typing import Protocol
 
-# Changes of CPUs and memory that stand together in a plan, checked and carried out together.
-#
-# What one job gives up another may get, in both resources and in a circle; so all are taken first,
-# and looked at afterwards. If one server has too little for them, none of them happens.
+
+# Jobs may swap CPUs and memory in a circle, so all are taken first and checked afterwards.
 
 Refusal = tuple[Reason, str]
 
@@ -111,10 +121,7 @@ def _fits(draft: Draft, server: Server, more: Resources) -> bool:
     return more.fit_beside(server.beside_free)
 
 
-# Which sizes an elastic job may be given: those it was submitted with, all on one server.
-#
-# Its own bounds are looked at here; whether the GPUs are free is for the draft to say, as of
-# others.
+# Sizes of an elastic job: its own bounds only. The draft says whether the GPUs are free.
 
 KEEPS_STATE = (SuspendMode.cooperative, SuspendMode.signal)
 """The modes that end an attempt with all its work saved, for another number of processes."""
@@ -524,11 +531,7 @@ def is_as_near(
     return len(nodes) == 1 and is_within(nodes[share.node], share.gpu_mask, max_level)
 
 
-# What running jobs give up of CPUs and memory so that a proposed gang has its own.
-#
-# A gang is granted where its GPUs are free. What goes beside them others may have, above what
-# they must have (Synergy's tuning): the proposal says what each of them would give up. No more of
-# that is done than the first candidate needs whose GPUs are free, and nothing where none is
+# Jobs give up what they have beyond what they must (Synergy's tuning), only for a gang that is
 # granted.
 
 
@@ -588,13 +591,8 @@ def _gives_up(give: Reshape, check: Check) -> bool:
     return True
 
 
-# The approver of proposals: a gang is granted whole on the state of the GPUs, or not at all.
-#
-# What counts is whether the GPUs are free now, not how old the view is in which they were found
-# (optimistic concurrency; Xiao, SOSP student research competition 2017). All that is checked of the
-# changes of a plan is checked here as well, by the same code: health, GPUs, types, CPUs, memory,
-# quota, level, split. Guarded jobs keep their GPUs, which are not free. And GPUs that are kept for
-# another job are as good as taken.
+# A gang is granted whole if its GPUs are free now, however old the view in which they were found
+# (optimistic concurrency; Xiao, SOSP student research competition 2017).
 
 KEPT = "kept for a job that was rejected too often"
 NOT_ADMITTED = "the order does not let the job start now"

@@ -1,38 +1,57 @@
 """The cluster as it would be after the changes drafted so far: what is free, and who finds a place.
 
-A draft changes the pools themselves and, once it is closed, has what it touched indexed anew. So
-opening one, and going back in it, cost what was touched, however large the cluster is; and nothing
-of it outlives the planning. It is the one book of a planning: the engines find places in it, and
-the approver carries a plan of others out in it, change by change.
+A draft changes the pools themselves and indexes what it touched once it is closed. So its cost is
+what was touched, however large the cluster is, and nothing of it outlives the planning. Engines
+find places in it, and the approver carries other people's plans out in it.
 
-Beside it stands how a policy makes room in a plan that it has drafted (`RoomMaker`).
+Last comes how a policy makes room in a plan that it has drafted (`RoomMaker`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, Self, runtime_checkable
-
-from shunter.core.cluster import CPU_POOL, Before, Health, PlannedTenants, Pool
-from shunter.core.interfaces import AnyPolicy, Observers, both
-from shunter.core.plan import Change, Move, Pack, Plan, Reshape, Start, Suspend
-from shunter.core.planning.placement import Placement, find
-from shunter.core.state import Job, State
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from shunter.core.cluster import Before
+from shunter.core.cluster import CPU_POOL
+from shunter.core.cluster import Health
+from shunter.core.cluster import PlannedTenants
+from shunter.core.cluster import Pool
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.interfaces import Observers
+from shunter.core.interfaces import both
+from shunter.core.plan import Change
+from shunter.core.plan import Move
+from shunter.core.plan import Pack
+from shunter.core.plan import Plan
+from shunter.core.plan import Reshape
+from shunter.core.plan import Start
+from shunter.core.plan import Suspend
+from shunter.core.planning.placement import Placement
+from shunter.core.planning.placement import find
+from shunter.core.state import Job
+from shunter.core.state import State
 from shunter.core.view import View
-from shunter.events import (
-    JOB_ENDS,
-    Allocation,
-    AllocationChanged,
-    Demand,
-    JobId,
-    NodeName,
-    QueueName,
-    Reason,
-    Resources,
-    RoundPlanned,
-    Share,
-    Sharing,
-    WaitReasonChanged,
-)
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import Demand
+from shunter.events import JOB_ENDS
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import QueueName
+from shunter.events import Reason
+from shunter.events import Resources
+from shunter.events import RoundPlanned
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import WaitReasonChanged
+from typing import Any
+from typing import Final
+from typing import Protocol
+from typing import Self
+from typing import runtime_checkable
+
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 
@@ -259,9 +278,6 @@ class Draft:
         self._journal.append(lambda: used.update({queue: before}))
 
 
-# What jobs must have beside their GPUs, where that is not what they ask for themselves.
-
-
 class Needs(Protocol):
     """What a policy that sizes jobs says to those who look for places."""
 
@@ -275,8 +291,6 @@ class Needs(Protocol):
     def demand(self, demand: Demand, job: Job, pool: str) -> Demand:
         """Return a job's demand, with what it must find in a pool."""
 
-
-# Moves of several jobs in one plan, in an order in which each finds its GPUs free.
 
 _UP = Health.up
 
@@ -352,12 +366,8 @@ HELD_BACK: Final = frozenset(
 """Why jobs wait for which enough GPUs are free, in a place that will not do."""
 
 
-# Room for gangs that wait though enough GPUs are free, only not near enough together.
-#
-# A policy that was given a `RoomMaker` hands it each plan, with the gangs that the plan leaves
-# waiting so, in the policy's order. What comes back may move running jobs and start some of them.
-# Whether that pays changes with time alone, so the policy is asked again now and then while any
-# gang waits so: when, is remembered here.
+# Whether moves for a gang pay changes with time alone, so while a gang waits so though enough GPUs
+# are free, the policy is asked again now and then.
 
 
 class RoomMaker(Protocol):

@@ -1,64 +1,67 @@
 """Between the scheduler and a policy: every answer is checked, and a fault stays the policy's own.
 
-A policy is somebody's code: it may raise, or return what is no plan. What follows is said by
-`OnFault`. With `stop` the run ends with one line that names the policy, the hook and what was
-wrong. With `isolate` the fault is noted, nothing is decided in the policy's place, jobs run on, and
-it is asked again at the next round or event. One that failed while it was told of an event, or
-brought up to an instant, may have left its memory half written, so it begins with a new one, as if
-it had just been put in charge. All of this follows from the events alone: deciding again from the
-log fails at the same places in the same words.
+A policy may raise, or return what is no plan. `OnFault` says what follows. With `stop` the run ends
+with one line that names the policy, the hook and the fault. With `isolate` the fault is noted,
+nothing is decided, jobs run on, and the policy is asked again at the next round or event. One that
+failed while it observed an event or an instant begins with a new memory, since the old one may be
+half written. All of this follows from the events alone, so a replay fails in the same places.
 
-A policy that has not answered in time, or whose process ended, cannot be asked again: it is set
-aside, decides nothing and is told nothing. That is a fact of its own (`PolicySetAside`).
+A policy that has not answered in time, or whose process ended, is set aside for good: a fact of its
+own (`PolicySetAside`).
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from math import isfinite
 from reprlib import repr as short
-from types import TracebackType, UnionType
-from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
-
+from shunter.core.interfaces import Observer
+from shunter.core.interfaces import Observers
+from shunter.core.interfaces import Policy
+from shunter.core.interfaces import Rng
+from shunter.core.plan import Judge
+from shunter.core.plan import Move
+from shunter.core.plan import Pack
+from shunter.core.plan import Plan
+from shunter.core.plan import Proposal
+from shunter.core.plan import Rehome
+from shunter.core.plan import Reservation
+from shunter.core.plan import Reshape
+from shunter.core.plan import Resize
+from shunter.core.plan import Start
+from shunter.core.plan import Suspend
+from shunter.core.plan import Try
+from shunter.core.view import View
+from shunter.errors import ConfigError
+from shunter.errors import PlanError
+from shunter.errors import TraceError
+from shunter.events import ClassWait
+from shunter.events import JobId
+from shunter.events import KINDS
+from shunter.events import SizesSet
+from shunter.events import SolvedFact
+from shunter.events import Target
+from shunter.events import TargetsSet
+from shunter.events import Wait
+from shunter.events import fact
+from shunter.events import record
+from types import TracebackType
+from types import UnionType
+from typing import Any
+from typing import NoReturn
+from typing import TypeVar
+from typing import get_args
+from typing import get_origin
+from typing import get_type_hints
 import msgspec
 import orjson
+import re
 
-from shunter.core.interfaces import Observer, Observers, Policy, Rng
-from shunter.core.plan import (
-    Judge,
-    Move,
-    Pack,
-    Plan,
-    Proposal,
-    Rehome,
-    Reservation,
-    Reshape,
-    Resize,
-    Start,
-    Suspend,
-    Try,
-)
-from shunter.core.view import View
-from shunter.errors import ConfigError, PlanError, TraceError
-from shunter.events import (
-    KINDS,
-    ClassWait,
-    JobId,
-    SizesSet,
-    SolvedFact,
-    Target,
-    TargetsSet,
-    Wait,
-    fact,
-    record,
-)
 
-# What a policy may answer: each hook's answer is checked before anybody relies on it.
-#
-# Types are checked field by field, except for policies that are our own code throughout: those are
-# type-checked where they are written. Whether a plan fits the cluster is the approver's to say.
+# What a policy may answer. Types are checked field by field, except for policies that are our own
+# code throughout. The approver says whether a plan fits the cluster.
 
 T = TypeVar("T")
 

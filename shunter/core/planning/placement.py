@@ -1,32 +1,34 @@
 """Where a gang runs: searches over bitmaps of free GPUs.
 
-A strategy (`Placement`) says on which servers a gang goes. First come the rules that hold whichever
-strategy it is: which GPUs of a server, what fits, and `find`. Then the strategies: consolidated and
-first fit, by topology, spread and by skew; a configuration names them as `PLACEMENTS` does.
+A strategy (`Placement`) says on which servers a gang goes. First come the rules of every strategy:
+which GPUs of a server, what fits, and `find`. Then the strategies, as `PLACEMENTS` names them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from shunter.core.cluster import Area
+from shunter.core.cluster import Pool
+from shunter.events import BELOW_SERVER
+from shunter.events import ConfigurationSet
+from shunter.events import Demand
+from shunter.events import IN_SERVER
+from shunter.events import JobSpec
+from shunter.events import LEVEL_ORDER
+from shunter.events import Level
+from shunter.events import LevelGroups
+from shunter.events import Reason
+from shunter.events import Resources
+from shunter.events import Share
+from typing import Final
+from typing import NamedTuple
+from typing import Protocol
 
-from shunter.core.cluster import Area, Pool
-from shunter.events import (
-    BELOW_SERVER,
-    IN_SERVER,
-    LEVEL_ORDER,
-    ConfigurationSet,
-    Demand,
-    JobSpec,
-    Level,
-    LevelGroups,
-    Reason,
-    Resources,
-    Share,
-)
-
-# What a placement strategy is: a search over the free GPUs of one pool.
 
 Spot = tuple[int, int]  # a server's position in the pool, and how many of its GPUs
 
@@ -64,15 +66,10 @@ class Placement(Protocol):
         """Return the mask of the GPUs that a demand takes on a server that was found."""
 
 
-# Which GPUs of one server: the nearest ones, and those that leave the best rest.
-#
-# The levels of a configuration set are groups of GPUs, nearest first (NVLink, switch, socket). A
-# request is met on the first level where one group has enough free GPUs, from the group with the
-# fewest free ones; only then over several groups (Xiao, SOSP-SRC 2017; the choice of the fullest
-# group is ours). A level that is not described divides nothing: its groups are those of the next
-# one that is, and beyond the last one there is one group, the server. NVLink alone is not so:
-# GPUs that are not said to be joined are not. Its groups may lie across switches and sockets, so
-# these decide among them and within each.
+# The levels of a configuration set are groups of GPUs, nearest first. A request is met on the first
+# level where one group has enough free GPUs, from the group with the fewest; only then over several
+# groups (Xiao, SOSP-SRC 2017; the choice of the fullest group is ours). A level that is not
+# described takes the groups of the next one; only NVLink joins nothing then.
 
 _NVLINK = Level.nvlink  # members are slow to look up
 
@@ -229,11 +226,6 @@ def _over_groups(masks: tuple[int, ...], free: int, count: int) -> int:
     return chosen | lowest_bits(loose, count - chosen.bit_count())
 
 
-# What makes a job fit: whether a server has what some of its GPUs need, and which GPUs these are.
-#
-# A strategy says on which servers a gang goes; these rules hold whichever strategy it is.
-
-
 class Need(NamedTuple):
     """What some of a gang's GPUs ask of one server.
 
@@ -372,9 +364,6 @@ def _why_not(placement: Placement, pool: Pool, demand: Demand) -> Reason:
     return Reason.fragmented
 
 
-# Gangs whose user named the acceptable splits over servers, best first.
-
-
 def shaped_spots(pool: Pool, demand: Demand) -> list[Spot] | None:
     """Return the first acceptable split that fits, on the fullest servers it fits."""
     for shape in demand.splits:
@@ -451,15 +440,6 @@ class _Split:
         return free >= need.resources.gpus and has_room(self.pool, position, need)
 
 
-# Fewest servers: one if possible, the one that is left fullest; else as few as there must be.
-#
-# A preference, not a condition: a gang that fits nowhere together spreads. Between equal choices
-# the server that joined first wins. Of gangs over several servers, one within a rack is preferred
-# where it takes no more servers than one across racks.
-
-# First free GPUs: servers in the order in which they joined; a gang may span them freely.
-
-
 class FirstFit:
     """Take whatever is free, from the first server on."""
 
@@ -515,7 +495,11 @@ def _pieces(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
 
 
 class Consolidated:
-    """Best fit on one server, then largest pieces first (fewest servers)."""
+    """Best fit on one server, then largest pieces first (fewest servers).
+
+    A preference, not a condition. Between equal choices the server that joined first wins; a gang
+    over several servers stays within a rack where that takes no more of them.
+    """
 
     name = "consolidated"
     classing = None
@@ -583,18 +567,10 @@ def _buckets(pool: Pool, demand: Demand, area: int) -> list[int]:
     return buckets
 
 
-# Nearest first: the nearest level that a gang's contract accepts; jobs apart or packed by load.
-#
-# A gang is on GPUs joined by NVLink if these have room for it, else on one switch, one socket, one
-# server, one rack, one domain, or anywhere; beyond a server on as few servers as can be there. It
-# waits only where no level that its contract accepts has room (Xiao, SOSP-SRC 2017).
-#
-# Which of equally near places it gets depends on the load. While few GPUs of the pool are in use,
-# jobs are spread: on the switch, socket and server with the most GPUs free, so with the fewest
-# neighbours. While many are, they are packed: on the switch and the server with the fewest that
-# suffice, so that whole switches and servers remain for gangs. Between the two thresholds the pool
-# stays as it was: the text names no threshold, and 0.7 and 0.5 are ours. A job that says whether
-# neighbours slow it down is put apart, or packed, whatever the load.
+# Among places on the nearest level that fits (Xiao, SOSP-SRC 2017): while few GPUs of the pool are
+# in use, jobs are spread, to have few neighbours; while many are, they are packed, so that whole
+# switches and servers remain for gangs. What a job itself says of neighbours comes first. The text
+# names no threshold; 0.7 and 0.5 are ours.
 
 PACK_ABOVE: Final = 0.7
 SPREAD_BELOW: Final = 0.5
@@ -808,17 +784,10 @@ def _on_fewest(pool: Pool, areas: Mapping[str, Area], gpus: int) -> Iterator[int
         yield bits
 
 
-# Most servers: every GPU of a gang goes where the most GPUs are still free.
-
-# Together only where it pays: gangs of skewed models on the fewest servers, all others anywhere.
-#
-# The skew of a model is the size of its largest tensor over that of all of them. A skewed model
-# sends large messages to one server and suffers when its gang is spread; the others hardly notice
-# (Gu et al., Tiresias, NSDI 2019). So a gang of a skewed model gets the fewest servers that could
-# hold it, and waits while it cannot have them; any other takes what is free, fragments first.
-#
-# What is known of a model's skew counts in this order: what the job says, what was measured of the
-# model's messages while jobs of it ran, the table.
+# By skew: the size of a model's largest tensor over that of all of them. Skewed models suffer when
+# their gang is spread; the others hardly notice (Gu et al., Tiresias, NSDI 2019). So a gang of a
+# skewed model waits for the fewest servers that could hold it; others fill fragments first. A skew
+# comes from the job itself, else from measured messages of its model, else from the table.
 
 SKEW_THRESHOLD: Final = 0.375
 """The middle of the gap between the models that may spread and those that may not.
@@ -992,8 +961,6 @@ def _level(pool: Pool, demand: Demand, area: int) -> list[Spot] | None:
         left -= 1
     return sorted(counts.items())
 
-
-# The placements by the names that configurations give them.
 
 PLACEMENTS: dict[str, type[Placement]] = {
     "consolidated": Consolidated,

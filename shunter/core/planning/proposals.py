@@ -4,47 +4,61 @@
                                      ▲                                │
                                      └──── jittered back-off ◀────────┘
 
-The order of the policy says which jobs may start. Where each goes is not its own plan's to say: the
-job's scheduler proposes whole gangs from a view that may be stale, and the approver checks them on
-the GPUs' state, whatever the version of that view (Xiao, SOSP student research competition 2017).
+The order of the policy says which jobs may start. The scheduler of each such job proposes whole
+gangs from a view that may be stale, and the approver checks them on the GPUs' state (Xiao, SOSP
+student research competition 2017).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
-
-from shunter.core.interfaces import AnyPolicy, Observer, Observers, Rng
-from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reservation, Start, Suspend
-from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from shunter.core.interfaces import AnyPolicy
+from shunter.core.interfaces import Observer
+from shunter.core.interfaces import Observers
+from shunter.core.interfaces import Rng
+from shunter.core.plan import Change
+from shunter.core.plan import EMPTY_PLAN
+from shunter.core.plan import Move
+from shunter.core.plan import Plan
+from shunter.core.plan import Proposal
+from shunter.core.plan import Reservation
+from shunter.core.plan import Start
+from shunter.core.plan import Suspend
+from shunter.core.planning.draft import Draft
+from shunter.core.planning.draft import MAKES_ROOM
+from shunter.core.planning.draft import Needs
+from shunter.core.planning.draft import ROOM_MADE
 from shunter.core.planning.placement import Placement
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events import (
-    JOB_ENDS,
-    NOTHING,
-    Allocation,
-    AllocationChanged,
-    AllocationLearned,
-    AttemptLost,
-    Event,
-    GangApproved,
-    GangRejected,
-    GpusReleased,
-    JobId,
-    JobReshaped,
-    JobSuspended,
-    LaunchFailed,
-    ReservationSet,
-    RoundPlanned,
-    Share,
-    Sharing,
-    fact,
-    record,
-    replace,
-)
-
-# The decentralised scheme as it is configured.
+from shunter.events import Allocation
+from shunter.events import AllocationChanged
+from shunter.events import AllocationLearned
+from shunter.events import AttemptLost
+from shunter.events import Event
+from shunter.events import GangApproved
+from shunter.events import GangRejected
+from shunter.events import GpusReleased
+from shunter.events import JOB_ENDS
+from shunter.events import JobId
+from shunter.events import JobReshaped
+from shunter.events import JobSuspended
+from shunter.events import LaunchFailed
+from shunter.events import NOTHING
+from shunter.events import ReservationSet
+from shunter.events import RoundPlanned
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import fact
+from shunter.events import record
+from shunter.events import replace
+from typing import Any
+from typing import Protocol
+from typing import runtime_checkable
 
 
 _DOUBLINGS_MOST = 62
@@ -98,11 +112,8 @@ class CanPropose(Protocol):
         """Return the policy with job schedulers that propose so."""
 
 
-# Views that are stale: what has changed lately, and how to look back behind it.
-#
-# A view of an earlier instant is not kept. It is made on a draft, by undoing what changed since:
-# that costs what changed, however large the cluster is. Only who has which GPUs can be stale; a
-# server that is gone is gone in every view.
+# Stale views are made on a draft by undoing the latest changes, so they cost what changed. Only who
+# has which GPUs can be stale; a server that is gone is gone in every view.
 
 
 @record
@@ -159,8 +170,6 @@ class AllocationHistory:
             version = passed.seq - 1
         return version
 
-
-# What the schedulers of jobs remember: when each proposes next, and what its view may miss.
 
 _GIVING = (
     *(AllocationChanged, JobReshaped, *JOB_ENDS),
@@ -261,14 +270,9 @@ def proposal_observers(memory: ProposalMemory, scheme: Decentralised) -> Observe
     return observers | dict.fromkeys(JOB_ENDS, ended)
 
 
-# What of a plan job schedulers propose, and what the plan itself carries out.
-#
-# Proposed are the starts of gangs that wait and are to have their GPUs to themselves: each of
-# them can be granted or not without regard to the rest of the plan. All else is the plan's own.
-# Moves rest on what others leave in the same plan, jobs that share GPUs are started beside each
-# other, and a gang that goes round in a circle has left before it starts; and where others are
-# moved for a gang, moves and start are one. Those come first, so that what is granted to a
-# proposal was left by all.
+# Proposed are only starts of gangs that wait for GPUs of their own: each can be granted or not
+# without regard to the rest of the plan. Moves, shared GPUs, gangs that leave and start again, and
+# room made for a gang depend on the rest. These come first, so proposals get only what they leave.
 
 _EXCLUSIVE = Sharing.exclusive
 
@@ -348,16 +352,8 @@ def without_proposed(plan: Plan) -> Plan:
     return replace(plan, changes=others) if starts else plan
 
 
-# The schedulers of single jobs: from what the order would start to what they propose.
-#
-# The plan of a policy says who starts, who leaves for that, and where all of them would find a
-# place at once. In the decentralised scheme only the first two are taken from it (`divided`). Who
-# may start is admitted; the scheduler of each admitted job then looks for places of its own, in a
-# view of an earlier instant, and all of them at the same time. So two may want the same GPUs, and
-# one is rejected. After so many rejections the place that the order found for a job is kept for
-# it: nobody else's proposal may have that, so that its next one is approved. So is a place that
-# others leave because it is the only one for a gang: if somebody else took it, they would have
-# left in vain, and again and again.
+# Two jobs may want the same GPUs, and one is rejected. After so many rejections the place that the
+# order found for it is kept; so is a place that others leave for a gang that has no other.
 
 
 class _Schedulers:
@@ -442,10 +438,7 @@ def _reserved(
     view: View,
     needs: Needs | None,
 ) -> Iterator[tuple[JobId, tuple[Share, ...]]]:
-    """Yield what is kept for jobs, each with free GPUs.
-
-    They were rejected too often, or others leave because their very places are needed.
-    """
+    """Yield what is kept for jobs, each with free GPUs."""
     book, mark = view.proposals, draft.mark
     needing = {
         gainer

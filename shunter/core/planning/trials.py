@@ -3,42 +3,50 @@
 First the approver's part: which trials of a plan may begin, and which end. Then the policy's: when
 a trial is to be judged, and how.
 
-Whether a change helps is not predicted but measured, by the mini-batches of the jobs it touches
-(Xiao et al., OSDI 2018: introspection). A policy proposes changes in its own order; what was
-measured is remembered by models and type of GPU, so that a change that lost is not tried again
-until one of these is another.
+Whether a change helps is measured by the mini-batches of the jobs it touches (Xiao et al., OSDI
+2018: introspection). Results are remembered by models and type of GPU, so that a change that lost
+is not tried again until one of these is another.
 
-A job's normalised rate is its rate in the trial over its rate before. Rates of several jobs add
-up. The sum is compared with the sum as things were: 1 for each GPU that jobs have in turns,
-what a GPU does that is given to one at a time; the number of jobs where each has GPUs of its
-own. All are whole millionths, rounded down, so that nothing is kept because of a rounding.
+A job's normalised rate is its rate in the trial over its rate before. The sum over the jobs is
+compared with the sum as things were: 1 for each GPU that jobs have in turns; the number of jobs
+where each has its own GPUs. All are whole millionths, rounded down, so that nothing is kept because
+of a rounding.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from shunter.core.interfaces import Effect, ShareTurns
-from shunter.core.plan import Change, Judge, Move, Plan, Try
+from shunter.core.interfaces import Effect
+from shunter.core.interfaces import ShareTurns
+from shunter.core.plan import Change
+from shunter.core.plan import Judge
+from shunter.core.plan import Move
+from shunter.core.plan import Plan
+from shunter.core.plan import Try
 from shunter.core.planning.approver import no_such_job
-from shunter.core.speeds import KnownVerdict, Trial
-from shunter.core.state import RUNNING, Job, State
+from shunter.core.speeds import KnownVerdict
+from shunter.core.speeds import Trial
+from shunter.core.state import Job
+from shunter.core.state import RUNNING
+from shunter.core.state import State
 from shunter.core.view import View
-from shunter.events import (
-    KEPT,
-    MILLION,
-    SUM_MOST,
-    Batch,
-    ChangeKey,
-    JobId,
-    PlanRejected,
-    Reason,
-    TrialFact,
-    TrialKept,
-    TrialKind,
-    TrialReason,
-    TrialReverted,
-    TrialStarted,
-)
+from shunter.events import Batch
+from shunter.events import ChangeKey
+from shunter.events import JobId
+from shunter.events import KEPT
+from shunter.events import MILLION
+from shunter.events import PlanRejected
+from shunter.events import Reason
+from shunter.events import SUM_MOST
+from shunter.events import TrialFact
+from shunter.events import TrialKept
+from shunter.events import TrialKind
+from shunter.events import TrialReason
+from shunter.events import TrialReverted
+from shunter.events import TrialStarted
+
 
 _RULE = "trial"
 _OF_MOVES = (TrialReason.no_loss, TrialReason.cost_not_met, TrialReason.no_way_back)
@@ -180,8 +188,6 @@ def _take_turns_together(jobs: Sequence[Job]) -> bool:
         for job in jobs
     )
 
-
-# How a policy judges what it tries.
 
 _WORDS = ("job ", "model ")
 WAITS_MOST = 8

@@ -1,53 +1,61 @@
 """The memory of every index policy: all jobs in rank order, kept up to date event by event.
 
-Waiting jobs stand in one list for each class of equal demands, running ones in one for each bound
-they count against. Whatever happens to a job, `sync` compares where it stands with where it
-belongs; there is no second way in or out.
+Waiting jobs are in one list for each class of equal demands, running ones in one for each bound
+they count against. `sync` is the only way in or out: it moves a job from where it is to where it
+belongs.
 
 First what an index is, and what it may remember of jobs; then the lists that a ranking keeps; then
 `Ranking`; last an index that ages.
 """
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left
+from bisect import bisect_right
+from bisect import insort
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from enum import StrEnum
-from heapq import heapify, heappop, heappush
-from typing import Any, Protocol, runtime_checkable
-
+from heapq import heapify
+from heapq import heappop
+from heapq import heappush
 from shunter.core.cluster import Pool
 from shunter.core.plan import Plan
-from shunter.core.planning import (
-    HELD_BACK,
-    Classing,
-    Messages,
-    Packing,
-    Placement,
-    ProposalMemory,
-    RoomMemory,
-)
+from shunter.core.planning import Classing
+from shunter.core.planning import HELD_BACK
+from shunter.core.planning import Messages
+from shunter.core.planning import Packing
+from shunter.core.planning import Placement
+from shunter.core.planning import ProposalMemory
+from shunter.core.planning import RoomMemory
 from shunter.core.sizing import SizeBook
 from shunter.core.speeds import SensitivityTable
-from shunter.core.state import RUNNING, WAITING, Job
-from shunter.core.view import Band, View
-from shunter.events import (
-    DERIVED,
-    ClassWait,
-    Demand,
-    JobId,
-    ProfileSampled,
-    QueueName,
-    Reason,
-    SuspendMode,
-    Wait,
-    record,
-)
+from shunter.core.state import Job
+from shunter.core.state import RUNNING
+from shunter.core.state import WAITING
+from shunter.core.view import Band
+from shunter.core.view import View
+from shunter.events import ClassWait
+from shunter.events import DERIVED
+from shunter.events import Demand
+from shunter.events import JobId
+from shunter.events import ProfileSampled
+from shunter.events import QueueName
+from shunter.events import Reason
+from shunter.events import SuspendMode
+from shunter.events import Wait
+from shunter.events import record
+from typing import Any
+from typing import Protocol
+from typing import runtime_checkable
 
-# A rank as one integer: guard band, priority, the policy's rank, submission ordinal.
-#
-# Integers compare ten times faster than tuples, and the order is total because it ends in the
-# ordinal. Running jobs of a policy whose ranks drift with time (SRTF) are keyed by the instant at
-# which their rank would reach zero; a waiting job is compared with them after adding `drift(now)`.
+
+# A rank is one integer: guard band, priority, the policy's rank, submission ordinal. Integers
+# compare ten times faster than tuples, and the ordinal makes the order total. Where ranks drift
+# with time (SRTF), running jobs are keyed by the instant at which their rank would reach zero; a
+# waiting job is compared with them after adding `drift(now)`.
 
 ORDINAL_BITS = 40
 RANK_BITS = 80
@@ -103,11 +111,8 @@ LAST = 1 << (_BAND_SHIFT + 8)
 FIRST = -LAST
 
 
-# What an index remembers of jobs, where their state alone does not say where they stand.
-#
-# Multi-level feedback queues need it: when a job entered its queue, and what it had used and waited
-# when it was last promoted (Gu et al., Tiresias, NSDI 2019). So do policies that learn: what the
-# jobs used that have finished.
+# What an index remembers of jobs where their state alone does not give their rank: feedback queues
+# (Gu et al., Tiresias, NSDI 2019), and policies that learn from finished jobs.
 
 
 @record
@@ -140,9 +145,6 @@ class Notes:
     levels: dict[JobId, int] = field(default_factory=dict)
     finished: list[int] = field(default_factory=list)
     learned: int = 0
-
-
-# What makes one index policy: a rank, and when it changes next.
 
 
 class Misfit(StrEnum):
@@ -283,11 +285,8 @@ class Measured(Protocol):
         """What each number of a rank counts, in the order in which they are told."""
 
 
-# Waiting jobs with equal demands: interchangeable but for their rank.
-#
 # Most jobs join at the end of their class and leave at its head. So what has left the head stays in
-# the list for a while, before `first`: moving thousands of keys at every start would cost more than
-# all the rest of a round.
+# the list before `first` for a while: moving thousands of keys at every start would cost too much.
 
 
 @dataclass(slots=True)
@@ -348,10 +347,8 @@ class WaitingClass:
             self.barrier = Reason.node_lost if max(up) < self.gpus else None
 
 
-# Running jobs in rank order, under one bound: the GPUs of a pool, or a queue's quota.
-#
-# Planning only reads: how many GPUs are held by jobs ranked after a given one is a bisection and
-# the sum of the shorter side of a list of small integers.
+# GPUs held after a rank are a bisection and the sum of the shorter side of a list of small
+# integers.
 
 
 @dataclass(slots=True)
@@ -407,11 +404,8 @@ class RankedUsage:
         return self.keys[at]
 
 
-# Classes of waiting jobs where a placement tells gangs apart that ask for the same.
-#
-# A gang that must be on the fewest servers may have to wait where another one with the same demand
-# starts. So it stands in a class of its own, whose demand is `tight`. What is measured of a model
-# while its jobs run may put it into the other class.
+# A gang that must be on the fewest servers may wait where another with the same demand starts, so
+# its class has a `tight` demand. What is measured of its model may put it into the other class.
 
 Sync = Callable[[Job, Ranks, View], None]
 
@@ -768,17 +762,11 @@ def _earliest(one: int | None, other: int | None) -> int | None:
     return min(one, other)
 
 
-# Jobs whose rank rises as they wait: any index, with a bound on starvation.
-#
-# While a job waits, it rises by one level every `every_us`. Whoever stands on a higher level goes
-# before all on lower ones, and before all that run; on one level the index decides. On the last
-# level it is first come, first served. A job that starts from a level has a turn there: for
-# `every_us` only a higher level can make it leave. After that it stands where its index puts it.
-#
-# The bound: once a job has waited levels x every_us at a stretch, only jobs that have waited
-# longer, and those that have their turn on the last level, stand before it. With preemption it
-# starts as soon as the GPUs it can use are not all held by such jobs, guarded ones or jobs of
-# higher priority; without, when enough running jobs have ended.
+# A waiting job rises by one level every `every_us`. A higher level goes before all lower ones and
+# all that run; on the last level it is first come, first served. A job that starts from a level
+# keeps its GPUs for `every_us` against all but higher levels. So after a wait of levels x every_us
+# at a stretch, only jobs that have waited longer, and those in their turn on the last level, come
+# first.
 
 LEVELS_MOST = 1000
 _AHEAD = LEVEL // 4  # before every rank of an index

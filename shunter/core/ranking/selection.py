@@ -1,39 +1,48 @@
 """Who runs: the greedy walk in rank order, done incrementally.
 
-The rule is the papers' own: go through all jobs from the first rank to the last and let each run
-that fits into what is left. Walking thousands of jobs at every round would be slow, and is not
-needed: the running jobs all fit together, so the walk can jump from one waiting job to the next.
-What a job finds free at its turn is what is free now, plus what running jobs ranked after it
-hold. Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
+The papers' rule: go through all jobs from the first rank to the last and let each run that fits
+into what is left. The running jobs all fit together, so the walk can jump from one waiting job to
+the next. A job finds at its turn what is free now, plus what running jobs ranked after it hold.
+Going on, that only falls; so a class of equal jobs whose first member does not fit is out.
 
-Whoever must leave may find other GPUs at its own turn, in another pool or in another place: it is
-picked again, as a start, and the plan moves it.
+A victim may find other GPUs at its own turn: it is picked again, as a start, and the plan moves it.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import field
-from heapq import heapify, heappop, heapreplace
-from typing import Final, NamedTuple
-
+from heapq import heapify
+from heapq import heappop
+from heapq import heapreplace
 from shunter.core.cluster import CPU_POOL
-from shunter.core.planning import Draft, Placement, may_move_evicted, pools_without_gpus
-from shunter.core.ranking.ranking import (
-    FIRST,
-    LAST,
-    NO_POOL,
-    ORDINAL_MASK,
-    Entry,
-    Index,
-    Misfit,
-    RankedUsage,
-    Ranking,
-    WaitingClass,
-    drift,
-)
+from shunter.core.planning import Draft
+from shunter.core.planning import Placement
+from shunter.core.planning import may_move_evicted
+from shunter.core.planning import pools_without_gpus
+from shunter.core.ranking.ranking import Entry
+from shunter.core.ranking.ranking import FIRST
+from shunter.core.ranking.ranking import Index
+from shunter.core.ranking.ranking import LAST
+from shunter.core.ranking.ranking import Misfit
+from shunter.core.ranking.ranking import NO_POOL
+from shunter.core.ranking.ranking import ORDINAL_MASK
+from shunter.core.ranking.ranking import RankedUsage
+from shunter.core.ranking.ranking import Ranking
+from shunter.core.ranking.ranking import WaitingClass
+from shunter.core.ranking.ranking import drift
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
-from shunter.events import Demand, JobId, Reason, Share, Sharing, record, replace
+from shunter.events import Demand
+from shunter.events import JobId
+from shunter.events import Reason
+from shunter.events import Share
+from shunter.events import Sharing
+from shunter.events import record
+from shunter.events import replace
+from typing import Final
+from typing import NamedTuple
+
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 
@@ -380,12 +389,8 @@ class Walk:
         return found + [(quotas[name], free) for name, free in self.quota_free.items()]
 
 
-# Where the picked jobs go: in a draft, after the victims have left.
-#
-# Starts are placed in rank order. Where numbers of GPUs are all that counts, who has to leave
-# follows from the numbers. A job that asks for more (GPUs near together, a split, CPUs, memory)
-# may find no place among those: then the victims follow from a place that it could have
-# (`make_room`).
+# Where only numbers of GPUs count, they decide who has to leave. A job that asks for more
+# (nearness, a split, CPUs, memory) takes its victims from a place that it could have (`make_room`).
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

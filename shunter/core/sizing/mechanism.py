@@ -2,47 +2,52 @@
 
 `proportional` gives each GPU its part of its server. `greedy` asks for what makes the model
 fastest, and a job that does not fit so waits (both: Mohan et al., Synergy, OSDI 2022, section 4).
-`tune` runs whoever `proportional` would run, on the same GPUs: each job keeps at least what gives
-it the speed of its proportional share, and in the order of the policy takes what is left where its
-GPUs are, up to what makes it fastest (section 4.2). `opt` does the same but for the order: two
-programs find the sizes with which all of them together are fastest (section 4.1). What a job asks
-for itself is a floor.
+`tune` runs the jobs that `proportional` would run, on the same GPUs: each keeps at least what gives
+it the speed of its proportional share, and in the order of the policy takes what is left, up to
+what makes it fastest (section 4.2). `opt` sizes by two programs, which find the sizes with which
+all jobs together are fastest (section 4.1). What a job asks for itself is a floor.
 
 Deviation of `tune`: the paper takes from jobs placed before when a later one lacks its share; here
-everybody's share is set apart first, so nothing has to be taken back, and what is left can be
-shared out in parts.
+everybody's share is set apart first, so nothing has to be taken back.
 
 First the sizes that a job could have, and programs that choose among them; then `Sizing`, what is
 configured; then what a job demands of the whole cluster; last what each job is guaranteed.
 """
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from enum import StrEnum
-from itertools import pairwise, product
-from typing import NamedTuple, Protocol
-
-from shunter.core.cluster import Cluster, Health, Pool
+from itertools import pairwise
+from itertools import product
+from shunter.core.cluster import Cluster
+from shunter.core.cluster import Health
+from shunter.core.cluster import Pool
 from shunter.core.planning import Draft
-from shunter.core.speeds import MeasuredCell, Sensitivity, SensitivityTable, corrected
+from shunter.core.speeds import MeasuredCell
+from shunter.core.speeds import Sensitivity
+from shunter.core.speeds import SensitivityTable
+from shunter.core.speeds import corrected
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events import (
-    DERIVED,
-    Demand,
-    GpuType,
-    JobId,
-    JobSpec,
-    NodeName,
-    Resources,
-    Share,
-    fact,
-    record,
-    replace,
-)
+from shunter.events import DERIVED
+from shunter.events import Demand
+from shunter.events import GpuType
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import NodeName
+from shunter.events import Resources
+from shunter.events import Share
+from shunter.events import fact
+from shunter.events import record
+from shunter.events import replace
+from typing import NamedTuple
+from typing import Protocol
+import dataclasses
 
-# The sizes that a job could have: points of its model's matrix, and how fast it is there.
 
 ROUNDING = 1e-9
 """By how much speeds may differ that are equal."""
@@ -135,11 +140,8 @@ def _hull(
     )
 
 
-# Programs that choose sizes: the largest sum of speeds with the CPUs and memory of some servers.
-#
-# One form for both of Synergy's programs (Mohan et al., OSDI 2022, section 4.1): with one server
-# that has all there is, it says what no sizes can beat; with every server by itself, and the GPUs
-# of each job where they are, it says which sizes to give. Who solves it is not known here.
+# With one server that has all there is, a program says what no sizes can beat; with every server by
+# itself, which sizes to give (Mohan et al., Synergy, OSDI 2022, section 4.1).
 
 
 @fact
@@ -376,13 +378,9 @@ def least_of(one: Resources, other: Resources) -> Resources:
     return Resources(0, cpus_milli, min(one.memory_mb, other.memory_mb))
 
 
-# What part of the whole cluster a job demands, of GPUs, CPUs and memory.
-#
-# Orders that weigh several resources go by it. The demand is what a job asks for itself; of what
-# it does not ask for, the least with which its model is fastest, as far as a server has it (the
-# best-case demand of Mohan et al., Synergy, OSDI 2022, section 4); and where nobody knows its
-# model, the part that it asks of the GPUs. All servers of the cluster count, up or not, so that
-# the order stays when one is drained or cannot be reached.
+# What a job does not ask for counts as the least with which its model is fastest (the best-case
+# demand of Mohan et al., Synergy, OSDI 2022, section 4), else as the part that it asks of the GPUs.
+# All servers count, up or not, so that draining one does not change the order.
 
 WHOLE = 1 << 40
 """The unit in which parts are counted: so much is all that the cluster has."""
@@ -450,10 +448,7 @@ def _part(amount: int, there: int, of_gpus: int) -> int:
     return amount * WHOLE // there if amount and there else of_gpus
 
 
-# Which jobs are on which servers, and which servers are to be sized anew.
-#
-# A server is sized anew once a job has come or left. So what a round costs follows what happened
-# since the last one, and jobs on all other servers keep what they have.
+# A server is sized again only once a job has come or left, so a round costs what has happened.
 
 BoundsKey = tuple[str, str, int, int, int]
 
@@ -625,11 +620,8 @@ def _gpus(shares: tuple[Share, ...]) -> list[tuple[NodeName, int]]:
     return [(share.node, share.gpu_mask) for share in shares]
 
 
-# What each job must find free where it starts, while a plan is drafted.
-#
-# Only what is guaranteed counts then, to those that run as well: whoever has more gives it up for
-# a job that lacks its share. Where nobody asks for CPUs or memory himself, a server that has GPUs
-# free has the shares of these GPUs too, so numbers of GPUs are all there is to look at.
+# Jobs that run count with what they are guaranteed, for they give up the rest. Where nobody asks
+# for CPUs or memory, free GPUs have their shares free too, so numbers of GPUs are all that counts.
 
 
 class Guarantees:

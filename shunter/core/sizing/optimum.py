@@ -1,33 +1,39 @@
 """The sizes with which all jobs together are fastest, and what no sizes could beat.
 
 Two kinds of programs (Mohan et al., Synergy, OSDI 2022, section 4.1). The first takes all servers
-of a pool for one; its value is the *bound*. The second has every server by itself, with the GPUs
-of each job where they are, and says what jobs get. Servers that share gangs are solved together,
-and only those on which anything happened: sizes elsewhere are as good as before.
+of a pool for one; its value is the *bound*. The second has every server by itself, with the GPUs of
+each job where they are, and says what jobs get. Servers that share gangs are solved together, and
+only those on which anything happened.
 
-`tune` comes before both: what it gives is where the search of the second begins, and what stays
-where nothing faster is found. What a program leaves over is handed out as by `tune`.
+The search of the second begins at what `tune` gives, and that stays where nothing faster is found.
+What a program leaves over is handed out as by `tune`.
 
 Deviations: the public simulator gives nobody what the second program finds, and its amounts are
 points of the matrix. Here amounts between points count as well: the first program may mix points,
 which no sizes can beat, and the second may choose whole CPUs between them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from math import fsum
+from shunter.core.sizing.mechanism import Answer
+from shunter.core.sizing.mechanism import Choice
+from shunter.core.sizing.mechanism import Mechanism
+from shunter.core.sizing.mechanism import NO_RESOURCES
+from shunter.core.sizing.mechanism import Option
+from shunter.core.sizing.mechanism import Program
+from shunter.core.sizing.mechanism import ROUNDING
+from shunter.core.sizing.mechanism import Solver
+from shunter.core.sizing.sized_plans import Servers
+from shunter.core.sizing.sized_plans import SizingInput
+from shunter.events import JobId
+from shunter.events import NodeName
+from shunter.events import Resources
+from shunter.events import Size
+from shunter.events import SizesSet
+from shunter.events import fact
 
-from shunter.core.sizing.mechanism import (
-    NO_RESOURCES,
-    ROUNDING,
-    Answer,
-    Choice,
-    Mechanism,
-    Option,
-    Program,
-    Solver,
-)
-from shunter.core.sizing.sized_plans import Servers, SizingInput
-from shunter.events import JobId, NodeName, Resources, Size, SizesSet, fact
 
 _DIGITS = 9
 

@@ -1,34 +1,38 @@
 """A plan with the sizes of all that it starts, moves, proposes and lets go on."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
 from operator import attrgetter
-from typing import NamedTuple
-
-from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reshape, Start, Suspend
-from shunter.core.planning import Draft, Placement
-from shunter.core.sizing.mechanism import (
-    NO_RESOURCES,
-    ROUNDING,
-    Bounds,
-    Guarantees,
-    SizeBook,
-    with_shares,
-)
+from shunter.core.plan import Change
+from shunter.core.plan import EMPTY_PLAN
+from shunter.core.plan import Move
+from shunter.core.plan import Plan
+from shunter.core.plan import Proposal
+from shunter.core.plan import Reshape
+from shunter.core.plan import Start
+from shunter.core.plan import Suspend
+from shunter.core.planning import Draft
+from shunter.core.planning import Placement
+from shunter.core.sizing.mechanism import Bounds
+from shunter.core.sizing.mechanism import Guarantees
+from shunter.core.sizing.mechanism import NO_RESOURCES
+from shunter.core.sizing.mechanism import ROUNDING
+from shunter.core.sizing.mechanism import SizeBook
+from shunter.core.sizing.mechanism import with_shares
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events import (
-    Allocation,
-    Because,
-    Demand,
-    JobId,
-    JobSpec,
-    NodeName,
-    Resources,
-    Share,
-    replace,
-)
+from shunter.events import Allocation
+from shunter.events import Because
+from shunter.events import Demand
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import NodeName
+from shunter.events import Resources
+from shunter.events import Share
+from shunter.events import replace
+from typing import NamedTuple
 
-# What sizing goes by in one round: who is where, who starts and leaves, and in which order.
 
 Shares = tuple[Share, ...]
 Rank = Callable[[JobId], int]
@@ -73,11 +77,8 @@ class SizingInput(NamedTuple):
 _LEAVING = (Suspend, Move)
 
 
-# Better places for those that start: where there is all that makes them fastest.
-#
-# Who starts is settled before, by what is guaranteed. So nobody loses a place by this: one after
-# the other, in order, gives its GPUs back and takes those of a server that has what it can use,
-# if that spreads it over no more servers, or else the very ones it had.
+# Better places for those that start. Who starts is settled before: each gives its GPUs back in
+# order and takes a better place, or else the very ones it had; so nobody loses a place.
 
 
 def seek(
@@ -120,8 +121,6 @@ def seek(
     return found
 
 
-# What a job and a server have while servers are sized: the state of one round, in plain numbers.
-#
 # A round looks at a job many times: what it is guaranteed, could use and has is found once.
 
 
@@ -171,15 +170,9 @@ class SizedJob:
         self.before = self.has = before
 
 
-# Sizing servers: everybody keeps his least, and takes in order what he can use of what is left.
-#
-# A job that starts gets its least where it is, whoever must give some of his up for that; then
-# what makes it faster, of what is left and of what lower-ranked jobs there have above their
-# least. What a job that ended leaves goes to those on its servers, in order. So a server is
-# looked at when a job comes or goes, and all others stay as they are. Where programs have found
-# sizes for this round (see `optimum`), jobs have these.
-#
-# A gang has the same for each of its GPUs, for it is as fast as its slowest part.
+# A job that starts gets its least, from others if need be; then all take more, in order, of what is
+# left and of what lower-ranked jobs there have above their least. A gang has the same for each of
+# its GPUs, for it is as fast as its slowest part.
 
 GROWN, SHRUNK = "grown", "shrunk"
 """The rules by which a job gets more than it had, or gives some of it up."""

@@ -1,41 +1,35 @@
 """What jobs measured: gangs of distance, trials of mini-batches; values of the state."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
+from shunter.events import Allocation
+from shunter.events import Batch
+from shunter.events import ChangeKey
+from shunter.events import Demand
+from shunter.events import GpuType
+from shunter.events import IN_SERVER
+from shunter.events import JobId
+from shunter.events import JobSpec
+from shunter.events import LEVEL_ORDER
+from shunter.events import Level
+from shunter.events import NOTHING
+from shunter.events import ProfileSampled
+from shunter.events import ToleranceLearnt
+from shunter.events import TrialKind
+from shunter.events import fact
 
-from shunter.events import (
-    IN_SERVER,
-    LEVEL_ORDER,
-    NOTHING,
-    Allocation,
-    Batch,
-    ChangeKey,
-    Demand,
-    GpuType,
-    JobId,
-    JobSpec,
-    Level,
-    ProfileSampled,
-    ToleranceLearnt,
-    TrialKind,
-    fact,
-)
 
-# What a model's gangs measured of distance: a curve of tolerance that nobody had to say.
+# Learnt curves of tolerance. In each placement (a level, and a split over servers) the fastest gang
+# counts, for neighbours only slow a job down. A placement is as fast as any at least as far apart
+# and split, so a curve falls with distance; it needs a gang measured within one server.
 #
-# Gangs of a model that are equally large, with the same batch size, on the same type of GPU are
-# held to each other. Of what they measured in one placement (a level, and a split over servers)
-# the fastest counts, for neighbours and busy loaders slow a job down, and nothing makes it
-# faster. A placement is as fast as any that is at least as far apart and on at least as many
-# servers, and speeds are relative to the fastest of all. So a learnt curve falls with distance,
-# as a given one must. It begins with a gang that has all of its GPUs in one server; while none
-# was measured there is no curve. Speeds are rounded to thousandths.
-#
-# A floor (`min_speed`) under a learnt curve refuses only what was measured, and what is farther:
-# a placement that nobody had yet may be tried, or nothing would ever be learnt of it. What is too
-# slow over more than two servers is put down to their number, unless as many were fast enough
-# nearer by; all else is put down to the level.
+# A floor (`min_speed`) refuses what was measured, and what is farther; new placements may be tried,
+# or nothing would be learnt. What is too slow over more than two servers is put down to their
+# number, unless as many were fast enough nearer by; all else to the level.
 
 PLACEMENTS_MOST = 256
 """So many placements are known of a model at most: those measured last."""
@@ -206,13 +200,9 @@ def _parts(total: int, count: int, most: int) -> Iterator[tuple[int, ...]]:
             yield (first, *others)
 
 
-# What the state holds of trials: the mini-batches of jobs, what is tried, what is known.
-#
-# A mini-batch is measured anew after each change of what is beside a job: where the log tells its
-# speed (a simulation), once samples come at another one; else once somebody comes to its servers,
-# leaves them, stops or goes on there. Two samples after a change are left out: a job tells the mean
-# since it told last, so that what it told before the change may arrive after it, and what it tells
-# next reaches back before it.
+# A mini-batch is measured afresh after each change near a job: of its speed where the log says that
+# (a simulation), or its samples show it; else where somebody comes, leaves, stops or goes on. The
+# first two samples then are left out, since they reach back before the change.
 
 SAMPLES_BEFORE = 2
 """So many samples after a change may tell of what was before."""

@@ -1,20 +1,23 @@
-"""How fast a model is by the CPUs and memory beside each GPU: the table, and its correction."""
+"""How fast a model is by the CPUs and memory with each GPU: the table, and its correction."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from functools import cached_property
 from math import inf
+from shunter.events import Allocation
+from shunter.events import JobSpec
+from shunter.events import Resources
+from shunter.events import fact
 
-from shunter.events import Allocation, JobSpec, Resources, fact
 
-# How a model's speed depends on the CPUs and memory that go with each of its GPUs.
-#
 # Synergy (Mohan et al., OSDI 2022, section 3.1) measures a matrix for each model: throughput by CPU
-# cores and memory per GPU, relative to the GPU-proportional share. Between two points of an axis we
-# interpolate in a straight line; beyond the last point nothing grows; below the first one, speed
-# falls in a straight line to 0 at nothing. Where an allocation says nothing of one axis, that is
-# taken for the proportional share: nobody bounds it.
+# cores and memory per GPU, relative to the GPU-proportional share. We interpolate in a straight
+# line between points, and to 0 below the first; beyond the last point nothing grows. An axis that
+# an allocation does not bound counts as the proportional share.
 
 _ROUNDING = 1e-9
 
@@ -160,24 +163,19 @@ def _upto(points: Sequence[int], most: int) -> list[int]:
     return [*points[: bisect_right(points, most - 1)], min(most, points[-1])]
 
 
-# A table of sensitivity, corrected by what jobs measured of themselves.
+# A corrected table. A measured cell is a share (CPUs and memory for each GPU) and its speed
+# relative to the proportional share, where that is 1. Every other point is moved in three steps:
 #
-# A measured cell is a share (CPUs and memory for each GPU) and how fast a job was with it, relative
-# to the proportional share. It becomes a point of the matrix, with its measured speed; at the
-# proportional share that is 1. Every other point is moved in three steps:
-#
-# 1. Above measured cells it keeps its distance from them: the table's speed, times what was
-#    measured over the table's speed at the nearest measured cell with no more of both resources (of
-#    several that are not comparable, the one that leaves least).
+# 1. Above measured cells: the table's speed, times what was measured over the table's speed at the
+#    nearest measured cell with no more of both (of several, the one that leaves least).
 # 2. It is not faster than any point with no less of both resources.
 # 3. It is neither slower than a measured cell with no more of both, nor faster than one with no
 #    less.
 #
-# So a corrected matrix never falls along an axis, whatever was measured, and measured cells stay
-# as they were measured. Where measurements contradict each other, or the proportional share, they
-# give way: none with at least the proportional share counts as slower than 1, none with at most
-# that as faster; and of two that fall where they should rise, each counts as the mean of the
-# fastest with no more than it has and the slowest with no less.
+# So a corrected matrix never falls along an axis. Measurements that contradict each other give way:
+# none with at least the proportional share counts as slower than 1, none with at most that as
+# faster; of two that fall where they should rise, each counts as the mean of the fastest with no
+# more than it has and the slowest with no less.
 
 CELLS_MOST = 12
 """So many measured cells of a model and gang size count at most: those measured last."""

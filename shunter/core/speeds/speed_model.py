@@ -2,48 +2,46 @@
 
 speed = throughput on this GPU type / throughput on the base type x locality x interference
 x sensitivity to CPUs and memory, relative to the base speed at which a trace's durations are given.
-Throughput is a table by kind of job and GPU type; where it says nothing, a relative speed by GPU
-type counts; where that says nothing, 1. Locality is the job's own tolerance curve: its speed where
-its GPUs are so far apart. Interference is what others on the same GPUs leave of its speed: the
-throughput beside them over that alone, by the same table. Tables know pairs only; for more than one
-partner we multiply, as if each took its part of what the others leave. Where the table says nothing
-of a pair, the table of factors does, or its rule; where that does not either, the GPU takes turns,
-and each further tenant takes as much as one has (`packed`, a half). The table of factors also says
-by model what distance leaves, where a job brings no curve of its own, and what neighbours do: jobs
-on other GPUs of its servers, where a job says nothing of that either.
 
-Sensitivity is a matrix by model (`sensitivity.py`), 1 at the GPU-proportional share; on units of
-CPU, whose speed is that of their CPUs, it does not count. A gang that has another size than the one
-submitted has a speed by its own kind, times `speed_of_size`.
+Throughput is a table by kind of job and GPU type, else a relative speed by GPU type, else 1.
+Locality is the job's own tolerance curve, else that of its model in the table of factors.
+Interference is the throughput beside others over that alone, by the same table, else by the table
+of factors or its rule. For several partners we multiply, since tables know pairs only. Else the GPU
+takes turns, and each further tenant takes as much as one has (`packed`, a half). Neighbours on
+other GPUs of its servers slow a job down as it says itself, else as the table of factors says.
+
+Sensitivity is a matrix by model (`sensitivity.py`), 1 at the GPU-proportional share; on CPU units
+it does not count. A gang of another size than submitted has its own kind, times `speed_of_size`.
 
 First the two tables (throughputs, factors), then a job's own curve, then `SpeedModel`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
 from functools import cached_property
-from math import inf, sqrt
-from typing import NamedTuple, TypeVar
-
+from math import inf
+from math import sqrt
 from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events import (
-    BY_BUS,
-    CPU_UNITS,
-    IN_SERVER,
-    Allocation,
-    ConfigurationSet,
-    GpuType,
-    JobSpec,
-    Level,
-    LevelGroups,
-    NodeName,
-)
+from shunter.events import Allocation
+from shunter.events import BY_BUS
+from shunter.events import CPU_UNITS
+from shunter.events import ConfigurationSet
+from shunter.events import GpuType
+from shunter.events import IN_SERVER
+from shunter.events import JobSpec
+from shunter.events import Level
+from shunter.events import LevelGroups
+from shunter.events import NodeName
+from typing import NamedTuple
+from typing import TypeVar
 
-# How many steps a second each kind of job makes on each GPU type, alone and in pairs.
-#
-# A kind of job is its model with its batch size, as the table names it, and its GPUs. A rate is
-# that of the whole gang; a rate of 0 means that the kind was tried and cannot run there, most
-# often for want of memory. What nobody measured is None, which is no rate.
+
+# Throughputs, in steps a second of the whole gang, alone and in pairs. A rate of 0 means that the
+# kind was tried and cannot run there, most often for want of memory; None: nobody measured it.
 
 NO_TYPE = GpuType("")
 
@@ -122,12 +120,8 @@ class ThroughputTable:
         )
 
 
-# What distance, neighbours and packing leave of a model's speed, by a table of factors.
-#
 # A factor is a part of the speed that a job has alone, with its GPUs joined or below one switch:
-# 0.72 is 28 % slower. Where a table has no number, the geometric mean of the nearest numbers on
-# both sides counts; with nothing behind it, the number before: nobody measured it, and it can
-# hardly be faster.
+# 0.72 is 28 % slower.
 
 K = TypeVar("K")
 Shape = tuple[int, int]
@@ -287,13 +281,9 @@ class FactorTable:
         return 1.0 / max(1.0, mine.gpu_utilisation + theirs.gpu_utilisation)
 
 
-# What a job's own curve of tolerance says of a placement, and which curves there can be.
-#
-# A curve has points over levels (how far apart its GPUs are) and over shapes (how they are split
-# over servers); each is the speed there, of that with all GPUs as near as can be. Where both say
-# something of a placement, the lower counts: they are two measurements of one speed, not two
-# effects. Between two numbers of servers that a curve names, the geometric mean counts, beyond
-# the last one that one, as in the table of factors.
+# A job's own curve: speeds by level (how far apart its GPUs are) and by shape (how they are split
+# over servers), relative to all GPUs near. Where both apply, the lower counts: they measure one
+# speed, not two effects. Between numbers of servers, as in the table of factors.
 
 ShapeCurve = Sequence[tuple[tuple[int, ...], float]]
 _ORDER = list(Level)
