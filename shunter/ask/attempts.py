@@ -8,61 +8,51 @@ steps, work begins with `AttemptStarted`. Read `observe_log` first; `AttemptTurn
 of one attempt alone.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import noted_us_of
-from shunter.ask.log_reading import rules_of_log
-from shunter.core import Gpu
-from shunter.core import Job
-from shunter.core import LAUNCHING
-from shunter.core import NO_RESULT
-from shunter.core import SUSPENDING
-from shunter.core import State
-from shunter.core import gpus_of
+from typing import Any, NamedTuple
+
+from shunter.ask.log_reading import Advance, fold_events, noted_us_of, rules_of_log
+from shunter.core import LAUNCHING, NO_RESULT, SUSPENDING, Gpu, Job, State, gpus_of
 from shunter.core.speeds import contract_speed
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import CheckpointSaved
-from shunter.events import Event
-from shunter.events import GpuType
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelled
-from shunter.events import JobContinued
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import JobStopped
-from shunter.events import JobSubmitted
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import MemoryPastJobs
-from shunter.events import NodeName
-from shunter.events import Outcome
-from shunter.events import ProfileSampled
-from shunter.events import SchedulerStarted
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import SuspendAcknowledged
-from shunter.events import SuspendEscalated
-from shunter.events import TrainingStarted
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import end_us_of
+from shunter.events import (
+    JOB_ENDS,
+    Allocation,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    GpuType,
+    JobCancelled,
+    JobContinued,
+    JobFailed,
+    JobFinished,
+    JobId,
+    JobSpec,
+    JobStopped,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    MemoryPastJobs,
+    NodeName,
+    Outcome,
+    ProfileSampled,
+    SchedulerStarted,
+    Share,
+    Sharing,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+    end_us_of,
+)
 from shunter.events.log import LogReader
 from shunter.gc_control import collector_off
-from typing import Any
-from typing import NamedTuple
-
 
 # Speeds by contract, for live logs, which record none. An attempt that ran t seconds at speed s did
 # t x s of work. A simulated world takes s from `contract_speed` as well, so it takes t again.

@@ -6,41 +6,31 @@
 `Fitted` counts in microseconds, what is written in seconds.
 """
 
+import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from shunter.ask.attempts import Attempt
-from shunter.ask.attempts import Observed
-from shunter.ask.attempts import ObservedJob
-from shunter.ask.attempts import checkpoint_interval_us
-from shunter.ask.attempts import known_step
-from shunter.ask.attempts import mean_speed
-from shunter.ask.attempts import observe_log
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from shunter.ask.attempts import (
+    Attempt,
+    Observed,
+    ObservedJob,
+    checkpoint_interval_us,
+    known_step,
+    mean_speed,
+    observe_log,
+)
 from shunter.ask.log_reading import Advance
 from shunter.core.speeds import JobKind
 from shunter.errors import TraceError
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import Outcome
+from shunter.events import GpuType, JobId, Outcome
 from shunter.events.log import LogReader
 from shunter.run import named_kinds
-from shunter.workloads import JobEnd
-from shunter.workloads import QualityReport
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
-from statistics import fmean
-from typing import Any
-from typing import Final
-from typing import NamedTuple
-import json
-import re
-
+from shunter.workloads import JobEnd, QualityReport, Trace, TraceJob
 
 # A start-up lasts until the first mini-batch begins. In older logs it is found from a piece of an
 # attempt up to a known step (a checkpoint, or the end), which took

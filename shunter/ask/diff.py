@@ -6,83 +6,61 @@
 `diff_logs` compares two logs, and a `LogDiff` says all of it as one document.
 """
 
+import json
 from collections import Counter
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from collections.abc import Hashable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.ask.divergence import Seen
-from shunter.ask.divergence import first_difference
-from shunter.ask.divergence import seen_at
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import last_up_to
-from shunter.ask.log_reading import state_at
-from shunter.ask.log_reading import told_term
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import config_of
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import takes_notes
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.ask.run_history import RunHistory
-from shunter.ask.run_history import run_history
-from shunter.ask.scores import measures_at
-from shunter.ask.scores import measures_in
-from shunter.ask.scores import measures_of_terms
-from shunter.ask.scores import score_of
-from shunter.ask.scores import used_by_jobs
-from shunter.ask.words import clock
-from shunter.ask.words import fact_in_words
-from shunter.ask.words import resources_in_words
-from shunter.core import JobResult
-from shunter.core import State
-from shunter.core import distribution
-from shunter.core import percentile
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from shunter.ask.divergence import Seen, first_difference, seen_at
+from shunter.ask.log_reading import Advance, last_up_to, state_at, told_term
+from shunter.ask.recorded_terms import (
+    Began,
+    Rebuild,
+    Term,
+    config_of,
+    last_start,
+    takes_notes,
+    terms_up_to,
+)
+from shunter.ask.run_history import RunHistory, run_history
+from shunter.ask.scores import measures_at, measures_in, measures_of_terms, score_of, used_by_jobs
+from shunter.ask.words import clock, fact_in_words, resources_in_words
+from shunter.core import JobResult, State, distribution, percentile
 from shunter.core.fold import SET_ASIDE
 from shunter.core.ranking import Measure
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import CLASSES
-from shunter.events import ClockStepped
-from shunter.events import ConfigChanged
-from shunter.events import Event
-from shunter.events import EventsLost
-from shunter.events import FactClass
-from shunter.events import JobId
-from shunter.events import JobReshaped
-from shunter.events import JobResized
-from shunter.events import Outcome
-from shunter.events import ReservationSet
-from shunter.events import Resources
-from shunter.events import RoundPlanned
-from shunter.events import SOLVED
-from shunter.events import SchedulerStarted
-from shunter.events import SchedulerStopped
-from shunter.events import SegmentSealed
-from shunter.events import Sharing
-from shunter.events import TrialKept
-from shunter.events import TrialReverted
-from shunter.events import TrialStarted
-from shunter.events import class_of
-from shunter.events import to_object
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events import (
+    CLASSES,
+    SOLVED,
+    Allocation,
+    AllocationChanged,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    FactClass,
+    JobId,
+    JobReshaped,
+    JobResized,
+    Outcome,
+    ReservationSet,
+    Resources,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+    Sharing,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    class_of,
+    to_object,
+)
 from shunter.events.log import LogReader
-from shunter.run import MEASURES
-from shunter.run import value_of
-from types import MappingProxyType
-from typing import Any
-from typing import Final
-import json
-
+from shunter.run import MEASURES, value_of
 
 # A log as the instants at which something was decided, or came from outside. Only effects of
 # decisions are compared, not their reasons, and not what follows from facts by itself.

@@ -4,48 +4,28 @@ Where the versions are the same, the first hints are what the policy saw, how it
 question, and whether the code is the same.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import fields
-from dataclasses import is_dataclass
-from shunter import __version__
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import config_of
-from shunter.ask.scores import measures_of
-from shunter.ask.scores import score_in_words
-from shunter.ask.scores import score_of
-from shunter.ask.waits import promise_basis
-from shunter.ask.words import clock
-from shunter.ask.words import fact_in_words
-from shunter.ask.words import first_of
-from shunter.ask.words import stamp
-from shunter.core import AnyPolicy
-from shunter.core import Guards
-from shunter.core import Job
-from shunter.core import State
-from shunter.core.ranking import Entry
-from shunter.core.ranking import Measure
-from shunter.core.ranking import NO_POOL
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.ranking import drift
-from shunter.core.ranking import rank_of
-from shunter.counting import counted
-from shunter.counting import jobs_waiting
-from shunter.errors import ReplayDivergenceError
-from shunter.events import AllocationChanged
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import ReservationSet
-from shunter.events import RoundPlanned
-from shunter.events import SchedulerStarted
-from shunter.run import sources_of
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 
+from shunter import __version__
+from shunter.ask.recorded_terms import Term, config_of
+from shunter.ask.scores import measures_of, score_in_words, score_of
+from shunter.ask.waits import promise_basis
+from shunter.ask.words import clock, fact_in_words, first_of, stamp
+from shunter.core import AnyPolicy, Guards, Job, State
+from shunter.core.ranking import NO_POOL, Entry, Measure, RankedPolicy, Ranking, drift, rank_of
+from shunter.counting import counted, jobs_waiting
+from shunter.errors import ReplayDivergenceError
+from shunter.events import (
+    AllocationChanged,
+    Event,
+    JobId,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+)
+from shunter.run import sources_of
 
 ROWS_MOST = 8
 """So many jobs are shown with both answers."""

@@ -1,56 +1,41 @@
 """A log read: the place in it that a person means, and the state that it says there."""
 
-from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from difflib import get_close_matches
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.words import clock
-from shunter.ask.words import instant_us
-from shunter.core import FoldResult
-from shunter.core import NO_RESULT
-from shunter.core import Rule
-from shunter.core import State
-from shunter.core.fold import RULES
-from shunter.errors import IllegalEventError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events import AllocationChanged
-from shunter.events import AttemptEnded
-from shunter.events import Event
-from shunter.events import FactClass
-from shunter.events import GANGS
-from shunter.events import JOB_ENDS
-from shunter.events import JobReshaped
-from shunter.events import JobSubmitted
-from shunter.events import MemoryPastJobs
-from shunter.events import PlanRejected
-from shunter.events import ReservationSet
-from shunter.events import RoundPlanned
-from shunter.events import SOLVED
-from shunter.events import SchedulerStarted
-from shunter.events import TRIALS
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import WaitReasonChanged
-from shunter.events import class_of
-from shunter.events.log import Frame
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
-from shunter.gc_control import collector_off
-from shunter.run import check_outcomes
-from shunter.run import check_state
-from shunter.run import past_of
-from shunter.run import state_of
-from typing import NoReturn
-from typing import Protocol
 import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import NoReturn, Protocol
 
+from shunter.ask.recorded_terms import Rebuild, Term
+from shunter.ask.words import clock, instant_us
+from shunter.core import NO_RESULT, FoldResult, Rule, State
+from shunter.core.fold import RULES
+from shunter.errors import IllegalEventError, NotFoundError, UsageError
+from shunter.events import (
+    GANGS,
+    JOB_ENDS,
+    SOLVED,
+    TRIALS,
+    AllocationChanged,
+    AttemptEnded,
+    Event,
+    FactClass,
+    JobReshaped,
+    JobSubmitted,
+    MemoryPastJobs,
+    PlanRejected,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+    TurnEnded,
+    TurnStarted,
+    WaitReasonChanged,
+    class_of,
+)
+from shunter.events.log import Frame, LogReader, Snapshot
+from shunter.gc_control import collector_off
+from shunter.run import check_outcomes, check_state, past_of, state_of
 
 # The reader checks the frames, so what can go wrong is a snapshot that differs from the fold.
 

@@ -7,38 +7,31 @@ Instants and durations are integers of microseconds, as in the log; what never h
 ended, is null. docs/how-to/load-a-log-into-a-data-frame.md explains each column.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from contextlib import ExitStack
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO, Final
+
 from shunter.ask.log_reading import Advance
-from shunter.ask.run_history import RunHistory
-from shunter.ask.run_history import jobs_of
-from shunter.ask.run_history import run_history
+from shunter.ask.run_history import RunHistory, jobs_of, run_history
 from shunter.ask.words import fact_in_words
-from shunter.core import FoldResult
-from shunter.core import Job
-from shunter.core import State
-from shunter.events import Allocation
-from shunter.events import AttemptStarted
-from shunter.events import Because
-from shunter.events import DecisionEvent
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import JobSubmitted
-from shunter.events import NOTHING
-from shunter.events import ProfileSampled
-from shunter.events import class_of
-from shunter.events import gpu_numbers
+from shunter.core import FoldResult, Job, State
+from shunter.events import (
+    NOTHING,
+    Allocation,
+    AttemptStarted,
+    Because,
+    DecisionEvent,
+    Event,
+    JobId,
+    JobSubmitted,
+    ProfileSampled,
+    class_of,
+    gpu_numbers,
+)
 from shunter.events.log import LogReader
 from shunter.output_files import replacing_bytes
-from typing import Any
-from typing import BinaryIO
-from typing import Final
-
 
 # Column types are words, so that only what writes files imports pyarrow (Apache 2.0), an extra.
 

@@ -1,59 +1,43 @@
 """A log played back: each event at its instant, so many times faster than it happened."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from operator import eq
-from operator import ge
-from operator import gt
-from operator import le
-from operator import lt
-from operator import ne
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import rules_of_log
-from shunter.ask.run_history import JobCounts
-from shunter.ask.run_history import jobs_of
-from shunter.ask.scores import Measures
-from shunter.ask.scores import measures_at
-from shunter.ask.scores import score_of
-from shunter.ask.scores import used_by_jobs
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import fact_in_words
-from shunter.ask.words import gpus_in_words
-from shunter.clock import monotonic_s
-from shunter.core import FoldResult
-from shunter.core import Job
-from shunter.core import State
-from shunter.errors import UsageError
-from shunter.events import AllocationChanged
-from shunter.events import AttemptLost
-from shunter.events import DecisionEvent
-from shunter.events import Event
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobId
-from shunter.events import JobRejected
-from shunter.events import JobSubmitted
-from shunter.events import JobSuspended
-from shunter.events import KINDS
-from shunter.events import MemoryPastJobs
-from shunter.events import NodeLost
-from shunter.events import PlanRejected
-from shunter.events import RoundPlanned
-from shunter.events import is_preemption
-from shunter.events.log import LogReader
-from types import MappingProxyType
-from typing import Any
-from typing import Final
-import anyio
 import re
 import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from operator import eq, ge, gt, le, lt, ne
+from types import MappingProxyType
+from typing import Any, Final
 
+import anyio
+
+from shunter.ask.log_reading import Advance, fold_events, rules_of_log
+from shunter.ask.run_history import JobCounts, jobs_of
+from shunter.ask.scores import Measures, measures_at, score_of, used_by_jobs
+from shunter.ask.words import allocation_in_words, fact_in_words, gpus_in_words
+from shunter.clock import monotonic_s
+from shunter.core import FoldResult, Job, State
+from shunter.errors import UsageError
+from shunter.events import (
+    KINDS,
+    AllocationChanged,
+    AttemptLost,
+    DecisionEvent,
+    Event,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobId,
+    JobRejected,
+    JobSubmitted,
+    JobSuspended,
+    MemoryPastJobs,
+    NodeLost,
+    PlanRejected,
+    RoundPlanned,
+    is_preemption,
+)
+from shunter.events.log import LogReader
 
 #     expression = [what] condition …      all of them must hold
 #     what       = submit | start | preempt | finish | … | a kind of event, such as NodeLost

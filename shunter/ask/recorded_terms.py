@@ -1,34 +1,15 @@
 """A term of a log, staged again: its policy gets all that happened, on the state of then."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import replace
-from shunter.core import AnyPolicy
-from shunter.core import FoldResult
-from shunter.core import State
-from shunter.core import merged
-from shunter.core import policy_observers
-from shunter.core.planning import Barrier
-from shunter.core.planning import Classing
-from shunter.core.planning import Planner
-from shunter.core.planning import RoundRules
-from shunter.core.planning import TARGET
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Remembering
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events import ConfigChanged
-from shunter.events import Demand
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import SchedulerStarted
-from shunter.events import decode_record
-from typing import Any
-from typing import TYPE_CHECKING
-from typing import TypeAlias
 import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from shunter.core import AnyPolicy, FoldResult, State, merged, policy_observers
+from shunter.core.planning import TARGET, Barrier, Classing, Planner, RoundRules
+from shunter.core.ranking import RankedPolicy, Remembering
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events import ConfigChanged, Demand, Event, JobId, SchedulerStarted, decode_record
 
 if TYPE_CHECKING:
     from shunter.events.log import LogReader

@@ -5,52 +5,47 @@
 `run_document` sums up one run, `report_document` several, and `page_of` shows these.
 """
 
+import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from math import fsum
 from pathlib import Path
 from shlex import quote
-from shunter import __version__
-from shunter.ask.log_reading import Advance
-from shunter.ask.run_history import JobCounts
-from shunter.ask.run_history import Occupancy
-from shunter.ask.run_history import RunHistory
-from shunter.ask.run_history import Spot
-from shunter.ask.run_history import job_of
-from shunter.ask.run_history import jobs_of
-from shunter.ask.run_history import run_history
-from shunter.ask.waits import wait_reasons
-from shunter.core import FoldResult
-from shunter.core import JobResult
-from shunter.core import State
-from shunter.core import UsableGpus
-from shunter.core import finish_time_fairness
-from shunter.errors import UsageError
-from shunter.events import AllocationChanged
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import Outcome
-from shunter.events import is_preemption
-from shunter.events.log import LogReader
-from shunter.run import MEASURES
-from shunter.run import value_of
 from statistics import fmean
-from typing import Any
-from typing import Final
-from typing import TypedDict
-import json
+from typing import Any, Final, TypedDict
+
 import orjson
 
+from shunter import __version__
+from shunter.ask.log_reading import Advance
+from shunter.ask.run_history import (
+    JobCounts,
+    Occupancy,
+    RunHistory,
+    Spot,
+    job_of,
+    jobs_of,
+    run_history,
+)
+from shunter.ask.waits import wait_reasons
+from shunter.core import FoldResult, JobResult, State, UsableGpus, finish_time_fairness
+from shunter.errors import UsageError
+from shunter.events import (
+    CLUSTER_CHANGES,
+    AllocationChanged,
+    Event,
+    JobId,
+    NodeName,
+    Outcome,
+    is_preemption,
+)
+from shunter.events.log import LogReader
+from shunter.run import MEASURES, value_of
 
 # The curves of a run, in equal parts of its time: means over each part, of the queue the most too;
 # why jobs wait is counted where each part begins.

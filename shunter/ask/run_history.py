@@ -2,44 +2,31 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import Listener
-from shunter.ask.log_reading import fold_telling
+from typing import Any, TypedDict
+
+from shunter.ask.log_reading import Advance, Listener, fold_telling
 from shunter.ask.recorded_terms import config_of
 from shunter.ask.words import clock
-from shunter.core import FoldResult
-from shunter.core import Guards
-from shunter.core import Job
-from shunter.core import JobLedger
-from shunter.core import JobResult
-from shunter.core import Observers
-from shunter.core import State
-from shunter.core import View
-from shunter.events import Allocation
-from shunter.events import ConfigChanged
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import JobSubmitted
-from shunter.events import KINDS
-from shunter.events import NodeName
-from shunter.events import QueueName
-from shunter.events import SchedulerStarted
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import TurnStarted
+from shunter.core import FoldResult, Guards, Job, JobLedger, JobResult, Observers, State, View
+from shunter.events import (
+    KINDS,
+    Allocation,
+    ConfigChanged,
+    Event,
+    JobId,
+    JobSubmitted,
+    NodeName,
+    QueueName,
+    SchedulerStarted,
+    Share,
+    Sharing,
+    TurnStarted,
+)
 from shunter.events.log import LogReader
-from shunter.run import JobNumbers
-from shunter.run import job_numbers
-from shunter.run import stories
-from typing import Any
-from typing import TypedDict
-
+from shunter.run import JobNumbers, job_numbers, stories
 
 # The ledger is that of a simulation, so a log has the same numbers as its simulation printed.
 

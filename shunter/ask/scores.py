@@ -1,31 +1,16 @@
 """What the scores of decisions count, and how that is said."""
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.ask.words import SECOND_US
-from shunter.ask.words import clock
-from shunter.ask.words import span
-from shunter.ask.words import tells_itself
+from collections.abc import Iterable, Mapping, Sequence
+
+from shunter.ask.recorded_terms import Began, Rebuild, last_start, terms_up_to
+from shunter.ask.words import SECOND_US, clock, span, tells_itself
 from shunter.core import State
-from shunter.core.ranking import Measure
-from shunter.core.ranking import Measured
-from shunter.core.ranking import RankedPolicy
+from shunter.core.ranking import Measure, Measured, RankedPolicy
 from shunter.core.sizing import WHOLE
 from shunter.counting import counted
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events import AllocationChanged
-from shunter.events import Because
-from shunter.events import Event
-from shunter.events import JobId
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events import AllocationChanged, Because, Event, JobId
 from shunter.events.log import LogReader
-
 
 # Numbers have words in two tenses: where a job is, and where it was when something was decided.
 

@@ -5,84 +5,71 @@ whenever a round was due (`RoundWatch`), and expects what must follow from the f
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.ask.divergence import Answers
-from shunter.ask.divergence import Divergence
-from shunter.ask.divergence import Seen
-from shunter.ask.divergence import seen_at
-from shunter.ask.log_reading import Advance
-from shunter.ask.log_reading import cut
-from shunter.ask.log_reading import is_part
-from shunter.ask.log_reading import rules_of_log
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import after_change
-from shunter.ask.recorded_terms import config_of
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from shunter.ask.divergence import Answers, Divergence, Seen, seen_at
+from shunter.ask.log_reading import Advance, cut, is_part, rules_of_log
+from shunter.ask.recorded_terms import Rebuild, Term, after_change, config_of
 from shunter.ask.scores import used_by_jobs
 from shunter.ask.words import clock
 from shunter.config import REACTOR
-from shunter.core import Before
-from shunter.core import FoldResult
-from shunter.core import NO_RESULT
-from shunter.core import Reactor
-from shunter.core import State
-from shunter.core import WATCHED
-from shunter.core import holds
-from shunter.core import leaves_work
-from shunter.core import only_counts
-from shunter.core import state_digest
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.errors import IllegalEventError
-from shunter.errors import LogDamagedError
-from shunter.errors import UsageError
-from shunter.events import AllocationChanged
-from shunter.events import AttemptEnded
-from shunter.events import AttemptStarted
-from shunter.events import CheckpointDiscarded
-from shunter.events import ClockStepped
-from shunter.events import ConfigChanged
-from shunter.events import DEPENDENCY
-from shunter.events import Event
-from shunter.events import EventsLost
-from shunter.events import FactClass
-from shunter.events import HELD
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobHeld
-from shunter.events import JobRejected
-from shunter.events import JobReleased
-from shunter.events import MemoryPastJobs
-from shunter.events import NOTHING
-from shunter.events import NodeAdded
-from shunter.events import NodeRemoved
-from shunter.events import PolicySetAside
-from shunter.events import QuotaChanged
-from shunter.events import RoundPlanned
-from shunter.events import SOLVED
-from shunter.events import SchedulerStarted
-from shunter.events import SchedulerStopped
-from shunter.events import SegmentSealed
-from shunter.events import SizesSet
-from shunter.events import SolvedFact
-from shunter.events import TIMEOUT
-from shunter.events import Target
-from shunter.events import TargetsSet
-from shunter.events import TimeLimitReached
-from shunter.events import Trigger
-from shunter.events import class_of
-from shunter.events import encode_record
-from shunter.events.log import Frame
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
+from shunter.core import (
+    NO_RESULT,
+    WATCHED,
+    Before,
+    FoldResult,
+    Reactor,
+    State,
+    holds,
+    leaves_work,
+    only_counts,
+    state_digest,
+)
+from shunter.core.ranking import RankedPolicy, Ranking
+from shunter.errors import IllegalEventError, LogDamagedError, UsageError
+from shunter.events import (
+    DEPENDENCY,
+    HELD,
+    NOTHING,
+    SOLVED,
+    TIMEOUT,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointDiscarded,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    FactClass,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobRejected,
+    JobReleased,
+    MemoryPastJobs,
+    NodeAdded,
+    NodeRemoved,
+    PolicySetAside,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+    SizesSet,
+    SolvedFact,
+    Target,
+    TargetsSet,
+    TimeLimitReached,
+    Trigger,
+    class_of,
+    encode_record,
+)
+from shunter.events.log import Frame, LogReader, Snapshot
 from shunter.gc_control import collector_off
-from shunter.run import check_outcomes
-from shunter.run import check_state
-
+from shunter.run import check_outcomes, check_state
 
 #     recorded events ──▶ fold ──▶ tell the policy ──▶ ask it where a round was planned
 #                           ▲                                   │

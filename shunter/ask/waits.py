@@ -1,41 +1,29 @@
 """Where a job is in its life and why it waits; whose promise keeps it; and a whole state so."""
 
 from collections import Counter
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.ask.words import SECOND_US
-from shunter.ask.words import clock
-from shunter.ask.words import down_in_words
-from shunter.ask.words import span
-from shunter.ask.words import stamp
-from shunter.core import Cluster
-from shunter.core import GRANTED
-from shunter.core import Health
-from shunter.core import Job
-from shunter.core import JobPhase
-from shunter.core import RUNNING
-from shunter.core import Server
-from shunter.core import State
-from shunter.core import WAITING
-from shunter.core import has_no_turn
-from shunter.core import proposal_wait_of
-from shunter.core import state_digest
-from shunter.core import turn_of
-from shunter.core.fold import checkpoint_wait
-from shunter.core.fold import release_wait
-from shunter.core.fold import waits_for_checkpoint
-from shunter.core.ranking import Misfit
-from shunter.core.ranking import RankedPolicy
-from shunter.events import Demand
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import Outcome
-from shunter.events import Reason
-from shunter.events import SuspendMode
-from shunter.events import Wait
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from shunter.ask.words import SECOND_US, clock, down_in_words, span, stamp
+from shunter.core import (
+    GRANTED,
+    RUNNING,
+    WAITING,
+    Cluster,
+    Health,
+    Job,
+    JobPhase,
+    Server,
+    State,
+    has_no_turn,
+    proposal_wait_of,
+    state_digest,
+    turn_of,
+)
+from shunter.core.fold import checkpoint_wait, release_wait, waits_for_checkpoint
+from shunter.core.ranking import Misfit, RankedPolicy
+from shunter.events import Demand, JobId, JobSpec, Outcome, Reason, SuspendMode, Wait
 
 HELD, SUSPENDED, STOPPED = "held", "suspended", "stopped"
 JOB_STATES = (*(phase.value for phase in JobPhase), HELD, SUSPENDED, STOPPED)

@@ -1,63 +1,53 @@
 """Instants, facts and rejections in words: the one place where what a log says becomes text."""
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Sequence
-from datetime import datetime
-from datetime import timedelta
-from shunter.core import Admission
-from shunter.core import Cluster
-from shunter.core import EVEN_WHEN_EMPTY
-from shunter.core import Health
-from shunter.core import Queue
-from shunter.core import Refusal
-from shunter.core import Server
-from shunter.core import State
-from shunter.core.planning import MAKE_ROOM
-from shunter.core.planning import ROOM_MADE
+import re
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from shunter.core import EVEN_WHEN_EMPTY, Admission, Cluster, Health, Queue, Refusal, Server, State
+from shunter.core.planning import MAKE_ROOM, ROOM_MADE
 from shunter.core.speeds import has_learnt_floor
 from shunter.counting import counted
-from shunter.errors import RefusedError
-from shunter.errors import UsageError
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import Because
-from shunter.events import CheckpointDiscarded
-from shunter.events import ClassWait
-from shunter.events import DISPLACED
-from shunter.events import Demand
-from shunter.events import Event
-from shunter.events import GROWS
-from shunter.events import GangApproved
-from shunter.events import GangProposed
-from shunter.events import GangRejected
-from shunter.events import JobCancelled
-from shunter.events import JobRejected
-from shunter.events import JobReshaped
-from shunter.events import JobSpec
-from shunter.events import LOST
-from shunter.events import NodeName
-from shunter.events import PlanRejected
-from shunter.events import PolicySetAside
-from shunter.events import Reason
-from shunter.events import ReservationSet
-from shunter.events import Resources
-from shunter.events import RoundPlanned
-from shunter.events import SHRINKS
-from shunter.events import STARTS_SMALLER
-from shunter.events import SensitivityCorrected
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import SizesSet
-from shunter.events import TargetsSet
-from shunter.events import ToleranceLearnt
-from shunter.events import TrialKept
-from shunter.events import TrialReverted
-from shunter.events import TrialStarted
-from shunter.events import WaitReasonChanged
-from typing import Any
-import re
-
+from shunter.errors import RefusedError, UsageError
+from shunter.events import (
+    DISPLACED,
+    GROWS,
+    LOST,
+    SHRINKS,
+    STARTS_SMALLER,
+    Allocation,
+    AllocationChanged,
+    Because,
+    CheckpointDiscarded,
+    ClassWait,
+    Demand,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobCancelled,
+    JobRejected,
+    JobReshaped,
+    JobSpec,
+    NodeName,
+    PlanRejected,
+    PolicySetAside,
+    Reason,
+    ReservationSet,
+    Resources,
+    RoundPlanned,
+    SensitivityCorrected,
+    Share,
+    Sharing,
+    SizesSet,
+    TargetsSet,
+    ToleranceLearnt,
+    TrialKept,
+    TrialReverted,
+    TrialStarted,
+    WaitReasonChanged,
+)
 
 SECOND_US = 1_000_000
 _CLOCK = re.compile(r"T\+([0-9]{1,9}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,6}))?")

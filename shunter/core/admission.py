@@ -3,29 +3,17 @@
 First `Admission`, then `AcceptedTypes`, which fills in the types of jobs that name none.
 """
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from shunter.core.cluster import CPU_POOL
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Health
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
-from shunter.core.planning import Consolidated
-from shunter.core.planning import place
+from typing import Final
+
+from shunter.core.cluster import CPU_POOL, Cluster, Health, Pool, Server
+from shunter.core.planning import Consolidated, place
 from shunter.core.speeds import ThroughputTable
 from shunter.core.state import Queue
-from shunter.events import ConfigurationSet
-from shunter.events import Demand
-from shunter.events import GpuType
-from shunter.events import JobSpec
-from shunter.events import Reason
-from shunter.events import UserName
-from shunter.events import fact
-from typing import Final
-import re
-
+from shunter.events import ConfigurationSet, Demand, GpuType, JobSpec, Reason, UserName, fact
 
 EVEN_WHEN_EMPTY = "even when empty: "
 """With this begins the detail of a refusal that is not for too few GPUs; the reason follows."""

@@ -8,27 +8,25 @@ Read `Server`, then `Pool`, then `Cluster`, which applies allocations and keeps 
 """
 
 from bisect import insort
-from collections.abc import Callable
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final, TypeAlias
+
 from shunter.errors import IllegalEventError
-from shunter.events import Allocation
-from shunter.events import BELOW_SERVER
-from shunter.events import ConfigurationSet
-from shunter.events import DERIVED
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import Level
-from shunter.events import NodeName
-from shunter.events import Resources
-from shunter.events import Share
-from shunter.events import Sharing
-from typing import Final
-from typing import TypeAlias
+from shunter.events import (
+    BELOW_SERVER,
+    DERIVED,
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobId,
+    Level,
+    NodeName,
+    Resources,
+    Share,
+    Sharing,
+)
 
 
 class Health(StrEnum):

@@ -1,97 +1,92 @@
 """What each input becomes: one function a kind, from command or observation to facts."""
 
 from collections.abc import Callable
+from typing import Any, Protocol
+
 from shunter.core.cluster import Health
-from shunter.core.fold import can_begin
-from shunter.core.fold import can_end
-from shunter.core.fold import given_up
-from shunter.core.fold import job_of
-from shunter.core.interfaces import AttemptExited
-from shunter.core.interfaces import CancelJob
-from shunter.core.interfaces import ChangePriority
-from shunter.core.interfaces import Continue
-from shunter.core.interfaces import DiscardCheckpoint
-from shunter.core.interfaces import DrainNode
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import HoldJob
-from shunter.core.interfaces import Input
-from shunter.core.interfaces import NothingComes
-from shunter.core.interfaces import ProposeGang
-from shunter.core.interfaces import QuarantineGpu
-from shunter.core.interfaces import ReleaseGpu
-from shunter.core.interfaces import ReleaseJob
-from shunter.core.interfaces import ResizeJob
-from shunter.core.interfaces import RestoreNode
-from shunter.core.interfaces import RoundEnded
-from shunter.core.interfaces import SetAside
-from shunter.core.interfaces import SetAttemptAside
-from shunter.core.interfaces import ShareTurns
-from shunter.core.interfaces import Stop
-from shunter.core.interfaces import SubmitJob
-from shunter.core.interfaces import SuspendJob
-from shunter.core.interfaces import Weigh
-from shunter.core.interfaces import WorldEnded
-from shunter.core.planning import Refused
-from shunter.core.planning import RoundRules
-from shunter.core.planning import looked_at
+from shunter.core.fold import can_begin, can_end, given_up, job_of
+from shunter.core.interfaces import (
+    AttemptExited,
+    CancelJob,
+    ChangePriority,
+    Continue,
+    DiscardCheckpoint,
+    DrainNode,
+    Effect,
+    HoldJob,
+    Input,
+    NothingComes,
+    ProposeGang,
+    QuarantineGpu,
+    ReleaseGpu,
+    ReleaseJob,
+    ResizeJob,
+    RestoreNode,
+    RoundEnded,
+    SetAside,
+    SetAttemptAside,
+    ShareTurns,
+    Stop,
+    SubmitJob,
+    SuspendJob,
+    Weigh,
+    WorldEnded,
+)
+from shunter.core.planning import Refused, RoundRules, looked_at
 from shunter.core.reactor import Reactor
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import State
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.errors import IllegalEventError
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import AttemptSetAside
-from shunter.events import AttemptStarted
-from shunter.events import CALLER
-from shunter.events import CheckpointDiscarded
-from shunter.events import CheckpointSaved
-from shunter.events import ClockStepped
-from shunter.events import Event
-from shunter.events import GIVEN_UP
-from shunter.events import GangProposed
-from shunter.events import GpuQuarantined
-from shunter.events import GpuRestored
-from shunter.events import GpusReleased
-from shunter.events import GpusTaken
-from shunter.events import HELD
-from shunter.events import JobCancelRequested
-from shunter.events import JobContinued
-from shunter.events import JobHeld
-from shunter.events import JobPriorityChanged
-from shunter.events import JobReleased
-from shunter.events import JobResized
-from shunter.events import JobStopped
-from shunter.events import JobSubmitted
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import MessagesDropped
-from shunter.events import NOTHING
-from shunter.events import NodeDrained
-from shunter.events import NodeLost
-from shunter.events import NodeReachable
-from shunter.events import NodeRestored
-from shunter.events import NodeUnreachable
-from shunter.events import PastJobs
-from shunter.events import ProfileSampled
-from shunter.events import ReshapeRefused
-from shunter.events import SegmentSealed
-from shunter.events import Sharing
-from shunter.events import SpeedChanged
-from shunter.events import SuspendAcknowledged
-from shunter.events import SuspendEscalated
-from shunter.events import SuspendMode
-from shunter.events import TrainingStarted
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import ended_before
-from shunter.events import key_of
-from typing import Any
-from typing import Protocol
+from shunter.events import (
+    CALLER,
+    GIVEN_UP,
+    HELD,
+    NOTHING,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptSetAside,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    ClockStepped,
+    Event,
+    GangProposed,
+    GpuQuarantined,
+    GpuRestored,
+    GpusReleased,
+    GpusTaken,
+    JobCancelRequested,
+    JobContinued,
+    JobHeld,
+    JobPriorityChanged,
+    JobReleased,
+    JobResized,
+    JobStopped,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    NodeDrained,
+    NodeLost,
+    NodeReachable,
+    NodeRestored,
+    NodeUnreachable,
+    PastJobs,
+    ProfileSampled,
+    ReshapeRefused,
+    SegmentSealed,
+    Sharing,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    SuspendMode,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+    ended_before,
+    key_of,
+)
 
 
 class Core(Protocol):

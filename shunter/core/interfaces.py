@@ -4,49 +4,46 @@ First what comes in (commands and observations), then what goes out (orders), th
 policy, a backend, a log.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
 from shunter.core.plan import Plan
 from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import AllocationLearned
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import CheckpointSaved
-from shunter.events import ClockStepped
-from shunter.events import Event
-from shunter.events import GpuQuarantined
-from shunter.events import GpusReleased
-from shunter.events import GpusTaken
-from shunter.events import JobContinued
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import JobStopped
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import MessagesDropped
-from shunter.events import NodeLost
-from shunter.events import NodeName
-from shunter.events import NodeReachable
-from shunter.events import NodeUnreachable
-from shunter.events import ProfileSampled
-from shunter.events import ReshapeRefused
-from shunter.events import SegmentSealed
-from shunter.events import SolvedFact
-from shunter.events import SpeedChanged
-from shunter.events import SuspendAcknowledged
-from shunter.events import SuspendEscalated
-from shunter.events import Target
-from shunter.events import TrainingStarted
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import fact
-from typing import Any
-from typing import Protocol
-from typing import TypeAlias
-from typing import TypeVar
-
+from shunter.events import (
+    Allocation,
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointSaved,
+    ClockStepped,
+    Event,
+    GpuQuarantined,
+    GpusReleased,
+    GpusTaken,
+    JobContinued,
+    JobId,
+    JobSpec,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    NodeLost,
+    NodeName,
+    NodeReachable,
+    NodeUnreachable,
+    ProfileSampled,
+    ReshapeRefused,
+    SegmentSealed,
+    SolvedFact,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    Target,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+    fact,
+)
 
 # From these records the core makes facts; other observations are facts already (`NodeLost`, …).
 

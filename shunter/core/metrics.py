@@ -9,35 +9,33 @@ ran, and its rejection is no end.
 """
 
 from array import array
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.cluster import UsableGpus
-from shunter.core.interfaces import Observers
-from shunter.core.state import ProposalBook
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptLost
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import Event
-from shunter.events import GangApproved
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobReshaped
-from shunter.events import LaunchFailed
-from shunter.events import Outcome
-from shunter.events import RoundPlanned
-from shunter.events import end_us_of
-from shunter.events import fact
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import TypedDict
 
+from shunter.core.cluster import UsableGpus
+from shunter.core.interfaces import Observers
+from shunter.core.state import ProposalBook, State
+from shunter.core.view import View
+from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    Event,
+    GangApproved,
+    GpusReleased,
+    JobId,
+    JobReshaped,
+    LaunchFailed,
+    Outcome,
+    RoundPlanned,
+    end_us_of,
+    fact,
+)
 
 _REJECTED = Outcome.rejected
 # The facts with which attempts begin, but for the ends of jobs: GPUs are given on with all of them.

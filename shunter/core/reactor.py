@@ -4,83 +4,83 @@
 line: attempts that leave unasked, what jobs measure, displaced jobs, lost attempts.
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
 from shunter.core.admission import Admission
 from shunter.core.fold import backoff_us
-from shunter.core.planning import RoundRules
-from shunter.core.planning import gang_reactions
-from shunter.core.speeds import MeasuredCell
-from shunter.core.speeds import SAMPLES_BEFORE
-from shunter.core.speeds import SensitivityTable
-from shunter.core.speeds import TableCheck
-from shunter.core.speeds import corrected
-from shunter.core.speeds import level_of
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import JobPhase
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.core.timers import Due
-from shunter.core.timers import Timers
-from shunter.events import ARRAY
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import BACKING_OFF
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import CheckpointDiscarded
-from shunter.events import CheckpointSaved
-from shunter.events import DEPENDENCY
-from shunter.events import DISPLACED
-from shunter.events import EXITED
-from shunter.events import Event
-from shunter.events import FactClass
-from shunter.events import GpusReleased
-from shunter.events import GpusTaken
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelRequested
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobRejected
-from shunter.events import JobReleased
-from shunter.events import JobResized
-from shunter.events import JobRetried
-from shunter.events import JobSubmitted
-from shunter.events import JobSuspended
-from shunter.events import LOST
-from shunter.events import LaunchFailed
-from shunter.events import Level
-from shunter.events import NODE_LOST
-from shunter.events import NOTHING
-from shunter.events import NodeLost
-from shunter.events import ProfileSampled
-from shunter.events import RESIZED
-from shunter.events import Reason
-from shunter.events import ReshapeRefused
-from shunter.events import SchedulerStarted
-from shunter.events import SensitivityCorrected
-from shunter.events import Sharing
-from shunter.events import TIMEOUT
-from shunter.events import TimeLimitReached
-from shunter.events import ToleranceLearnt
-from shunter.events import class_of
-from shunter.events import record
-from typing import Any
-from typing import Final
-
+from shunter.core.planning import RoundRules, gang_reactions
+from shunter.core.speeds import (
+    SAMPLES_BEFORE,
+    MeasuredCell,
+    SensitivityTable,
+    TableCheck,
+    corrected,
+    level_of,
+)
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    JobPhase,
+    State,
+)
+from shunter.core.timers import Due, Timers
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    CLUSTER_CHANGES,
+    DEPENDENCY,
+    DISPLACED,
+    EXITED,
+    JOB_ENDS,
+    LOST,
+    NODE_LOST,
+    NOTHING,
+    RESIZED,
+    TIMEOUT,
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Event,
+    FactClass,
+    GpusReleased,
+    GpusTaken,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobId,
+    JobRejected,
+    JobReleased,
+    JobResized,
+    JobRetried,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    Level,
+    NodeLost,
+    ProfileSampled,
+    Reason,
+    ReshapeRefused,
+    SchedulerStarted,
+    SensitivityCorrected,
+    Sharing,
+    TimeLimitReached,
+    ToleranceLearnt,
+    class_of,
+    record,
+)
 
 # Departures: attempts that leave unasked, with exit code 75. An attempt made progress if its
 # checkpoints have a higher step than at the departure before; without steps, if it lived for long.

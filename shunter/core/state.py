@@ -6,45 +6,45 @@ a snapshot is read, so snapshots leave them out.
 First places of checkpoints, queues and proposals; then `Job`, `State`, and the digest of it.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from operator import attrgetter
-from shunter.core.cluster import Cluster
-from shunter.core.speeds import BestBatch
-from shunter.core.speeds import KnownVerdict
-from shunter.core.speeds import MeasuredCell
-from shunter.core.speeds import MeasuredPlacement
-from shunter.core.speeds import MeasuredRate
-from shunter.core.speeds import NO_PACE
-from shunter.core.speeds import Pace
-from shunter.core.speeds import Trial
-from shunter.core.speeds import bounded
-from shunter.events import Allocation
-from shunter.events import ChangeKey
-from shunter.events import DERIVED
-from shunter.events import Demand
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NOTHING
-from shunter.events import NodeName
-from shunter.events import Outcome
-from shunter.events import QueueName
-from shunter.events import Reason
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import Target
-from shunter.events import Wait
-from shunter.events import encode_record
-from shunter.events import fact
-from shunter.events import record
 from typing import Any
 
+from shunter.core.cluster import Cluster
+from shunter.core.speeds import (
+    NO_PACE,
+    BestBatch,
+    KnownVerdict,
+    MeasuredCell,
+    MeasuredPlacement,
+    MeasuredRate,
+    Pace,
+    Trial,
+    bounded,
+)
+from shunter.events import (
+    DERIVED,
+    NOTHING,
+    Allocation,
+    ChangeKey,
+    Demand,
+    JobId,
+    JobSpec,
+    NodeName,
+    Outcome,
+    QueueName,
+    Reason,
+    Share,
+    Sharing,
+    Target,
+    Wait,
+    encode_record,
+    fact,
+    record,
+)
 
 NEVER_US = 1 << 62
 """An instant after all others."""

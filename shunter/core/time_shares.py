@@ -5,19 +5,12 @@ may be on any of its GPUs. Packed jobs have the turns of all of their pack. Gang
 servers have what their slots say (`gang_slots`), the others share the rest.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from shunter.core.cluster import Gpu
-from shunter.core.cluster import gpus_of
-from shunter.core.state import Job
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import Share
-from shunter.events import fact
 
+from shunter.core.cluster import Gpu, gpus_of
+from shunter.core.state import Job
+from shunter.events import JobId, NodeName, Share, fact
 
 # A gang gets what its weight gives it on the GPU where that is least. All gangs that meet, also by
 # way of others, have one period. Where they do not fit into it, each has less than its part.

@@ -11,37 +11,34 @@ Arrays, proposals that repeat and back-off come first, each with its index; `Tim
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from heapq import heappop
-from heapq import heappush
-from shunter.core.fold import hold_wanted
-from shunter.core.fold import waits_for_checkpoint
-from shunter.core.planning import Refused
-from shunter.core.planning import RoundRules
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.events import ARRAY
-from shunter.events import AttemptLost
-from shunter.events import BACKING_OFF
-from shunter.events import CHECKPOINT
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import CheckpointDiscarded
-from shunter.events import Event
-from shunter.events import GangRejected
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobReleased
-from shunter.events import JobSpec
-from shunter.events import LaunchFailed
-from shunter.events import REPEATED
-from shunter.events import Reason
-from shunter.events import STAYS
-from shunter.events import SchedulerStarted
-from shunter.events import TimeLimitReached
-from shunter.events import Wait
+from heapq import heappop, heappush
 
+from shunter.core.fold import hold_wanted, waits_for_checkpoint
+from shunter.core.planning import Refused, RoundRules
+from shunter.core.state import ENDING, Job, State
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    REPEATED,
+    STAYS,
+    AttemptLost,
+    CheckpointDiscarded,
+    Event,
+    GangRejected,
+    GpusReleased,
+    JobHeld,
+    JobId,
+    JobReleased,
+    JobSpec,
+    LaunchFailed,
+    Reason,
+    SchedulerStarted,
+    TimeLimitReached,
+    Wait,
+)
 
 # A task of an array counts as under way while it holds GPUs, or waits for them and is held by
 # nobody. To policies a task without a turn is a job on hold.

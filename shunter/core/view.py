@@ -9,32 +9,33 @@ With it come the guards of jobs, and what is known of how long they still need.
 
 from collections.abc import Mapping
 from enum import IntEnum
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Pool
-from shunter.core.speeds import KnownVerdict
-from shunter.core.speeds import MeasuredCell
-from shunter.core.speeds import Trial
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import Job
-from shunter.core.state import NO_RESULT
-from shunter.core.state import ProposalBook
-from shunter.core.state import Queue
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.errors import PlanError
-from shunter.events import ChangeKey
-from shunter.events import Demand
-from shunter.events import JobId
-from shunter.events import Outcome
-from shunter.events import QueueName
-from shunter.events import Reason
-from shunter.events import SuspendMode
-from shunter.events import Target
-from shunter.events import Wait
-from shunter.events import fact
 from typing import Any
 
+from shunter.core.cluster import Cluster, Pool
+from shunter.core.speeds import KnownVerdict, MeasuredCell, Trial
+from shunter.core.state import (
+    ENDING,
+    NO_RESULT,
+    RUNNING,
+    FoldResult,
+    Job,
+    ProposalBook,
+    Queue,
+    State,
+)
+from shunter.errors import PlanError
+from shunter.events import (
+    ChangeKey,
+    Demand,
+    JobId,
+    Outcome,
+    QueueName,
+    Reason,
+    SuspendMode,
+    Target,
+    Wait,
+    fact,
+)
 
 # Under every policy a pinned job keeps its GPUs and is seated first; so is every job that has GPUs
 # and has not been launched. The approver refuses plans that would move a pinned job.

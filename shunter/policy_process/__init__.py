@@ -6,5 +6,4 @@ A room of its own, since the daemon waits for it at every start, and imports of 
 
 import lazy_loader
 
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

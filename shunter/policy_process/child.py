@@ -7,50 +7,6 @@ daemon's; it may be killed at any instant. It dies with the daemon. Read `answer
 `PolicyWorker`; before them come copies for dry runs, after them the fork of the first process.
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
-from shunter.ask import Term
-from shunter.ask import allocation_in_words
-from shunter.ask import wait_of
-from shunter.ask.forks import die_with_parent
-from shunter.config import recorded_runtime
-from shunter.core import AnyPolicy
-from shunter.core import State
-from shunter.core.fold import apply
-from shunter.core.planning import OnFault
-from shunter.core.planning import RoundRules
-from shunter.core.ranking import Ranking
-from shunter.errors import ShunterError
-from shunter.events import Event
-from shunter.events import JobSubmitted
-from shunter.events import SchedulerStarted
-from shunter.events import Trigger
-from shunter.events import decode_payload
-from shunter.events import decode_record
-from shunter.events import encode_record
-from shunter.policy_process.messages import Begin
-from shunter.policy_process.messages import Decide
-from shunter.policy_process.messages import Decided
-from shunter.policy_process.messages import DryRan
-from shunter.policy_process.messages import DryRun
-from shunter.policy_process.messages import Failed
-from shunter.policy_process.messages import Order
-from shunter.policy_process.messages import Ordered
-from shunter.policy_process.messages import PolicyStatus
-from shunter.policy_process.messages import Remember
-from shunter.policy_process.messages import Remembered
-from shunter.policy_process.messages import Reply
-from shunter.policy_process.messages import Tell
-from shunter.policy_process.messages import receive
-from shunter.policy_process.messages import send
-from shunter.policy_process.messages import targets_bytes
-from shunter.policy_process.messages import wire_plan
-from traceback import format_exception
-from typing import NoReturn
-from typing import Protocol
 import gc
 import os
 import select
@@ -60,7 +16,49 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from traceback import format_exception
+from typing import NoReturn, Protocol
 
+from shunter.ask import Term, allocation_in_words, wait_of
+from shunter.ask.forks import die_with_parent
+from shunter.config import recorded_runtime
+from shunter.core import AnyPolicy, State
+from shunter.core.fold import apply
+from shunter.core.planning import OnFault, RoundRules
+from shunter.core.ranking import Ranking
+from shunter.errors import ShunterError
+from shunter.events import (
+    Event,
+    JobSubmitted,
+    SchedulerStarted,
+    Trigger,
+    decode_payload,
+    decode_record,
+    encode_record,
+)
+from shunter.policy_process.messages import (
+    Begin,
+    Decide,
+    Decided,
+    DryRan,
+    DryRun,
+    Failed,
+    Order,
+    Ordered,
+    PolicyStatus,
+    Remember,
+    Remembered,
+    Reply,
+    Tell,
+    receive,
+    send,
+    targets_bytes,
+    wire_plan,
+)
 
 #     policy's process ── fork ──▶ the same state, policy and memory: submission, one plan ─▶ reply
 #

@@ -4,29 +4,24 @@ Each request has one reply. Events have the form of the log, and all else is Mes
 types below, so that whatever comes back is what it claims to be.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from shunter.core import Change
-from shunter.core import Judge
-from shunter.core import Plan
-from shunter.core import Proposal
-from shunter.core import Reservation
-from shunter.core import Try
-from shunter.errors import PlanError
-from shunter.events import ClassWait
-from shunter.events import JobId
-from shunter.events import SOLVED
-from shunter.events import SolvedFact
-from shunter.events import Wait
-from shunter.events import decode_payload
-from shunter.events import encode_payload
-from typing import Any
-from typing import get_args
-import msgspec
 import socket
 import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_args
 
+import msgspec
+
+from shunter.core import Change, Judge, Plan, Proposal, Reservation, Try
+from shunter.errors import PlanError
+from shunter.events import (
+    SOLVED,
+    ClassWait,
+    JobId,
+    SolvedFact,
+    Wait,
+    decode_payload,
+    encode_payload,
+)
 
 HEADER = struct.Struct("!I")
 _CHANGES: dict[str, Any] = {kind.__name__: kind for kind in get_args(Change)}

@@ -5,6 +5,7 @@ package of its policy next to the log: not as an event, because equal runs keep 
 commit to commit.
 """
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
@@ -12,9 +13,8 @@ from importlib.util import find_spec
 from io import FileIO
 from operator import attrgetter
 from pathlib import Path
-from shunter.config import POLICIES
-import os
 
+from shunter.config import POLICIES
 
 OURS = "shunter"
 _MADE = "__pycache__"

@@ -5,25 +5,18 @@ jobs and failures. Intervals are Student's t at 95 % over the seeds, of the mean
 differences to the first policy.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from pathlib import Path
-from shunter.config import LoadedConfig
-from shunter.config import make_config
-from shunter.events.log import NullStore
-from shunter.run.parallel import Report
-from shunter.run.parallel import run_all
-from shunter.run.setup import load_jobs
-from shunter.run.setup import refuse_no_jobs
-from shunter.run.simulation import simulate
-from shunter.run.summary import RunDocument
-from shunter.run.summary import SCHEMA
-from statistics import fmean
-from statistics import stdev
-from typing import NotRequired
-from typing import TypedDict
+from statistics import fmean, stdev
+from typing import NotRequired, TypedDict
 
+from shunter.config import LoadedConfig, make_config
+from shunter.events.log import NullStore
+from shunter.run.parallel import Report, run_all
+from shunter.run.setup import load_jobs, refuse_no_jobs
+from shunter.run.simulation import simulate
+from shunter.run.summary import SCHEMA, RunDocument
 
 MEASURES = (
     "jct_s.mean",

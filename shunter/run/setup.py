@@ -4,54 +4,46 @@ Last come a table of sensitivity that is used beyond its points, and a table of 
 which each job goes only where it can run.
 """
 
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from shunter import __version__
-from shunter.config import LoadedConfig
-from shunter.config import ONE_OF
-from shunter.config import PolicyRuntime
-from shunter.config import learns_tolerance
-from shunter.config import policy_runtime
-from shunter.config import record_of
-from shunter.config import recorded_runtime
-from shunter.config import world_around
-from shunter.core import AcceptedTypes
-from shunter.core import AnyPolicy
-from shunter.core import Backend
-from shunter.core.planning import RoundRules
-from shunter.core.planning import is_our_own
-from shunter.core.speeds import JobKind
-from shunter.core.speeds import SensitivityTable
-from shunter.core.speeds import ThroughputTable
-from shunter.core.speeds import has_learnt_floor
-from shunter.counting import counted
-from shunter.errors import ConfigError
-from shunter.errors import TraceError
-from shunter.errors import UsageError
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeAdded
-from shunter.events import QueueName
-from shunter.events import QuotaChanged
-from shunter.events import Resources
-from shunter.events import SchedulerStarted
-from shunter.run.worlds import WorldParts
-from shunter.run.worlds import simulated_world
-from shunter.workloads import Choices
-from shunter.workloads import EndShares
-from shunter.workloads import Trace
-from shunter.workloads import TraceJob
-from shunter.workloads import generate_trace
-from shunter.workloads import load_trace
-from shunter.workloads import place_in_trace
 
+from shunter import __version__
+from shunter.config import (
+    ONE_OF,
+    LoadedConfig,
+    PolicyRuntime,
+    learns_tolerance,
+    policy_runtime,
+    record_of,
+    recorded_runtime,
+    world_around,
+)
+from shunter.core import AcceptedTypes, AnyPolicy, Backend
+from shunter.core.planning import RoundRules, is_our_own
+from shunter.core.speeds import JobKind, SensitivityTable, ThroughputTable, has_learnt_floor
+from shunter.counting import counted
+from shunter.errors import ConfigError, TraceError, UsageError
+from shunter.events import (
+    Event,
+    JobId,
+    JobSpec,
+    NodeAdded,
+    QueueName,
+    QuotaChanged,
+    Resources,
+    SchedulerStarted,
+)
+from shunter.run.worlds import WorldParts, simulated_world
+from shunter.workloads import (
+    Choices,
+    EndShares,
+    Trace,
+    TraceJob,
+    generate_trace,
+    load_trace,
+    place_in_trace,
+)
 
 _RECORDED_MOST = 100
 

@@ -6,74 +6,64 @@ Nothing here reaches the log but facts: no wall time, no host name, no process i
 after it come the measures of a run, and what interrupts a policy that is late.
 """
 
-from array import array
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.config import CostsSection
-from shunter.config import LoadedConfig
-from shunter.core import Backend
-from shunter.core import Command
-from shunter.core import Effect
-from shunter.core import Input
-from shunter.core import JobLedger
-from shunter.core import JobResult
-from shunter.core import NEVER_US
-from shunter.core import NothingComes
-from shunter.core import Observers
-from shunter.core import ProposalNumbers
-from shunter.core import Scheduler
-from shunter.core import State
-from shunter.core import Step
-from shunter.core import View
-from shunter.core import run_rounds
-from shunter.core import state_digest
-from shunter.core.planning import Barrier
-from shunter.core.planning import OBSERVER
-from shunter.core.ranking import RankedPolicy
-from shunter.errors import PlanError
-from shunter.events import AllocationChanged
-from shunter.events import Event
-from shunter.events import GpuType
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobId
-from shunter.events import JobRejected
-from shunter.events import NO_SUCH_JOB
-from shunter.events import PlanRejected
-from shunter.events import PolicySetAside
-from shunter.events import SchedulerStopped
-from shunter.events import SizesSet
-from shunter.events import TargetsSet
-from shunter.events.log import LogWriter
-from shunter.events.log import NullStore
-from shunter.events.log import load_store
-from shunter.events.log import open_log
-from shunter.gc_control import collector_off
-from shunter.run.code_digests import sources_of
-from shunter.run.parallel import Report
-from shunter.run.setup import Setup
-from shunter.run.setup import load_jobs
-from shunter.run.setup import set_up
-from shunter.run.snapshots import snapshot_of
-from shunter.run.summary import RunDocument
-from shunter.run.summary import SCHEMA
-from shunter.run.summary import job_numbers
-from shunter.run.summary import stories
-from shunter.workloads import QualityReport
-from shunter.workloads import Trace
-from statistics import fmean
-from types import FrameType
-from typing import Protocol
 import asyncio
 import signal
 import time
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean
+from types import FrameType
+from typing import Protocol
 
+from shunter.config import CostsSection, LoadedConfig
+from shunter.core import (
+    NEVER_US,
+    Backend,
+    Command,
+    Effect,
+    Input,
+    JobLedger,
+    JobResult,
+    NothingComes,
+    Observers,
+    ProposalNumbers,
+    Scheduler,
+    State,
+    Step,
+    View,
+    run_rounds,
+    state_digest,
+)
+from shunter.core.planning import OBSERVER, Barrier
+from shunter.core.ranking import RankedPolicy
+from shunter.errors import PlanError
+from shunter.events import (
+    JOB_ENDS,
+    NO_SUCH_JOB,
+    AllocationChanged,
+    Event,
+    GpuType,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobId,
+    JobRejected,
+    PlanRejected,
+    PolicySetAside,
+    SchedulerStopped,
+    SizesSet,
+    TargetsSet,
+)
+from shunter.events.log import LogWriter, NullStore, load_store, open_log
+from shunter.gc_control import collector_off
+from shunter.run.code_digests import sources_of
+from shunter.run.parallel import Report
+from shunter.run.setup import Setup, load_jobs, set_up
+from shunter.run.snapshots import snapshot_of
+from shunter.run.summary import SCHEMA, RunDocument, job_numbers, stories
+from shunter.workloads import QualityReport, Trace
 
 #     world ─▶ driven world ─▶ scheduler
 #                   ▲

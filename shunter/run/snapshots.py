@@ -5,36 +5,32 @@ state named the newest keys of submissions and, in the oldest ones, the jobs tha
 are read as they are, and compared with the events they sum up.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from itertools import islice
-from shunter.core import Scheduler
-from shunter.core import State
-from shunter.errors import IllegalEventError
-from shunter.errors import LogDamagedError
-from shunter.errors import PlanError
-from shunter.events import Column
-from shunter.events import Encode
-from shunter.events import JobId
-from shunter.events import MemoryPastJobs
-from shunter.events import Outcome
-from shunter.events import columns_of
-from shunter.events import compile_encoder
-from shunter.events import encode_record
-from shunter.events import encode_row
-from shunter.events import row_decoder
-from shunter.events import row_encoder
-from shunter.events import stored_fields
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
 from types import SimpleNamespace
 from typing import Any
-import json
 
+from shunter.core import Scheduler, State
+from shunter.errors import IllegalEventError, LogDamagedError, PlanError
+from shunter.events import (
+    Column,
+    Encode,
+    JobId,
+    MemoryPastJobs,
+    Outcome,
+    columns_of,
+    compile_encoder,
+    encode_record,
+    encode_row,
+    row_decoder,
+    row_encoder,
+    stored_fields,
+)
+from shunter.events.log import LogReader, Snapshot
 
 _ENDED, _KEYS = "ended", "keys"
 _AFTER = {"durations_us": _ENDED, "overcommit_since_us": _KEYS}

@@ -6,52 +6,45 @@ the same for every policy, which plans in a fork for two rounds. Only changes th
 there are reported.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import MakeWorld
-from shunter.ask.forks.fork import NOBODY_CALLS
-from shunter.ask.forks.fork import callers_propose
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import standing_at
+from typing import Any
+
+from shunter.ask.forks.fork import (
+    NOBODY_CALLS,
+    ForkChange,
+    ForkPoint,
+    MakeWorld,
+    callers_propose,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    standing_at,
+)
 from shunter.ask.forks.remaining import WorkEstimates
 from shunter.ask.recorded_terms import Rebuild
 from shunter.ask.why import Explanation
 from shunter.ask.words import clock
-from shunter.backends.simulated import RecordedFailures
-from shunter.backends.simulated import Resumed
-from shunter.backends.simulated import TotalWork
-from shunter.core import Backend
-from shunter.core import CancelJob
-from shunter.core import ChangePriority
-from shunter.core import Input
-from shunter.core import Job
-from shunter.core import JobPhase
-from shunter.core import RUNNING
-from shunter.core import ResizeJob
-from shunter.core import Server
-from shunter.core import State
-from shunter.core import WAITING
+from shunter.backends.simulated import RecordedFailures, Resumed, TotalWork
+from shunter.core import (
+    RUNNING,
+    WAITING,
+    Backend,
+    CancelJob,
+    ChangePriority,
+    Input,
+    Job,
+    JobPhase,
+    ResizeJob,
+    Server,
+    State,
+)
 from shunter.counting import counted
-from shunter.events import DependsWhen
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeName
-from shunter.events import QuotaChanged
+from shunter.events import DependsWhen, JobId, JobSpec, NodeName, QuotaChanged
 from shunter.events.log import LogReader
-from shunter.run import WorldParts
-from shunter.run import recorded_parts
-from shunter.run import simulated_world
+from shunter.run import WorldParts, recorded_parts, simulated_world
 from shunter.workloads import TraceJob
-from typing import Any
-
 
 # A job with dependencies needs good ends of them, unless it says `any`. A good end is no order: the
 # job's work is taken to be what it has done by then, so only a job at work can be tried.

@@ -5,76 +5,49 @@ not change any more, so a caller hands it in again, and more moments are added.
 """
 
 from bisect import bisect_right
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from datetime import datetime
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from math import ceil
+from typing import Any
+
 from shunter.ask.costs import Launch
-from shunter.ask.forks.forecast_process import Answer
-from shunter.ask.forks.forecast_process import Held
-from shunter.ask.forks.forecast_process import Kept
-from shunter.ask.forks.forecast_process import MOMENTS
-from shunter.ask.forks.forecast_process import Question
-from shunter.ask.forks.forecast_process import SAMPLES
-from shunter.ask.forks.fork import Fork
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import NOBODY_CALLS
-from shunter.ask.forks.fork import WorkOf
-from shunter.ask.forks.fork import callers_propose
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import standing_at
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.future import measure
-from shunter.ask.forks.future import measured_parts
-from shunter.ask.forks.remaining import ENOUGH
-from shunter.ask.forks.remaining import History
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.remaining import read_history
-from shunter.ask.forks.remaining import resampled
+from shunter.ask.forks.forecast_process import MOMENTS, SAMPLES, Answer, Held, Kept, Question
+from shunter.ask.forks.fork import (
+    NOBODY_CALLS,
+    Fork,
+    ForkChange,
+    ForkPoint,
+    WorkOf,
+    callers_propose,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    standing_at,
+)
+from shunter.ask.forks.future import Future, measure, measured_parts
+from shunter.ask.forks.remaining import ENOUGH, History, WorkEstimates, read_history, resampled
 from shunter.ask.forks.scenario import recorded_world
 from shunter.ask.log_reading import first_start
 from shunter.ask.recorded_terms import origin_of
 from shunter.ask.waits import job_state
 from shunter.ask.words import clock
-from shunter.backends.simulated import RecordedFailures
-from shunter.backends.simulated import TotalWork
-from shunter.core import Job
-from shunter.core import LAUNCHES
-from shunter.core import Observers
-from shunter.core import RandomStream
-from shunter.core import State
-from shunter.core import View
-from shunter.core import WAITING
+from shunter.backends.simulated import RecordedFailures, TotalWork
+from shunter.core import LAUNCHES, WAITING, Job, Observers, RandomStream, State, View
 from shunter.counting import counted
-from shunter.errors import PlanError
-from shunter.errors import UsageError
-from shunter.events import Event
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import JobSubmitted
-from shunter.events import Outcome
-from shunter.events import decode_payload
-from shunter.events import end_us_of
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
-from shunter.run import WorldParts
-from shunter.run import rebuild
-from shunter.run import recorded_parts
-from typing import Any
-
+from shunter.errors import PlanError, UsageError
+from shunter.events import (
+    JOB_ENDS,
+    Event,
+    JobId,
+    JobSpec,
+    JobSubmitted,
+    Outcome,
+    decode_payload,
+    end_us_of,
+)
+from shunter.events.log import LogReader, read_log
+from shunter.run import WorldParts, rebuild, recorded_parts
 
 # Each sample draws unknown work and future jobs by its own seed. Run times are learnt from a
 # resample of past jobs, with replacement: a long queue evens out what single jobs need, so the

@@ -1,89 +1,83 @@
 """Forks of a log: the moment at which one begins, the fork itself, and what is wanted otherwise."""
 
-from collections.abc import Callable
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from pydantic import ValidationError
-from shunter.ask.forks.future import Future
-from shunter.ask.log_reading import told_term
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.backends.simulated import Resumed
-from shunter.backends.simulated import TotalWork
-from shunter.config import ClusterSection
-from shunter.config import Config
-from shunter.config import Fault
-from shunter.config import NodeGroup
-from shunter.config import PolicyRuntime
-from shunter.config import PolicySection
-from shunter.config import equipped
-from shunter.config import expanded_hostlist
-from shunter.config import faults_of
-from shunter.config import find_policy
-from shunter.config import parse_path
-from shunter.config import parse_value
-from shunter.config import path_text
-from shunter.config import recorded_runtime
-from shunter.config import refuse_callers
-from shunter.config import refuse_misfits
-from shunter.config import refused_at_events
-from shunter.config import unsized
-from shunter.core import AnyPolicy
-from shunter.core import Backend
-from shunter.core import CancelJob
-from shunter.core import DrainNode
-from shunter.core import Effect
-from shunter.core import EventLog
-from shunter.core import Health
-from shunter.core import Input
-from shunter.core import Job
-from shunter.core import Observers
-from shunter.core import Scheduler
-from shunter.core import State
-from shunter.core import SubmitJob
-from shunter.core import leaves_work
-from shunter.core import run_rounds
-from shunter.core.planning import CanPropose
-from shunter.core.planning import RoundRules
-from shunter.errors import ConfigError
-from shunter.errors import UsageError
-from shunter.events import ClockStepped
-from shunter.events import ConfigurationSet
-from shunter.events import Event
-from shunter.events import EventsLost
-from shunter.events import FactClass
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobReleased
-from shunter.events import JobSpec
-from shunter.events import JobSubmitted
-from shunter.events import MemoryPastJobs
-from shunter.events import NodeAdded
-from shunter.events import NodeName
-from shunter.events import RoundPlanned
-from shunter.events import SchedulerStarted
-from shunter.events import SchedulerStopped
-from shunter.events import SegmentSealed
-from shunter.events import UserName
-from shunter.events import class_of
-from shunter.events import decode_record
-from shunter.events import encode_record
-from shunter.events.log import LogReader
-from shunter.gc_control import collector_off
-from shunter.workloads import JobEnd
-from shunter.workloads import TraceJob
-from types import MappingProxyType
-from typing import Any
 import json
 import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
 
+from pydantic import ValidationError
+
+from shunter.ask.forks.future import Future
+from shunter.ask.log_reading import told_term
+from shunter.ask.recorded_terms import Rebuild, Term, last_start, terms_up_to
+from shunter.backends.simulated import Resumed, TotalWork
+from shunter.config import (
+    ClusterSection,
+    Config,
+    Fault,
+    NodeGroup,
+    PolicyRuntime,
+    PolicySection,
+    equipped,
+    expanded_hostlist,
+    faults_of,
+    find_policy,
+    parse_path,
+    parse_value,
+    path_text,
+    recorded_runtime,
+    refuse_callers,
+    refuse_misfits,
+    refused_at_events,
+    unsized,
+)
+from shunter.core import (
+    AnyPolicy,
+    Backend,
+    CancelJob,
+    DrainNode,
+    Effect,
+    EventLog,
+    Health,
+    Input,
+    Job,
+    Observers,
+    Scheduler,
+    State,
+    SubmitJob,
+    leaves_work,
+    run_rounds,
+)
+from shunter.core.planning import CanPropose, RoundRules
+from shunter.errors import ConfigError, UsageError
+from shunter.events import (
+    JOB_ENDS,
+    ClockStepped,
+    ConfigurationSet,
+    Event,
+    EventsLost,
+    FactClass,
+    JobId,
+    JobReleased,
+    JobSpec,
+    JobSubmitted,
+    MemoryPastJobs,
+    NodeAdded,
+    NodeName,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+    UserName,
+    class_of,
+    decode_record,
+    encode_record,
+)
+from shunter.events.log import LogReader
+from shunter.gc_control import collector_off
+from shunter.workloads import JobEnd, TraceJob
 
 # A fork point is kept encoded, because each fork needs a state of its own: a deep copy takes ten
 # times as long as decoding.

@@ -8,28 +8,25 @@ Normal is as long as nine in ten of the other jobs of the same gang size waited 
 GPUs, and never less than a minute, or the time between two rounds.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+
 from shunter.ask.forks.remaining import ENOUGH
-from shunter.ask.words import clock
-from shunter.ask.words import span
-from shunter.ask.words import span_up
+from shunter.ask.words import clock, span, span_up
 from shunter.counting import counted
 from shunter.errors import UsageError
-from shunter.events import AllocationChanged
-from shunter.events import Event
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobSubmitted
-from shunter.events import Outcome
-from shunter.events import end_us_of
-from shunter.events import is_preemption
-from shunter.events import outcome_of
-
+from shunter.events import (
+    JOB_ENDS,
+    AllocationChanged,
+    Event,
+    JobId,
+    JobSubmitted,
+    Outcome,
+    end_us_of,
+    is_preemption,
+    outcome_of,
+)
 
 NORMAL_US = 60_000_000
 """A wait of a minute is normal anywhere; ours."""

@@ -4,80 +4,66 @@ The answer is the last decision *found*. It names the decisions that were tried,
 the one found, and the later ones that were looked at once more.
 """
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.ask.costs import NOT_SLOWED
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import Wishes
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.future import Measured
-from shunter.ask.forks.future import measure
-from shunter.ask.forks.inevitable_outcomes import Harm
-from shunter.ask.forks.inevitable_outcomes import Normal
-from shunter.ask.forks.inevitable_outcomes import RecordedHarm
-from shunter.ask.forks.inevitable_outcomes import Watch
-from shunter.ask.forks.inevitable_outcomes import happened_to
-from shunter.ask.forks.inevitable_outcomes import normal_wait
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.scenario import Staged
-from shunter.ask.forks.scenario import assumptions_of
-from shunter.ask.forks.scenario import future_of
-from shunter.ask.forks.scenario import needs_rerun
-from shunter.ask.log_reading import seq_at
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.why import Explanation
-from shunter.ask.why import Round
-from shunter.ask.words import clock
-from shunter.ask.words import span
-from shunter.core import Asked
-from shunter.core import Band
-from shunter.core import Change
-from shunter.core import Job
-from shunter.core import JobLedger
-from shunter.core import Observers
-from shunter.core import Plan
-from shunter.core import Rng
-from shunter.core import Start
-from shunter.core import Suspend
-from shunter.core import View
-from shunter.core.planning import Draft
-from shunter.core.planning import FirstFit
-from shunter.core.planning import Placement
-from shunter.core.planning import RoundRules
-from shunter.core.planning import pools_without_gpus
-from shunter.core.ranking import Entry
-from shunter.core.ranking import NO_POOL
-from shunter.core.ranking import PRIORITY_MOST
-from shunter.core.ranking import Ranking
-from shunter.core.ranking import band_of
-from shunter.core.ranking import ordinal_of
-from shunter.core.ranking import pack
-from shunter.core.ranking import rank_of
-from shunter.counting import counted
-from shunter.errors import ConfigError
-from shunter.errors import UsageError
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import Because
-from shunter.events import JobId
-from shunter.events import JobSubmitted
-from shunter.events import Reason
-from shunter.events import SolvedFact
-from shunter.events import Target
-from shunter.events.log import LogReader
-from shunter.run import WorldParts
-from shunter.run import recorded_parts
+from dataclasses import dataclass, replace
 from typing import Any
 
+from shunter.ask.costs import NOT_SLOWED
+from shunter.ask.forks.fork import ForkChange, ForkPoint, Wishes, fork_at, fork_point
+from shunter.ask.forks.future import Future, Measured, measure
+from shunter.ask.forks.inevitable_outcomes import (
+    Harm,
+    Normal,
+    RecordedHarm,
+    Watch,
+    happened_to,
+    normal_wait,
+)
+from shunter.ask.forks.remaining import WorkEstimates
+from shunter.ask.forks.scenario import Staged, assumptions_of, future_of, needs_rerun
+from shunter.ask.log_reading import seq_at
+from shunter.ask.recorded_terms import Rebuild
+from shunter.ask.why import Explanation, Round
+from shunter.ask.words import clock, span
+from shunter.core import (
+    Asked,
+    Band,
+    Change,
+    Job,
+    JobLedger,
+    Observers,
+    Plan,
+    Rng,
+    Start,
+    Suspend,
+    View,
+)
+from shunter.core.planning import Draft, FirstFit, Placement, RoundRules, pools_without_gpus
+from shunter.core.ranking import (
+    NO_POOL,
+    PRIORITY_MOST,
+    Entry,
+    Ranking,
+    band_of,
+    ordinal_of,
+    pack,
+    rank_of,
+)
+from shunter.counting import counted
+from shunter.errors import ConfigError, UsageError
+from shunter.events import (
+    Allocation,
+    AllocationChanged,
+    Because,
+    JobId,
+    JobSubmitted,
+    Reason,
+    SolvedFact,
+    Target,
+)
+from shunter.events.log import LogReader
+from shunter.run import WorldParts, recorded_parts
 
 # One job first, at one decision:
 #

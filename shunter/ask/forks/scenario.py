@@ -5,82 +5,67 @@ distance from the log is the error of this way of asking, and the change is comp
 Where the log ends there, the change is compared with the same policy, and the error is unknown.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.costs import NOT_SLOWED
-from shunter.ask.costs import Slowed
-from shunter.ask.forks.fork import Discarding
-from shunter.ask.forks.fork import ForkChange
-from shunter.ask.forks.fork import ForkPoint
-from shunter.ask.forks.fork import ForkedWorld
-from shunter.ask.forks.fork import MakeWorld
-from shunter.ask.forks.fork import NOBODY_CALLS
-from shunter.ask.forks.fork import Standing
-from shunter.ask.forks.fork import Wishes
-from shunter.ask.forks.fork import WorkOf
-from shunter.ask.forks.fork import callers_propose
-from shunter.ask.forks.fork import change_of
-from shunter.ask.forks.fork import coming_jobs
-from shunter.ask.forks.fork import end_of_instant
-from shunter.ask.forks.fork import fork_at
-from shunter.ask.forks.fork import fork_point
-from shunter.ask.forks.fork import other_start
-from shunter.ask.forks.fork import standing_at
-from shunter.ask.forks.future import Future
-from shunter.ask.forks.future import measure
-from shunter.ask.forks.future import read_future
-from shunter.ask.forks.remaining import WorkEstimates
-from shunter.ask.forks.remaining import Worked
-from shunter.ask.forks.remaining import read_history
-from shunter.ask.log_reading import first_start
-from shunter.ask.log_reading import place_of
-from shunter.ask.log_reading import state_at
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import origin_of
-from shunter.ask.recorded_terms import refuse_other_version
-from shunter.ask.words import clock
-from shunter.backends.simulated import RecordedFailures
-from shunter.backends.simulated import Resumed
-from shunter.backends.simulated import RoundEnds
-from shunter.config import world_around
-from shunter.core import Backend
-from shunter.core import JobLedger
-from shunter.core import JobResult
-from shunter.core import Observers
-from shunter.core import Scheduler
-from shunter.core import State
-from shunter.core import distribution
-from shunter.core import run_rounds
-from shunter.core import state_digest
-from shunter.counting import counted
-from shunter.errors import UsageError
-from shunter.events import ConfigurationSet
-from shunter.events import Event
-from shunter.events import JobId
-from shunter.events import MemoryPastJobs
-from shunter.events import NodeAdded
-from shunter.events import NodeName
-from shunter.events import Outcome
-from shunter.events import QuotaChanged
-from shunter.events import SchedulerStarted
-from shunter.events.log import LogReader
-from shunter.events.log import read_log
-from shunter.gc_control import collector_off
-from shunter.run import Report
-from shunter.run import WorldParts
-from shunter.run import rebuild
-from shunter.run import recorded_parts
-from shunter.run import run_all
-from shunter.run import simulated_world
-from shunter.workloads import TraceJob
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
-import asyncio
 
+from shunter.ask.costs import NOT_SLOWED, Slowed
+from shunter.ask.forks.fork import (
+    NOBODY_CALLS,
+    Discarding,
+    ForkChange,
+    ForkedWorld,
+    ForkPoint,
+    MakeWorld,
+    Standing,
+    Wishes,
+    WorkOf,
+    callers_propose,
+    change_of,
+    coming_jobs,
+    end_of_instant,
+    fork_at,
+    fork_point,
+    other_start,
+    standing_at,
+)
+from shunter.ask.forks.future import Future, measure, read_future
+from shunter.ask.forks.remaining import Worked, WorkEstimates, read_history
+from shunter.ask.log_reading import first_start, place_of, state_at
+from shunter.ask.recorded_terms import Rebuild, origin_of, refuse_other_version
+from shunter.ask.words import clock
+from shunter.backends.simulated import RecordedFailures, Resumed, RoundEnds
+from shunter.config import world_around
+from shunter.core import (
+    Backend,
+    JobLedger,
+    JobResult,
+    Observers,
+    Scheduler,
+    State,
+    distribution,
+    run_rounds,
+    state_digest,
+)
+from shunter.counting import counted
+from shunter.errors import UsageError
+from shunter.events import (
+    ConfigurationSet,
+    Event,
+    JobId,
+    MemoryPastJobs,
+    NodeAdded,
+    NodeName,
+    Outcome,
+    QuotaChanged,
+    SchedulerStarted,
+)
+from shunter.events.log import LogReader, read_log
+from shunter.gc_control import collector_off
+from shunter.run import Report, WorldParts, rebuild, recorded_parts, run_all, simulated_world
+from shunter.workloads import TraceJob
 
 NOT_IN_LOG = {
     "factors": "factors of distance and neighbours",

@@ -1,54 +1,39 @@
 """An explanation as one JSON-able document: every number by its name, with sentences."""
 
-from shunter.ask.waits import STOPPED
-from shunter.ask.waits import holders
-from shunter.ask.waits import stands_still
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.job_events import Own
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.present import Group
-from shunter.ask.why.present import NAMED
-from shunter.ask.why.reasons import TRY
-from shunter.ask.why.reasons import advice_on
-from shunter.ask.why.reasons import awaited_in_words
-from shunter.ask.why.reasons import needs
-from shunter.ask.why.reasons import next_grants
-from shunter.ask.why.reasons import promised_to
-from shunter.ask.why.reasons import reason_in_words
-from shunter.ask.why.reasons import suffices
-from shunter.ask.why.running import contract_of
-from shunter.ask.why.running import corrections_of
-from shunter.ask.why.running import shares_of
-from shunter.ask.why.running import trials_of
-from shunter.ask.why.running import turns_of
-from shunter.ask.why.sentences import became
-from shunter.ask.why.sentences import decision_in_words
-from shunter.ask.why.sentences import details
-from shunter.ask.why.sentences import headline
-from shunter.ask.why.sentences import how_ended
-from shunter.ask.why.sentences import is_preempted
-from shunter.ask.why.sentences import leaves_by
-from shunter.ask.why.sentences import rank_in_words
-from shunter.ask.why.sentences import room_in_words
-from shunter.ask.why.sentences import scores_in_words
-from shunter.ask.why.sentences import size_of
-from shunter.ask.why.timeline import RunSpan
-from shunter.ask.why.timeline import Waiting
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import first_of
-from shunter.ask.words import gpus_in_words
-from shunter.ask.words import stamp
-from shunter.core import Job
-from shunter.core import JobPhase
-from shunter.events import AllocationChanged
-from shunter.events import JobId
-from shunter.events import JobPriorityChanged
-from shunter.events import Reason
-from shunter.events import Sharing
-from shunter.events import Wait
 from typing import Any
 
+from shunter.ask.waits import STOPPED, holders, stands_still
+from shunter.ask.why.explanation import Explanation
+from shunter.ask.why.job_events import Own, Round
+from shunter.ask.why.present import NAMED, Group
+from shunter.ask.why.reasons import (
+    TRY,
+    advice_on,
+    awaited_in_words,
+    needs,
+    next_grants,
+    promised_to,
+    reason_in_words,
+    suffices,
+)
+from shunter.ask.why.running import contract_of, corrections_of, shares_of, trials_of, turns_of
+from shunter.ask.why.sentences import (
+    became,
+    decision_in_words,
+    details,
+    headline,
+    how_ended,
+    is_preempted,
+    leaves_by,
+    rank_in_words,
+    room_in_words,
+    scores_in_words,
+    size_of,
+)
+from shunter.ask.why.timeline import RunSpan, Waiting
+from shunter.ask.words import allocation_in_words, clock, first_of, gpus_in_words, stamp
+from shunter.core import Job, JobPhase
+from shunter.events import AllocationChanged, JobId, JobPriorityChanged, Reason, Sharing, Wait
 
 _SERVERS_NAMED = 2
 BLOCKERS_NAMED = 2

@@ -3,90 +3,70 @@
 An explanation holds numbers and ids only; `document` gives them names, `sentences` words.
 """
 
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.log_reading import end_of_decision
-from shunter.ask.log_reading import noted_us_of
-from shunter.ask.log_reading import state_at
-from shunter.ask.log_reading import unknown_job
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from shunter.ask.log_reading import end_of_decision, noted_us_of, state_at, unknown_job
 from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.scores import Measures
-from shunter.ask.scores import measures_at
-from shunter.ask.scores import measures_of_terms
+from shunter.ask.scores import Measures, measures_at, measures_of_terms
 from shunter.ask.waits import holding_back
-from shunter.ask.why.job_events import END_KINDS
-from shunter.ask.why.job_events import JobEvents
-from shunter.ask.why.job_events import Own
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.job_events import gives_gpus
-from shunter.ask.why.job_events import read_story
-from shunter.ask.why.present import NAMED
-from shunter.ask.why.present import Present
-from shunter.ask.why.replan import Planned
-from shunter.ask.why.replan import PointAsked
-from shunter.ask.why.replan import fold_story
-from shunter.ask.why.replan import rules_of
-from shunter.ask.why.timeline import RunSpan
-from shunter.ask.why.timeline import Segment
-from shunter.ask.why.timeline import Waiting
-from shunter.ask.why.timeline import ended_as
-from shunter.ask.why.timeline import is_displacement
-from shunter.ask.why.timeline import last_grant
-from shunter.ask.why.timeline import launches_of
-from shunter.ask.why.timeline import losses_before
-from shunter.ask.why.timeline import runs_and_waits
-from shunter.ask.why.timeline import segments_of
-from shunter.ask.why.timeline import segments_told_apart
-from shunter.ask.why.timeline import unheld_by_log
-from shunter.ask.words import clock
-from shunter.ask.words import is_short_when_empty
-from shunter.core import Cluster
-from shunter.core import Job
-from shunter.core import JobPhase
-from shunter.core import PROPOSING
-from shunter.core import State
-from shunter.core import under_way
+from shunter.ask.why.job_events import END_KINDS, JobEvents, Own, Round, gives_gpus, read_story
+from shunter.ask.why.present import NAMED, Present
+from shunter.ask.why.replan import Planned, PointAsked, fold_story, rules_of
+from shunter.ask.why.timeline import (
+    RunSpan,
+    Segment,
+    Waiting,
+    ended_as,
+    is_displacement,
+    last_grant,
+    launches_of,
+    losses_before,
+    runs_and_waits,
+    segments_of,
+    segments_told_apart,
+    unheld_by_log,
+)
+from shunter.ask.words import clock, is_short_when_empty
+from shunter.core import PROPOSING, Cluster, Job, JobPhase, State, under_way
 from shunter.core.fold import release_wait
 from shunter.core.planning import RoundRules
 from shunter.core.ranking import Measure
 from shunter.core.sizing import Sizing
 from shunter.errors import NotFoundError
-from shunter.events import AllocationChanged
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import DEPENDENCY
-from shunter.events import Event
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelRequested
-from shunter.events import JobCancelled
-from shunter.events import JobContinued
-from shunter.events import JobId
-from shunter.events import JobRejected
-from shunter.events import JobResized
-from shunter.events import JobStopped
-from shunter.events import JobSubmitted
-from shunter.events import JobSuspended
-from shunter.events import NodeName
-from shunter.events import Outcome
-from shunter.events import Reason
-from shunter.events import Sharing
-from shunter.events import TimeLimitReached
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import Wait
-from shunter.events import decode_event
-from shunter.events import end_us_of
-from shunter.events import outcome_of
+from shunter.events import (
+    DEPENDENCY,
+    JOB_ENDS,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    GpusReleased,
+    JobCancelled,
+    JobCancelRequested,
+    JobContinued,
+    JobId,
+    JobRejected,
+    JobResized,
+    JobStopped,
+    JobSubmitted,
+    JobSuspended,
+    NodeName,
+    Outcome,
+    Reason,
+    Sharing,
+    TimeLimitReached,
+    TurnEnded,
+    TurnStarted,
+    Wait,
+    decode_event,
+    end_us_of,
+    outcome_of,
+)
 from shunter.events.log import LogReader
-import orjson
-
 
 # One look through the frames that name a job or its dependencies, up to its GPUs or its end.
 

@@ -4,70 +4,53 @@ Its own events, the rounds that said why its class of equal jobs waits, the ends
 depends on, and the jobs that were preempted for it.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import TERMS
-from shunter.ask.recorded_terms import classing_of
-from shunter.ask.recorded_terms import last_start
-from shunter.ask.recorded_terms import terms_up_to
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import names_partners
-from shunter.core import Rejection
-from shunter.core import State
-from shunter.core import admitted_wait
-from shunter.core import rejected_wait
-from shunter.core.fold import demand_with
-from shunter.core.fold import note_messages
-from shunter.core.fold import split_of
-from shunter.core.planning import Classing
-from shunter.core.speeds import MeasuredPlacement
-from shunter.core.speeds import has_learnt_floor
-from shunter.core.speeds import with_placement
-from shunter.counting import counted
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptStarted
-from shunter.events import CheckpointDiscarded
-from shunter.events import Demand
-from shunter.events import Event
-from shunter.events import FactClass
-from shunter.events import GangRejected
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobResized
-from shunter.events import JobSpec
-from shunter.events import JobSubmitted
-from shunter.events import NOTHING
-from shunter.events import ProfileSampled
-from shunter.events import QuotaChanged
-from shunter.events import RoundPlanned
-from shunter.events import SchedulerStarted
-from shunter.events import Share
-from shunter.events import TRIALS
-from shunter.events import ToleranceLearnt
-from shunter.events import TrialStarted
-from shunter.events import Wait
-from shunter.events import class_of
-from shunter.events import decode_event
-from shunter.events import decoder_of
-from shunter.events import row_encoder
-from shunter.events import row_fields
-from shunter.events import stored_fields
-from shunter.events.log import Frame
-from shunter.events.log import LogReader
-from shunter.run import state_of
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
 import orjson
 
+from shunter.ask.recorded_terms import TERMS, Began, Rebuild, classing_of, last_start, terms_up_to
+from shunter.ask.words import allocation_in_words, clock, names_partners
+from shunter.core import Rejection, State, admitted_wait, rejected_wait
+from shunter.core.fold import demand_with, note_messages, split_of
+from shunter.core.planning import Classing
+from shunter.core.speeds import MeasuredPlacement, has_learnt_floor, with_placement
+from shunter.counting import counted
+from shunter.events import (
+    JOB_ENDS,
+    NOTHING,
+    TRIALS,
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptStarted,
+    CheckpointDiscarded,
+    Demand,
+    Event,
+    FactClass,
+    GangRejected,
+    JobId,
+    JobResized,
+    JobSpec,
+    JobSubmitted,
+    ProfileSampled,
+    QuotaChanged,
+    RoundPlanned,
+    SchedulerStarted,
+    Share,
+    ToleranceLearnt,
+    TrialStarted,
+    Wait,
+    class_of,
+    decode_event,
+    decoder_of,
+    row_encoder,
+    row_fields,
+    stored_fields,
+)
+from shunter.events.log import Frame, LogReader
+from shunter.run import state_of
 
 # Reading begins at the newest snapshot before the job came. It knows why the class of equal jobs
 # waits; the round that said so is looked for backwards from there.

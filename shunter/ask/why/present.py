@@ -4,52 +4,31 @@ Everything comes from the state at that very point, with the policy's own rankin
 not what the last plan saw. Nothing is emitted, so nothing changes.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
 from shunter.ask.recorded_terms import Term
-from shunter.ask.waits import most_free
-from shunter.ask.waits import outlasts
-from shunter.ask.waits import promise_basis
-from shunter.ask.waits import told_apart
+from shunter.ask.waits import most_free, outlasts, promise_basis, told_apart
 from shunter.ask.why.job_events import JobEvents
-from shunter.ask.words import first_of
-from shunter.ask.words import gpus_in_words
-from shunter.core import Cluster
-from shunter.core import Job
-from shunter.core import NO_GUARDS
-from shunter.core import Pool
-from shunter.core import State
-from shunter.core import View
-from shunter.core import WAITING
-from shunter.core import is_by_limit
-from shunter.core.ranking import Entry
-from shunter.core.ranking import NO_POOL
-from shunter.core.ranking import RankedPolicy
-from shunter.core.ranking import Ranking
-from shunter.core.ranking import drift
-from shunter.core.ranking import rank_of
-from shunter.core.sizing import Sizing
-from shunter.core.sizing import Whole
-from shunter.core.sizing import counts_as_it_is
-from shunter.core.sizing import whole_of
+from shunter.ask.words import first_of, gpus_in_words
+from shunter.core import NO_GUARDS, WAITING, Cluster, Job, Pool, State, View, is_by_limit
+from shunter.core.ranking import NO_POOL, Entry, RankedPolicy, Ranking, drift, rank_of
+from shunter.core.sizing import Sizing, Whole, counts_as_it_is, whole_of
 from shunter.counting import counted
-from shunter.events import AllocationChanged
-from shunter.events import Demand
-from shunter.events import Event
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import Reason
-from shunter.events import Resources
-from shunter.events import RoundPlanned
-from shunter.events import Trigger
-from shunter.events import Wait
-from shunter.events import WaitReasonChanged
+from shunter.events import (
+    AllocationChanged,
+    Demand,
+    Event,
+    GpuType,
+    JobId,
+    NodeName,
+    Reason,
+    Resources,
+    RoundPlanned,
+    Trigger,
+    Wait,
+    WaitReasonChanged,
+)
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,38 @@
 """Why a job waits, in words: one table of reasons, with what each needs and what to do about it."""
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import proposal_rejection_in_words
-from shunter.ask.why.present import NAMED
-from shunter.ask.why.present import Present
+from shunter.ask.why.present import NAMED, Present
 from shunter.ask.why.timeline import is_displacement
-from shunter.ask.words import because_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import down_in_words
-from shunter.ask.words import first_of
-from shunter.ask.words import gpus_in_words
-from shunter.ask.words import held_by_others
-from shunter.ask.words import share_in_words
-from shunter.ask.words import split_in_words
-from shunter.core import Cluster
-from shunter.core import Health
-from shunter.core import JobPhase
-from shunter.core import Server
-from shunter.core.fold import awaited
-from shunter.core.fold import home_of
-from shunter.core.fold import out_of_reach
+from shunter.ask.words import (
+    because_in_words,
+    clock,
+    down_in_words,
+    first_of,
+    gpus_in_words,
+    held_by_others,
+    share_in_words,
+    split_in_words,
+)
+from shunter.core import Cluster, Health, JobPhase, Server
+from shunter.core.fold import awaited, home_of, out_of_reach
 from shunter.counting import counted
-from shunter.events import AllocationChanged
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import HEIGHT_MOST
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobRetried
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import Reason
-from shunter.events import Wait
-
+from shunter.events import (
+    HEIGHT_MOST,
+    AllocationChanged,
+    AttemptLost,
+    AttemptStarted,
+    JobHeld,
+    JobId,
+    JobRetried,
+    JobSuspended,
+    LaunchFailed,
+    Reason,
+    Wait,
+)
 
 # "It needs 1 GPU, and 1 is free" answers nothing, so the answer says who gets free GPUs, or why
 # they are kept.

@@ -10,43 +10,30 @@ snapshot of its memory: otherwise it would rank them differently.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from shunter.ask.log_reading import Rules
-from shunter.ask.log_reading import fold_events
-from shunter.ask.log_reading import restored
-from shunter.ask.recorded_terms import Rebuild
-from shunter.ask.recorded_terms import Term
-from shunter.ask.recorded_terms import takes_notes
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from shunter.ask.log_reading import Rules, fold_events, restored
+from shunter.ask.recorded_terms import Rebuild, Term, takes_notes
 from shunter.ask.why.job_events import JobEvents
-from shunter.ask.why.present import Present
-from shunter.ask.why.present import demand_of
-from shunter.ask.why.present import present_of
-from shunter.core import AnyPolicy
-from shunter.core import JobPhase
-from shunter.core import NO_RESULT
-from shunter.core import State
-from shunter.core.fold import RULES
-from shunter.core.fold import SET_ASIDE
+from shunter.ask.why.present import Present, demand_of, present_of
+from shunter.core import NO_RESULT, AnyPolicy, JobPhase, State
+from shunter.core.fold import RULES, SET_ASIDE
 from shunter.core.planning import RoundRules
 from shunter.core.ranking import RankedPolicy
 from shunter.core.sizing import Sizing
-from shunter.errors import ConfigError
-from shunter.errors import NotFoundError
-from shunter.errors import UsageError
-from shunter.events import AllocationChanged
-from shunter.events import Event
-from shunter.events import RoundPlanned
-from shunter.events import SchedulerStarted
-from shunter.events import Trigger
-from shunter.events import Wait
-from shunter.events import WaitReasonChanged
-from shunter.events.log import LogReader
-from shunter.events.log import Snapshot
+from shunter.errors import ConfigError, NotFoundError, UsageError
+from shunter.events import (
+    AllocationChanged,
+    Event,
+    RoundPlanned,
+    SchedulerStarted,
+    Trigger,
+    Wait,
+    WaitReasonChanged,
+)
+from shunter.events.log import LogReader, Snapshot
 from shunter.gc_control import collector_off
-from typing import NamedTuple
-
 
 REMEMBERS = "it decides by what it remembers of the rounds before"
 

@@ -1,62 +1,61 @@
 """What a job has that holds GPUs: its gang's contract, shares, trials and turns."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isclose
-from shunter.ask.attempts import AttemptTurns
-from shunter.ask.attempts import happened_us
+
+from shunter.ask.attempts import AttemptTurns, happened_us
 from shunter.ask.waits import stands_still
 from shunter.ask.why.explanation import Explanation
 from shunter.ask.why.job_events import Own
 from shunter.ask.why.timeline import RunSpan
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import first_of
-from shunter.ask.words import resources_in_words
-from shunter.ask.words import span
-from shunter.ask.words import split_in_words
-from shunter.ask.words import stamp
-from shunter.core import Admission
-from shunter.core import Job
-from shunter.core import JobPhase
-from shunter.core import State
-from shunter.core.sizing import SHRUNK
-from shunter.core.sizing import whole_of
-from shunter.core.speeds import LearntPoint
-from shunter.core.speeds import has_learnt_floor
-from shunter.core.speeds import learnt_points
-from shunter.core.speeds import level_of
-from shunter.core.speeds import tolerated_speed
+from shunter.ask.words import (
+    allocation_in_words,
+    clock,
+    first_of,
+    resources_in_words,
+    span,
+    split_in_words,
+    stamp,
+)
+from shunter.core import Admission, Job, JobPhase, State
+from shunter.core.sizing import SHRUNK, whole_of
+from shunter.core.speeds import (
+    LearntPoint,
+    has_learnt_floor,
+    learnt_points,
+    level_of,
+    tolerated_speed,
+)
 from shunter.counting import counted
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptEnded
-from shunter.events import Batch
-from shunter.events import Demand
-from shunter.events import JobContinued
-from shunter.events import JobId
-from shunter.events import JobReshaped
-from shunter.events import JobSpec
-from shunter.events import Level
-from shunter.events import ProfileSampled
-from shunter.events import Reason
-from shunter.events import ReshapeRefused
-from shunter.events import Resources
-from shunter.events import SensitivityCorrected
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import SpeedChanged
-from shunter.events import TRIALS
-from shunter.events import TrialKept
-from shunter.events import TrialKind
-from shunter.events import TrialReason
-from shunter.events import TrialReverted
-from shunter.events import TrialStarted
-from shunter.events import TurnStarted
-
+from shunter.events import (
+    TRIALS,
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    Batch,
+    Demand,
+    JobContinued,
+    JobId,
+    JobReshaped,
+    JobSpec,
+    Level,
+    ProfileSampled,
+    Reason,
+    ReshapeRefused,
+    Resources,
+    SensitivityCorrected,
+    Share,
+    Sharing,
+    SpeedChanged,
+    TrialKept,
+    TrialKind,
+    TrialReason,
+    TrialReverted,
+    TrialStarted,
+    TurnStarted,
+)
 
 # A gang's contract.
 

@@ -1,66 +1,59 @@
 """Explanations in words, made from their numbers: the answer first, then what it rests on."""
 
 from dataclasses import replace
-from shunter.ask.scores import decision_score
-from shunter.ask.scores import gpu_time_in_words
-from shunter.ask.scores import score_in_words
+
+from shunter.ask.scores import decision_score, gpu_time_in_words, score_in_words
 from shunter.ask.waits import STOPPED
-from shunter.ask.why.explanation import Explanation
-from shunter.ask.why.explanation import order_to_leave
-from shunter.ask.why.explanation import phase_since_us
-from shunter.ask.why.job_events import Own
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.present import Group
-from shunter.ask.why.present import NAMED
-from shunter.ask.why.present import Room
+from shunter.ask.why.explanation import Explanation, order_to_leave, phase_since_us
+from shunter.ask.why.job_events import Own, Round
+from shunter.ask.why.present import NAMED, Group, Room
 from shunter.ask.why.reasons import reason_in_words
 from shunter.ask.why.running import shares_before
-from shunter.ask.why.timeline import RunSpan
-from shunter.ask.why.timeline import Segment
-from shunter.ask.why.timeline import ended_as
-from shunter.ask.why.timeline import is_displacement
-from shunter.ask.words import allocation_in_words
-from shunter.ask.words import because_in_words
-from shunter.ask.words import clock
-from shunter.ask.words import discarded_in_words
-from shunter.ask.words import first_of
-from shunter.ask.words import gpus_in_words
-from shunter.ask.words import names_partners
-from shunter.ask.words import rejection_in_words
-from shunter.ask.words import span
-from shunter.ask.words import stamp
+from shunter.ask.why.timeline import RunSpan, Segment, ended_as, is_displacement
+from shunter.ask.words import (
+    allocation_in_words,
+    because_in_words,
+    clock,
+    discarded_in_words,
+    first_of,
+    gpus_in_words,
+    names_partners,
+    rejection_in_words,
+    span,
+    stamp,
+)
 from shunter.core import JobPhase
-from shunter.counting import counted
-from shunter.counting import signal_in_words
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import BY_POLICY
-from shunter.events import CheckpointDiscarded
-from shunter.events import DEPENDENCY
-from shunter.events import DependsWhen
-from shunter.events import EXITED
-from shunter.events import HELD
-from shunter.events import JobCancelRequested
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobRejected
-from shunter.events import JobReshaped
-from shunter.events import JobResized
-from shunter.events import JobRetried
-from shunter.events import JobStopped
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import Outcome
-from shunter.events import RESIZED
-from shunter.events import Reason
-from shunter.events import Sharing
-from shunter.events import is_preemption
-
+from shunter.counting import counted, signal_in_words
+from shunter.events import (
+    BY_POLICY,
+    DEPENDENCY,
+    EXITED,
+    HELD,
+    RESIZED,
+    Allocation,
+    AllocationChanged,
+    AttemptEnded,
+    AttemptLost,
+    CheckpointDiscarded,
+    DependsWhen,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobHeld,
+    JobId,
+    JobRejected,
+    JobReshaped,
+    JobResized,
+    JobRetried,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    Outcome,
+    Reason,
+    Sharing,
+    is_preemption,
+)
 
 _SERVERS_NAMED = 4
 OTHERS_NAMED = 4

@@ -2,63 +2,64 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from shunter.ask.recorded_terms import Began
-from shunter.ask.recorded_terms import config_of
+
+from shunter.ask.recorded_terms import Began, config_of
 from shunter.ask.waits import told_apart
-from shunter.ask.why.job_events import JobEvents
-from shunter.ask.why.job_events import Own
-from shunter.ask.why.job_events import RecordedWait
-from shunter.ask.why.job_events import Round
-from shunter.ask.why.job_events import gives_gpus
-from shunter.ask.why.job_events import proposal_wait
+from shunter.ask.why.job_events import (
+    JobEvents,
+    Own,
+    RecordedWait,
+    Round,
+    gives_gpus,
+    proposal_wait,
+)
 from shunter.ask.words import clock
-from shunter.core import Health
-from shunter.core import State
-from shunter.core import turn_of
+from shunter.core import Health, State, turn_of
 from shunter.core.fold import apply
-from shunter.events import ARRAY
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import BACKING_OFF
-from shunter.events import CHECKPOINT
-from shunter.events import DISPLACED
-from shunter.events import Event
-from shunter.events import GpuQuarantined
-from shunter.events import GpuRestored
-from shunter.events import GpuType
-from shunter.events import GpusReleased
-from shunter.events import GpusTaken
-from shunter.events import HELD
-from shunter.events import JOB_ENDS
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobReleased
-from shunter.events import JobRetried
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import NOTHING
-from shunter.events import NodeAdded
-from shunter.events import NodeDrained
-from shunter.events import NodeLost
-from shunter.events import NodeName
-from shunter.events import NodeReachable
-from shunter.events import NodeRemoved
-from shunter.events import NodeRestored
-from shunter.events import NodeUnreachable
-from shunter.events import Outcome
-from shunter.events import RESIZED
-from shunter.events import Reason
-from shunter.events import STAYS
-from shunter.events import Wait
-from shunter.events import WaitReasonChanged
-from shunter.events import is_preemption
-from shunter.events import outcome_of
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    DISPLACED,
+    HELD,
+    JOB_ENDS,
+    NOTHING,
+    RESIZED,
+    STAYS,
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    Event,
+    GpuQuarantined,
+    GpuRestored,
+    GpusReleased,
+    GpusTaken,
+    GpuType,
+    JobHeld,
+    JobId,
+    JobReleased,
+    JobRetried,
+    JobSuspended,
+    LaunchFailed,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeName,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    Outcome,
+    Reason,
+    Wait,
+    WaitReasonChanged,
+    is_preemption,
+    outcome_of,
+)
 from shunter.events.log import LogReader
 
 

@@ -5,45 +5,42 @@ The rules of all kinds of facts are made of these steps.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Gpu
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.cluster import gpus_of
-from shunter.core.speeds import KnownVerdict
-from shunter.core.speeds import MeasuredPlacement
-from shunter.core.speeds import NO_PACE
-from shunter.core.speeds import bounded
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import Place
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.core.state import worked_us
-from shunter.errors import IllegalEventError
-from shunter.events import Allocation
-from shunter.events import AttemptStarted
-from shunter.events import CHECKPOINT
-from shunter.events import CheckpointDiscarded
-from shunter.events import CheckpointSaved
-from shunter.events import Demand
-from shunter.events import DependsWhen
-from shunter.events import IN_SERVER
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NOTHING
-from shunter.events import NodeName
-from shunter.events import Outcome
-from shunter.events import Reason
-from shunter.events import STAYS
-from shunter.events import Sharing
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import Wait
 
+from shunter.core.cluster import Cluster, Gpu, Health, Server, gpus_of
+from shunter.core.speeds import NO_PACE, KnownVerdict, MeasuredPlacement, bounded
+from shunter.core.state import (
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    WAITING,
+    FoldResult,
+    Job,
+    Place,
+    State,
+    worked_us,
+)
+from shunter.errors import IllegalEventError
+from shunter.events import (
+    CHECKPOINT,
+    IN_SERVER,
+    NOTHING,
+    STAYS,
+    Allocation,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Demand,
+    DependsWhen,
+    JobId,
+    JobSpec,
+    NodeName,
+    Outcome,
+    Reason,
+    Sharing,
+    TurnEnded,
+    TurnStarted,
+    Wait,
+)
 
 # Checkpoints. Where servers share no folder, a checkpoint lies on the servers of the attempt that
 # saved it: a job waits for a server that does not answer, and passes over one that is lost. Unless

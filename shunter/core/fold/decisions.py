@@ -1,75 +1,80 @@
 """Rules for the facts about decisions: of rounds, of trials, and of the scheduler's own terms."""
 
 from dataclasses import replace
-from shunter.core.fold.attempts import back_to_queue
-from shunter.core.fold.attempts import begin
-from shunter.core.fold.attempts import decide
-from shunter.core.fold.attempts import hold
-from shunter.core.fold.attempts import job_of
-from shunter.core.fold.attempts import launch
-from shunter.core.fold.attempts import leave_trial
-from shunter.core.fold.attempts import may_launch
-from shunter.core.fold.attempts import open_up
-from shunter.core.fold.attempts import pack_jobs
-from shunter.core.fold.attempts import rehome
-from shunter.core.fold.attempts import start_work
-from shunter.core.fold.attempts import stop_work
-from shunter.core.fold.attempts import take_back_preemption
-from shunter.core.fold.attempts import undecide
-from shunter.core.fold.attempts import unpack_job
-from shunter.core.fold.attempts import vacate
-from shunter.core.speeds import KnownVerdict
-from shunter.core.speeds import Trial
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import Rejection
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.core.state import WAITING
-from shunter.errors import IllegalEventError
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import Because
-from shunter.events import ClockStepped
-from shunter.events import ConfigChanged
-from shunter.events import DISPLACED
-from shunter.events import Event
-from shunter.events import EventsLost
-from shunter.events import GangApproved
-from shunter.events import GangProposed
-from shunter.events import GangRejected
-from shunter.events import HELD
-from shunter.events import JobReshaped
-from shunter.events import LOSSES
-from shunter.events import MILLION
-from shunter.events import NOTHING
-from shunter.events import NO_SUCH_JOB
-from shunter.events import PlanRejected
-from shunter.events import PolicySetAside
-from shunter.events import RESIZED
-from shunter.events import Reason
-from shunter.events import ReservationSet
-from shunter.events import RoundPlanned
-from shunter.events import SUM_MOST
-from shunter.events import SchedulerStarted
-from shunter.events import SchedulerStopped
-from shunter.events import SegmentSealed
-from shunter.events import Sharing
-from shunter.events import SizesSet
-from shunter.events import TargetsSet
-from shunter.events import TrialKept
-from shunter.events import TrialKind
-from shunter.events import TrialReason
-from shunter.events import TrialReverted
-from shunter.events import TrialStarted
-from shunter.events import Wait
-from shunter.events import WaitReasonChanged
-from shunter.events import is_preemption
 
+from shunter.core.fold.attempts import (
+    back_to_queue,
+    begin,
+    decide,
+    hold,
+    job_of,
+    launch,
+    leave_trial,
+    may_launch,
+    open_up,
+    pack_jobs,
+    rehome,
+    start_work,
+    stop_work,
+    take_back_preemption,
+    undecide,
+    unpack_job,
+    vacate,
+)
+from shunter.core.speeds import KnownVerdict, Trial
+from shunter.core.state import (
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    WAITING,
+    FoldResult,
+    Job,
+    Rejection,
+    Rule,
+    State,
+)
+from shunter.errors import IllegalEventError
+from shunter.events import (
+    DISPLACED,
+    HELD,
+    LOSSES,
+    MILLION,
+    NO_SUCH_JOB,
+    NOTHING,
+    RESIZED,
+    SUM_MOST,
+    Allocation,
+    AllocationChanged,
+    Because,
+    ClockStepped,
+    ConfigChanged,
+    Event,
+    EventsLost,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobReshaped,
+    PlanRejected,
+    PolicySetAside,
+    Reason,
+    ReservationSet,
+    RoundPlanned,
+    SchedulerStarted,
+    SchedulerStopped,
+    SegmentSealed,
+    Sharing,
+    SizesSet,
+    TargetsSet,
+    TrialKept,
+    TrialKind,
+    TrialReason,
+    TrialReverted,
+    TrialStarted,
+    Wait,
+    WaitReasonChanged,
+    is_preemption,
+)
 
 _EXCLUSIVE, _PACKED, _SLICED = Sharing  # members are slow to look up
 SET_ASIDE = "set aside: "

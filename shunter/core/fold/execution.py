@@ -1,69 +1,73 @@
 """Rules for the facts that backends observe."""
 
-from shunter.core.fold.attempts import attempt_of
-from shunter.core.fold.attempts import back_to_queue
-from shunter.core.fold.attempts import can_begin
-from shunter.core.fold.attempts import can_end
-from shunter.core.fold.attempts import checkpoints_after_move
-from shunter.core.fold.attempts import checkpoints_at_start
-from shunter.core.fold.attempts import drop_checkpoints
-from shunter.core.fold.attempts import fall_back
-from shunter.core.fold.attempts import hold_anew
-from shunter.core.fold.attempts import job_of
-from shunter.core.fold.attempts import launch
-from shunter.core.fold.attempts import leave_trial
-from shunter.core.fold.attempts import let_go
-from shunter.core.fold.attempts import may_launch
-from shunter.core.fold.attempts import measure_neighbours
-from shunter.core.fold.attempts import note_turn
-from shunter.core.fold.attempts import part_began
-from shunter.core.fold.attempts import part_ended
-from shunter.core.fold.attempts import saved_step
-from shunter.core.fold.attempts import start_work
-from shunter.core.fold.attempts import stop_work
-from shunter.core.fold.attempts import was_not_preempted
-from shunter.core.fold.attempts import withdraw
-from shunter.core.fold.servers import move_to
-from shunter.core.fold.servers import take_back_grants
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
+from shunter.core.fold.attempts import (
+    attempt_of,
+    back_to_queue,
+    can_begin,
+    can_end,
+    checkpoints_after_move,
+    checkpoints_at_start,
+    drop_checkpoints,
+    fall_back,
+    hold_anew,
+    job_of,
+    launch,
+    leave_trial,
+    let_go,
+    may_launch,
+    measure_neighbours,
+    note_turn,
+    part_began,
+    part_ended,
+    saved_step,
+    start_work,
+    stop_work,
+    was_not_preempted,
+    withdraw,
+)
+from shunter.core.fold.servers import move_to, take_back_grants
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    Rule,
+    State,
+)
 from shunter.errors import IllegalEventError
-from shunter.events import Allocation
-from shunter.events import AllocationLearned
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import AttemptSetAside
-from shunter.events import AttemptStarted
-from shunter.events import CheckpointDiscarded
-from shunter.events import CheckpointSaved
-from shunter.events import Event
-from shunter.events import GpusReleased
-from shunter.events import JobContinued
-from shunter.events import JobId
-from shunter.events import JobStopped
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import MessagesDropped
-from shunter.events import NodeName
-from shunter.events import Reason
-from shunter.events import ReshapeRefused
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import SpeedChanged
-from shunter.events import SuspendAcknowledged
-from shunter.events import SuspendEscalated
-from shunter.events import TrainingStarted
-from shunter.events import TurnEnded
-from shunter.events import TurnStarted
-from shunter.events import Wait
-
+from shunter.events import (
+    Allocation,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptSetAside,
+    AttemptStarted,
+    CheckpointDiscarded,
+    CheckpointSaved,
+    Event,
+    GpusReleased,
+    JobContinued,
+    JobId,
+    JobStopped,
+    JobSuspended,
+    LaunchFailed,
+    MessagesDropped,
+    NodeName,
+    Reason,
+    ReshapeRefused,
+    Share,
+    Sharing,
+    SpeedChanged,
+    SuspendAcknowledged,
+    SuspendEscalated,
+    TrainingStarted,
+    TurnEnded,
+    TurnStarted,
+    Wait,
+)
 
 # A server refused a change of CPUs or memory: the attempt keeps what it has, though others may have
 # been given it. Jobs that wait to be launched there are displaced, the last first.

@@ -1,54 +1,53 @@
 """Rules for the facts about submissions, their ends, and what jobs measure of themselves."""
 
-from shunter.core.fold.attempts import attempt_of
-from shunter.core.fold.attempts import backoff_us
-from shunter.core.fold.attempts import depart
-from shunter.core.fold.attempts import fall_back
-from shunter.core.fold.attempts import is_met
-from shunter.core.fold.attempts import job_of
-from shunter.core.fold.attempts import settle_demand
-from shunter.core.fold.attempts import was_not_preempted
-from shunter.core.speeds import BestBatch
-from shunter.core.speeds import MeasuredCell
-from shunter.core.speeds import MeasuredRate
-from shunter.core.speeds import has_learnt_floor
-from shunter.core.speeds import with_cell
-from shunter.core.speeds import with_placement
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import Job
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.core.state import WAITING
+from shunter.core.fold.attempts import (
+    attempt_of,
+    backoff_us,
+    depart,
+    fall_back,
+    is_met,
+    job_of,
+    settle_demand,
+    was_not_preempted,
+)
+from shunter.core.speeds import (
+    BestBatch,
+    MeasuredCell,
+    MeasuredRate,
+    has_learnt_floor,
+    with_cell,
+    with_placement,
+)
+from shunter.core.state import ENDING, SUSPENDING, WAITING, FoldResult, Job, Rule, State
 from shunter.errors import IllegalEventError
-from shunter.events import ARRAY
-from shunter.events import BACKING_OFF
-from shunter.events import CHECKPOINT
-from shunter.events import Event
-from shunter.events import JobCancelRequested
-from shunter.events import JobCancelled
-from shunter.events import JobFailed
-from shunter.events import JobFinished
-from shunter.events import JobGroupChanged
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobPriorityChanged
-from shunter.events import JobRejected
-from shunter.events import JobReleased
-from shunter.events import JobResized
-from shunter.events import JobRetried
-from shunter.events import JobSubmitted
-from shunter.events import Outcome
-from shunter.events import ProfileMeasured
-from shunter.events import ProfileSampled
-from shunter.events import STAYS
-from shunter.events import SensitivityCorrected
-from shunter.events import TIMEOUT
-from shunter.events import TimeLimitReached
-from shunter.events import ToleranceLearnt
-from shunter.events import outcome_of
-
+from shunter.events import (
+    ARRAY,
+    BACKING_OFF,
+    CHECKPOINT,
+    STAYS,
+    TIMEOUT,
+    Event,
+    JobCancelled,
+    JobCancelRequested,
+    JobFailed,
+    JobFinished,
+    JobGroupChanged,
+    JobHeld,
+    JobId,
+    JobPriorityChanged,
+    JobRejected,
+    JobReleased,
+    JobResized,
+    JobRetried,
+    JobSubmitted,
+    Outcome,
+    ProfileMeasured,
+    ProfileSampled,
+    SensitivityCorrected,
+    TimeLimitReached,
+    ToleranceLearnt,
+    outcome_of,
+)
 
 _FINISHED = Outcome.finished  # members are slow to look up
 

@@ -5,17 +5,14 @@ the state raises `IllegalEventError`: it means a bug or a corrupt log, and is ne
 """
 
 from collections.abc import Iterable
+
 from shunter.core.fold.decisions import DECISION_RULES
 from shunter.core.fold.execution import EXECUTION_RULES
 from shunter.core.fold.jobs import JOB_RULES
 from shunter.core.fold.servers import SERVER_RULES
-from shunter.core.state import FoldResult
-from shunter.core.state import NO_RESULT
-from shunter.core.state import Rule
-from shunter.core.state import State
+from shunter.core.state import NO_RESULT, FoldResult, Rule, State
 from shunter.errors import IllegalEventError
 from shunter.events import Event
-
 
 RULES: dict[type[Event], Rule] = {
     **SERVER_RULES,

@@ -1,47 +1,52 @@
 """Rules for the facts about servers, GPUs and quotas, and who gives way where others have GPUs."""
 
 from collections.abc import Sequence
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.fold.attempts import decide
-from shunter.core.fold.attempts import hold_anew
-from shunter.core.fold.attempts import hold_instead
-from shunter.core.fold.attempts import launch_granted
-from shunter.core.fold.attempts import release
-from shunter.core.fold.attempts import settle_demand
-from shunter.core.fold.attempts import settle_demands
-from shunter.core.fold.attempts import undecide
-from shunter.core.fold.attempts import withdraw
-from shunter.core.state import ENDING
-from shunter.core.state import FoldResult
-from shunter.core.state import GRANTED
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import Queue
-from shunter.core.state import RUNNING
-from shunter.core.state import Rule
-from shunter.core.state import SUSPENDING
-from shunter.core.state import State
-from shunter.errors import IllegalEventError
-from shunter.events import Allocation
-from shunter.events import Event
-from shunter.events import GpuQuarantined
-from shunter.events import GpuRestored
-from shunter.events import GpusTaken
-from shunter.events import NOTHING
-from shunter.events import NodeAdded
-from shunter.events import NodeDrained
-from shunter.events import NodeLost
-from shunter.events import NodeName
-from shunter.events import NodeReachable
-from shunter.events import NodeRemoved
-from shunter.events import NodeRestored
-from shunter.events import NodeUnreachable
-from shunter.events import QuotaChanged
-from shunter.events import Resources
-from shunter.events import Share
-from shunter.events import Sharing
 
+from shunter.core.cluster import Health, Server
+from shunter.core.fold.attempts import (
+    decide,
+    hold_anew,
+    hold_instead,
+    launch_granted,
+    release,
+    settle_demand,
+    settle_demands,
+    undecide,
+    withdraw,
+)
+from shunter.core.state import (
+    ENDING,
+    GRANTED,
+    LAUNCHING,
+    RUNNING,
+    SUSPENDING,
+    FoldResult,
+    Job,
+    Queue,
+    Rule,
+    State,
+)
+from shunter.errors import IllegalEventError
+from shunter.events import (
+    NOTHING,
+    Allocation,
+    Event,
+    GpuQuarantined,
+    GpuRestored,
+    GpusTaken,
+    NodeAdded,
+    NodeDrained,
+    NodeLost,
+    NodeName,
+    NodeReachable,
+    NodeRemoved,
+    NodeRestored,
+    NodeUnreachable,
+    QuotaChanged,
+    Resources,
+    Share,
+    Sharing,
+)
 
 # A backend's word on GPUs is true, so bookings give way. A job that has not started gets other free
 # GPUs of its server, or else is displaced, in order of submission; one that has started keeps its

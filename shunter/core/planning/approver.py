@@ -9,58 +9,43 @@ First come changes of CPUs and memory, and sizes; then `approve` and `Check`, th
 change; last the approver of proposals, which uses the same check.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from shunter.core.cluster import Health
-from shunter.core.cluster import Server
-from shunter.core.cluster import gpus_of
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.plan import Reshape
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from shunter.core.cluster import Health, Server, gpus_of
+from shunter.core.plan import Change, Move, Pack, Plan, Rehome, Reshape, Resize, Start, Suspend
 from shunter.core.planning.draft import Draft
 from shunter.core.planning.placement import is_within
 from shunter.core.planning.proposals import Decentralised
 from shunter.core.speeds import level_of
-from shunter.core.state import ENDING
-from shunter.core.state import Job
-from shunter.core.state import LAUNCHING
-from shunter.core.state import RUNNING
-from shunter.core.state import State
+from shunter.core.state import ENDING, LAUNCHING, RUNNING, Job, State
 from shunter.core.view import Guards
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import CALLER
-from shunter.events import ConfigurationSet
-from shunter.events import Demand
-from shunter.events import Event
-from shunter.events import GangApproved
-from shunter.events import GangProposed
-from shunter.events import GangRejected
-from shunter.events import JobId
-from shunter.events import JobReshaped
-from shunter.events import JobSpec
-from shunter.events import Level
-from shunter.events import NO_SUCH_JOB
-from shunter.events import NodeName
-from shunter.events import PROPOSED
-from shunter.events import PlanRejected
-from shunter.events import Reason
-from shunter.events import Resources
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import SuspendMode
-from shunter.events import fact
-from shunter.events import record
-from typing import Protocol
-
+from shunter.events import (
+    CALLER,
+    NO_SUCH_JOB,
+    PROPOSED,
+    Allocation,
+    AllocationChanged,
+    ConfigurationSet,
+    Demand,
+    Event,
+    GangApproved,
+    GangProposed,
+    GangRejected,
+    JobId,
+    JobReshaped,
+    JobSpec,
+    Level,
+    NodeName,
+    PlanRejected,
+    Reason,
+    Resources,
+    Share,
+    Sharing,
+    SuspendMode,
+    fact,
+    record,
+)
 
 # Jobs may swap CPUs and memory in a circle, so all are taken first and checked afterwards.
 

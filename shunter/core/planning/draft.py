@@ -7,51 +7,31 @@ find places in it, and the approver carries other people's plans out in it.
 Last comes how a policy makes room in a plan that it has drafted (`RoomMaker`).
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.cluster import Before
-from shunter.core.cluster import CPU_POOL
-from shunter.core.cluster import Health
-from shunter.core.cluster import PlannedTenants
-from shunter.core.cluster import Pool
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import both
-from shunter.core.plan import Change
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Reshape
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.placement import Placement
-from shunter.core.planning.placement import find
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import Demand
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import QueueName
-from shunter.events import Reason
-from shunter.events import Resources
-from shunter.events import RoundPlanned
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import WaitReasonChanged
-from typing import Any
-from typing import Final
-from typing import Protocol
-from typing import Self
-from typing import runtime_checkable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
+from shunter.core.cluster import CPU_POOL, Before, Health, PlannedTenants, Pool
+from shunter.core.interfaces import AnyPolicy, Observers, both
+from shunter.core.plan import Change, Move, Pack, Plan, Reshape, Start, Suspend
+from shunter.core.planning.placement import Placement, find
+from shunter.core.state import Job, State
+from shunter.core.view import View
+from shunter.events import (
+    JOB_ENDS,
+    Allocation,
+    AllocationChanged,
+    Demand,
+    JobId,
+    NodeName,
+    QueueName,
+    Reason,
+    Resources,
+    RoundPlanned,
+    Share,
+    Sharing,
+    WaitReasonChanged,
+)
 
 _EXCLUSIVE = Sharing.exclusive  # members are slow to look up
 

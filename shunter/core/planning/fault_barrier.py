@@ -10,55 +10,48 @@ A policy that has not answered in time, or whose process ended, is set aside for
 own (`PolicySetAside`).
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from math import isfinite
 from reprlib import repr as short
-from shunter.core.interfaces import Observer
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Policy
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Judge
-from shunter.core.plan import Move
-from shunter.core.plan import Pack
-from shunter.core.plan import Plan
-from shunter.core.plan import Proposal
-from shunter.core.plan import Rehome
-from shunter.core.plan import Reservation
-from shunter.core.plan import Reshape
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.plan import Try
-from shunter.core.view import View
-from shunter.errors import ConfigError
-from shunter.errors import PlanError
-from shunter.errors import TraceError
-from shunter.events import ClassWait
-from shunter.events import JobId
-from shunter.events import KINDS
-from shunter.events import SizesSet
-from shunter.events import SolvedFact
-from shunter.events import Target
-from shunter.events import TargetsSet
-from shunter.events import Wait
-from shunter.events import fact
-from shunter.events import record
-from types import TracebackType
-from types import UnionType
-from typing import Any
-from typing import NoReturn
-from typing import TypeVar
-from typing import get_args
-from typing import get_origin
-from typing import get_type_hints
+from types import TracebackType, UnionType
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
 import msgspec
 import orjson
-import re
 
+from shunter.core.interfaces import Observer, Observers, Policy, Rng
+from shunter.core.plan import (
+    Judge,
+    Move,
+    Pack,
+    Plan,
+    Proposal,
+    Rehome,
+    Reservation,
+    Reshape,
+    Resize,
+    Start,
+    Suspend,
+    Try,
+)
+from shunter.core.view import View
+from shunter.errors import ConfigError, PlanError, TraceError
+from shunter.events import (
+    KINDS,
+    ClassWait,
+    JobId,
+    SizesSet,
+    SolvedFact,
+    Target,
+    TargetsSet,
+    Wait,
+    fact,
+    record,
+)
 
 # What a policy may answer. Types are checked field by field, except for policies that are our own
 # code throughout. The approver says whether a plan fits the cluster.

@@ -4,31 +4,26 @@ A strategy (`Placement`) says on which servers a gang goes. First come the rules
 which GPUs of a server, what fits, and `find`. Then the strategies, as `PLACEMENTS` names them.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from shunter.core.cluster import Area
-from shunter.core.cluster import Pool
-from shunter.events import BELOW_SERVER
-from shunter.events import ConfigurationSet
-from shunter.events import Demand
-from shunter.events import IN_SERVER
-from shunter.events import JobSpec
-from shunter.events import LEVEL_ORDER
-from shunter.events import Level
-from shunter.events import LevelGroups
-from shunter.events import Reason
-from shunter.events import Resources
-from shunter.events import Share
-from typing import Final
-from typing import NamedTuple
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
+from shunter.core.cluster import Area, Pool
+from shunter.events import (
+    BELOW_SERVER,
+    IN_SERVER,
+    LEVEL_ORDER,
+    ConfigurationSet,
+    Demand,
+    JobSpec,
+    Level,
+    LevelGroups,
+    Reason,
+    Resources,
+    Share,
+)
 
 Spot = tuple[int, int]  # a server's position in the pool, and how many of its GPUs
 

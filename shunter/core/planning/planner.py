@@ -4,60 +4,43 @@ The planner changes nothing. The scheduler emits what it returns, `replay --veri
 what was recorded, and `why` asks it once more with all reasons.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from shunter.core.cluster import Pool
-from shunter.core.cluster import Server
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from shunter.core.cluster import Pool, Server
 from shunter.core.fold import home_of
 from shunter.core.interfaces import Policy
-from shunter.core.plan import Change
-from shunter.core.plan import Plan
-from shunter.core.plan import Rehome
-from shunter.core.plan import Reshape
-from shunter.core.plan import Resize
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.approver import Check
-from shunter.core.planning.approver import approve
-from shunter.core.planning.approver import no_such_job
-from shunter.core.planning.approver import settled
+from shunter.core.plan import Change, Plan, Rehome, Reshape, Resize, Start, Suspend
+from shunter.core.planning.approver import Check, approve, no_such_job, settled
 from shunter.core.planning.fault_barrier import OnFault
-from shunter.core.planning.placement import Consolidated
-from shunter.core.planning.placement import find
+from shunter.core.planning.placement import Consolidated, find
 from shunter.core.planning.proposals import Decentralised
-from shunter.core.planning.trials import trial_facts
-from shunter.core.planning.trials import verdicts
+from shunter.core.planning.trials import trial_facts, verdicts
 from shunter.core.rng import RandomStream
 from shunter.core.speeds import TableCheck
-from shunter.core.state import Job
-from shunter.core.state import State
-from shunter.core.view import Guards
-from shunter.core.view import NO_GUARDS
-from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import BY_POLICY
-from shunter.events import Event
-from shunter.events import GangApproved
-from shunter.events import JobId
-from shunter.events import JobReshaped
-from shunter.events import JobResized
-from shunter.events import NodeName
-from shunter.events import ReservationSet
-from shunter.events import RoundPlanned
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import SolvedFact
-from shunter.events import TargetsSet
-from shunter.events import Trigger
-from shunter.events import WaitReasonChanged
-from shunter.events import fact
-from typing import Any
-from typing import Final
-
+from shunter.core.state import Job, State
+from shunter.core.view import NO_GUARDS, Guards, View
+from shunter.events import (
+    BY_POLICY,
+    Allocation,
+    AllocationChanged,
+    Event,
+    GangApproved,
+    JobId,
+    JobReshaped,
+    JobResized,
+    NodeName,
+    ReservationSet,
+    RoundPlanned,
+    Share,
+    Sharing,
+    SolvedFact,
+    TargetsSet,
+    Trigger,
+    WaitReasonChanged,
+    fact,
+)
 
 # What fails within its first seconds may fail of where it is (a broken GPU, a folder that is not
 # mounted): such a job goes to a server that none of its early failures was on, else to other GPUs.

@@ -9,57 +9,40 @@ gangs from a view that may be stale, and the approver checks them on the GPUs' s
 student research competition 2017).
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from shunter.core.interfaces import AnyPolicy
-from shunter.core.interfaces import Observer
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Proposal
-from shunter.core.plan import Reservation
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning.draft import Draft
-from shunter.core.planning.draft import MAKES_ROOM
-from shunter.core.planning.draft import Needs
-from shunter.core.planning.draft import ROOM_MADE
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from shunter.core.interfaces import AnyPolicy, Observer, Observers, Rng
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reservation, Start, Suspend
+from shunter.core.planning.draft import MAKES_ROOM, ROOM_MADE, Draft, Needs
 from shunter.core.planning.placement import Placement
 from shunter.core.rng import RandomStream
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptLost
-from shunter.events import Event
-from shunter.events import GangApproved
-from shunter.events import GangRejected
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobId
-from shunter.events import JobReshaped
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import NOTHING
-from shunter.events import ReservationSet
-from shunter.events import RoundPlanned
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import fact
-from shunter.events import record
-from shunter.events import replace
-from typing import Any
-from typing import Protocol
-from typing import runtime_checkable
-
+from shunter.events import (
+    JOB_ENDS,
+    NOTHING,
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptLost,
+    Event,
+    GangApproved,
+    GangRejected,
+    GpusReleased,
+    JobId,
+    JobReshaped,
+    JobSuspended,
+    LaunchFailed,
+    ReservationSet,
+    RoundPlanned,
+    Share,
+    Sharing,
+    fact,
+    record,
+    replace,
+)
 
 _DOUBLINGS_MOST = 62
 

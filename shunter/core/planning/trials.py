@@ -13,40 +13,31 @@ where each has its own GPUs. All are whole millionths, rounded down, so that not
 of a rounding.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from shunter.core.interfaces import Effect
-from shunter.core.interfaces import ShareTurns
-from shunter.core.plan import Change
-from shunter.core.plan import Judge
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Try
-from shunter.core.planning.approver import no_such_job
-from shunter.core.speeds import KnownVerdict
-from shunter.core.speeds import Trial
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.state import State
-from shunter.core.view import View
-from shunter.events import Batch
-from shunter.events import ChangeKey
-from shunter.events import JobId
-from shunter.events import KEPT
-from shunter.events import MILLION
-from shunter.events import PlanRejected
-from shunter.events import Reason
-from shunter.events import SUM_MOST
-from shunter.events import TrialFact
-from shunter.events import TrialKept
-from shunter.events import TrialKind
-from shunter.events import TrialReason
-from shunter.events import TrialReverted
-from shunter.events import TrialStarted
 
+from shunter.core.interfaces import Effect, ShareTurns
+from shunter.core.plan import Change, Judge, Move, Plan, Try
+from shunter.core.planning.approver import no_such_job
+from shunter.core.speeds import KnownVerdict, Trial
+from shunter.core.state import RUNNING, Job, State
+from shunter.core.view import View
+from shunter.events import (
+    KEPT,
+    MILLION,
+    SUM_MOST,
+    Batch,
+    ChangeKey,
+    JobId,
+    PlanRejected,
+    Reason,
+    TrialFact,
+    TrialKept,
+    TrialKind,
+    TrialReason,
+    TrialReverted,
+    TrialStarted,
+)
 
 _RULE = "trial"
 _OF_MOVES = (TrialReason.no_loss, TrialReason.cost_not_met, TrialReason.no_way_back)

@@ -5,120 +5,108 @@ come the events a ranking listens to, what holds back each class, and EASY backf
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import merge
-from shunter.core.interfaces import Observer
-from shunter.core.interfaces import Observers
-from shunter.core.interfaces import Rng
-from shunter.core.interfaces import both
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Reservation
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning import Decentralised
-from shunter.core.planning import Draft
-from shunter.core.planning import MAKES_ROOM
-from shunter.core.planning import Placement
-from shunter.core.planning import ProposalMemory
-from shunter.core.planning import RoomMaker
-from shunter.core.planning import RoomMemory
-from shunter.core.planning import at_load
-from shunter.core.planning import decentralised_plan
-from shunter.core.planning import earliest
-from shunter.core.planning import note_load
-from shunter.core.planning import proposal_observers
-from shunter.core.planning import sooner
-from shunter.core.planning import untangled
-from shunter.core.planning import with_room_observers
-from shunter.core.planning import without_proposed
-from shunter.core.ranking.ranking import Entry
-from shunter.core.ranking.ranking import Index
-from shunter.core.ranking.ranking import LAST
-from shunter.core.ranking.ranking import Misfit
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import RankedUsage
-from shunter.core.ranking.ranking import Ranking
-from shunter.core.ranking.ranking import Ranks
-from shunter.core.ranking.ranking import Relative
-from shunter.core.ranking.ranking import Remembering
-from shunter.core.ranking.ranking import Telling
-from shunter.core.ranking.ranking import WaitingClass
-from shunter.core.ranking.ranking import classes_of
-from shunter.core.ranking.ranking import drift
-from shunter.core.ranking.ranking import ordinal_of
-from shunter.core.ranking.ranking import pack
-from shunter.core.ranking.ranking import rank_of
-from shunter.core.ranking.ranking import unguarded
-from shunter.core.ranking.selection import Bars
-from shunter.core.ranking.selection import Placing
-from shunter.core.ranking.selection import Selection
-from shunter.core.ranking.selection import Shares
-from shunter.core.ranking.selection import Walk
-from shunter.core.sizing import Guarantees
-from shunter.core.sizing import SizeBook
-from shunter.core.sizing import Sizing
-from shunter.core.sizing import SizingInput
-from shunter.core.sizing import seek
-from shunter.core.sizing import sized_plan
-from shunter.core.sizing import solve_sizes
-from shunter.core.sizing import speed_of_sizes
-from shunter.core.speeds import has_learnt_floor
-from shunter.core.state import Job
-from shunter.core.state import WAITING
-from shunter.core.view import Band
-from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import AllocationChanged
-from shunter.events import AllocationLearned
-from shunter.events import AttemptEnded
-from shunter.events import AttemptLost
-from shunter.events import AttemptStarted
-from shunter.events import Because
-from shunter.events import CLUSTER_CHANGES
-from shunter.events import CheckpointDiscarded
-from shunter.events import ClassWait
-from shunter.events import Event
-from shunter.events import GpusReleased
-from shunter.events import JOB_ENDS
-from shunter.events import JobCancelRequested
-from shunter.events import JobFinished
-from shunter.events import JobHeld
-from shunter.events import JobId
-from shunter.events import JobPriorityChanged
-from shunter.events import JobReleased
-from shunter.events import JobReshaped
-from shunter.events import JobResized
-from shunter.events import JobSubmitted
-from shunter.events import JobSuspended
-from shunter.events import LaunchFailed
-from shunter.events import NodeAdded
-from shunter.events import NodeRemoved
-from shunter.events import PlanRejected
-from shunter.events import ProfileSampled
-from shunter.events import QuotaChanged
-from shunter.events import Reason
-from shunter.events import ReshapeRefused
-from shunter.events import Resources
-from shunter.events import RoundPlanned
-from shunter.events import SensitivityCorrected
-from shunter.events import SizesSet
-from shunter.events import SpeedChanged
-from shunter.events import TimeLimitReached
-from shunter.events import ToleranceLearnt
-from shunter.events import TrainingStarted
-from shunter.events import Wait
-from typing import Any
-from typing import NamedTuple
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from shunter.core.interfaces import Observer, Observers, Rng, both
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Reservation, Start, Suspend
+from shunter.core.planning import (
+    MAKES_ROOM,
+    Decentralised,
+    Draft,
+    Placement,
+    ProposalMemory,
+    RoomMaker,
+    RoomMemory,
+    at_load,
+    decentralised_plan,
+    earliest,
+    note_load,
+    proposal_observers,
+    sooner,
+    untangled,
+    with_room_observers,
+    without_proposed,
+)
+from shunter.core.ranking.ranking import (
+    LAST,
+    NO_POOL,
+    Entry,
+    Index,
+    Misfit,
+    RankedUsage,
+    Ranking,
+    Ranks,
+    Relative,
+    Remembering,
+    Telling,
+    WaitingClass,
+    classes_of,
+    drift,
+    ordinal_of,
+    pack,
+    rank_of,
+    unguarded,
+)
+from shunter.core.ranking.selection import Bars, Placing, Selection, Shares, Walk
+from shunter.core.sizing import (
+    Guarantees,
+    SizeBook,
+    Sizing,
+    SizingInput,
+    seek,
+    sized_plan,
+    solve_sizes,
+    speed_of_sizes,
+)
+from shunter.core.speeds import has_learnt_floor
+from shunter.core.state import WAITING, Job
+from shunter.core.view import Band, View
+from shunter.events import (
+    CLUSTER_CHANGES,
+    JOB_ENDS,
+    Allocation,
+    AllocationChanged,
+    AllocationLearned,
+    AttemptEnded,
+    AttemptLost,
+    AttemptStarted,
+    Because,
+    CheckpointDiscarded,
+    ClassWait,
+    Event,
+    GpusReleased,
+    JobCancelRequested,
+    JobFinished,
+    JobHeld,
+    JobId,
+    JobPriorityChanged,
+    JobReleased,
+    JobReshaped,
+    JobResized,
+    JobSubmitted,
+    JobSuspended,
+    LaunchFailed,
+    NodeAdded,
+    NodeRemoved,
+    PlanRejected,
+    ProfileSampled,
+    QuotaChanged,
+    Reason,
+    ReshapeRefused,
+    Resources,
+    RoundPlanned,
+    SensitivityCorrected,
+    SizesSet,
+    SpeedChanged,
+    TimeLimitReached,
+    ToleranceLearnt,
+    TrainingStarted,
+    Wait,
+)
 
 _TOUCHED = (
     JobHeld,

@@ -8,49 +8,40 @@ First what an index is, and what it may remember of jobs; then the lists that a 
 `Ranking`; last an index that ages.
 """
 
-from bisect import bisect_left
-from bisect import bisect_right
-from bisect import insort
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from heapq import heapify
-from heapq import heappop
-from heapq import heappush
+from heapq import heapify, heappop, heappush
+from typing import Any, Protocol, runtime_checkable
+
 from shunter.core.cluster import Pool
 from shunter.core.plan import Plan
-from shunter.core.planning import Classing
-from shunter.core.planning import HELD_BACK
-from shunter.core.planning import Messages
-from shunter.core.planning import Packing
-from shunter.core.planning import Placement
-from shunter.core.planning import ProposalMemory
-from shunter.core.planning import RoomMemory
+from shunter.core.planning import (
+    HELD_BACK,
+    Classing,
+    Messages,
+    Packing,
+    Placement,
+    ProposalMemory,
+    RoomMemory,
+)
 from shunter.core.sizing import SizeBook
 from shunter.core.speeds import SensitivityTable
-from shunter.core.state import Job
-from shunter.core.state import RUNNING
-from shunter.core.state import WAITING
-from shunter.core.view import Band
-from shunter.core.view import View
-from shunter.events import ClassWait
-from shunter.events import DERIVED
-from shunter.events import Demand
-from shunter.events import JobId
-from shunter.events import ProfileSampled
-from shunter.events import QueueName
-from shunter.events import Reason
-from shunter.events import SuspendMode
-from shunter.events import Wait
-from shunter.events import record
-from typing import Any
-from typing import Protocol
-from typing import runtime_checkable
-
+from shunter.core.state import RUNNING, WAITING, Job
+from shunter.core.view import Band, View
+from shunter.events import (
+    DERIVED,
+    ClassWait,
+    Demand,
+    JobId,
+    ProfileSampled,
+    QueueName,
+    Reason,
+    SuspendMode,
+    Wait,
+    record,
+)
 
 # A rank is one integer: guard band, priority, the policy's rank, submission ordinal. Integers
 # compare ten times faster than tuples, and the ordinal makes the order total. Where ranks drift

@@ -9,40 +9,29 @@ A victim may find other GPUs at its own turn: it is picked again, as a start, an
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from heapq import heapify
-from heapq import heappop
-from heapq import heapreplace
+from heapq import heapify, heappop, heapreplace
+from typing import Final, NamedTuple
+
 from shunter.core.cluster import CPU_POOL
-from shunter.core.planning import Draft
-from shunter.core.planning import Placement
-from shunter.core.planning import may_move_evicted
-from shunter.core.planning import pools_without_gpus
-from shunter.core.ranking.ranking import Entry
-from shunter.core.ranking.ranking import FIRST
-from shunter.core.ranking.ranking import Index
-from shunter.core.ranking.ranking import LAST
-from shunter.core.ranking.ranking import Misfit
-from shunter.core.ranking.ranking import NO_POOL
-from shunter.core.ranking.ranking import ORDINAL_MASK
-from shunter.core.ranking.ranking import RankedUsage
-from shunter.core.ranking.ranking import Ranking
-from shunter.core.ranking.ranking import WaitingClass
-from shunter.core.ranking.ranking import drift
+from shunter.core.planning import Draft, Placement, may_move_evicted, pools_without_gpus
+from shunter.core.ranking.ranking import (
+    FIRST,
+    LAST,
+    NO_POOL,
+    ORDINAL_MASK,
+    Entry,
+    Index,
+    Misfit,
+    RankedUsage,
+    Ranking,
+    WaitingClass,
+    drift,
+)
 from shunter.core.sizing import Guarantees
 from shunter.core.view import View
-from shunter.events import Demand
-from shunter.events import JobId
-from shunter.events import Reason
-from shunter.events import Share
-from shunter.events import Sharing
-from shunter.events import record
-from shunter.events import replace
-from typing import Final
-from typing import NamedTuple
-
+from shunter.events import Demand, JobId, Reason, Share, Sharing, record, replace
 
 _SKIPPED = Misfit.skipped  # members are slow to look up
 

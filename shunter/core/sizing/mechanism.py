@@ -14,40 +14,31 @@ First the sizes that a job could have, and programs that choose among them; then
 configured; then what a job demands of the whole cluster; last what each job is guaranteed.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
-from itertools import product
-from shunter.core.cluster import Cluster
-from shunter.core.cluster import Health
-from shunter.core.cluster import Pool
+from itertools import pairwise, product
+from typing import NamedTuple, Protocol
+
+from shunter.core.cluster import Cluster, Health, Pool
 from shunter.core.planning import Draft
-from shunter.core.speeds import MeasuredCell
-from shunter.core.speeds import Sensitivity
-from shunter.core.speeds import SensitivityTable
-from shunter.core.speeds import corrected
+from shunter.core.speeds import MeasuredCell, Sensitivity, SensitivityTable, corrected
 from shunter.core.state import Job
 from shunter.core.view import View
-from shunter.events import DERIVED
-from shunter.events import Demand
-from shunter.events import GpuType
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeName
-from shunter.events import Resources
-from shunter.events import Share
-from shunter.events import fact
-from shunter.events import record
-from shunter.events import replace
-from typing import NamedTuple
-from typing import Protocol
-import dataclasses
-
+from shunter.events import (
+    DERIVED,
+    Demand,
+    GpuType,
+    JobId,
+    JobSpec,
+    NodeName,
+    Resources,
+    Share,
+    fact,
+    record,
+    replace,
+)
 
 ROUNDING = 1e-9
 """By how much speeds may differ that are equal."""

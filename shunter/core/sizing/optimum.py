@@ -13,27 +13,21 @@ points of the matrix. Here amounts between points count as well: the first progr
 which no sizes can beat, and the second may choose whole CPUs between them.
 """
 
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
-from shunter.core.sizing.mechanism import Answer
-from shunter.core.sizing.mechanism import Choice
-from shunter.core.sizing.mechanism import Mechanism
-from shunter.core.sizing.mechanism import NO_RESOURCES
-from shunter.core.sizing.mechanism import Option
-from shunter.core.sizing.mechanism import Program
-from shunter.core.sizing.mechanism import ROUNDING
-from shunter.core.sizing.mechanism import Solver
-from shunter.core.sizing.sized_plans import Servers
-from shunter.core.sizing.sized_plans import SizingInput
-from shunter.events import JobId
-from shunter.events import NodeName
-from shunter.events import Resources
-from shunter.events import Size
-from shunter.events import SizesSet
-from shunter.events import fact
 
+from shunter.core.sizing.mechanism import (
+    NO_RESOURCES,
+    ROUNDING,
+    Answer,
+    Choice,
+    Mechanism,
+    Option,
+    Program,
+    Solver,
+)
+from shunter.core.sizing.sized_plans import Servers, SizingInput
+from shunter.events import JobId, NodeName, Resources, Size, SizesSet, fact
 
 _DIGITS = 9
 

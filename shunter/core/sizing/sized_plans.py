@@ -1,38 +1,32 @@
 """A plan with the sizes of all that it starts, moves, proposes and lets go on."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from shunter.core.plan import Change
-from shunter.core.plan import EMPTY_PLAN
-from shunter.core.plan import Move
-from shunter.core.plan import Plan
-from shunter.core.plan import Proposal
-from shunter.core.plan import Reshape
-from shunter.core.plan import Start
-from shunter.core.plan import Suspend
-from shunter.core.planning import Draft
-from shunter.core.planning import Placement
-from shunter.core.sizing.mechanism import Bounds
-from shunter.core.sizing.mechanism import Guarantees
-from shunter.core.sizing.mechanism import NO_RESOURCES
-from shunter.core.sizing.mechanism import ROUNDING
-from shunter.core.sizing.mechanism import SizeBook
-from shunter.core.sizing.mechanism import with_shares
-from shunter.core.state import Job
-from shunter.core.view import View
-from shunter.events import Allocation
-from shunter.events import Because
-from shunter.events import Demand
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import NodeName
-from shunter.events import Resources
-from shunter.events import Share
-from shunter.events import replace
 from typing import NamedTuple
 
+from shunter.core.plan import EMPTY_PLAN, Change, Move, Plan, Proposal, Reshape, Start, Suspend
+from shunter.core.planning import Draft, Placement
+from shunter.core.sizing.mechanism import (
+    NO_RESOURCES,
+    ROUNDING,
+    Bounds,
+    Guarantees,
+    SizeBook,
+    with_shares,
+)
+from shunter.core.state import Job
+from shunter.core.view import View
+from shunter.events import (
+    Allocation,
+    Because,
+    Demand,
+    JobId,
+    JobSpec,
+    NodeName,
+    Resources,
+    Share,
+    replace,
+)
 
 Shares = tuple[Share, ...]
 Rank = Callable[[JobId], int]

@@ -1,27 +1,26 @@
 """What jobs measured: gangs of distance, trials of mini-batches; values of the state."""
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from shunter.events import Allocation
-from shunter.events import Batch
-from shunter.events import ChangeKey
-from shunter.events import Demand
-from shunter.events import GpuType
-from shunter.events import IN_SERVER
-from shunter.events import JobId
-from shunter.events import JobSpec
-from shunter.events import LEVEL_ORDER
-from shunter.events import Level
-from shunter.events import NOTHING
-from shunter.events import ProfileSampled
-from shunter.events import ToleranceLearnt
-from shunter.events import TrialKind
-from shunter.events import fact
 
+from shunter.events import (
+    IN_SERVER,
+    LEVEL_ORDER,
+    NOTHING,
+    Allocation,
+    Batch,
+    ChangeKey,
+    Demand,
+    GpuType,
+    JobId,
+    JobSpec,
+    Level,
+    ProfileSampled,
+    ToleranceLearnt,
+    TrialKind,
+    fact,
+)
 
 # Learnt curves of tolerance. In each placement (a level, and a split over servers) the fastest gang
 # counts, for neighbours only slow a job down. A placement is as fast as any at least as far apart

@@ -1,18 +1,12 @@
 """How fast a model is by the CPUs and memory with each GPU: the table, and its correction."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from shunter.events import Allocation
-from shunter.events import JobSpec
-from shunter.events import Resources
-from shunter.events import fact
 
+from shunter.events import Allocation, JobSpec, Resources, fact
 
 # Synergy (Mohan et al., OSDI 2022, section 3.1) measures a matrix for each model: throughput by CPU
 # cores and memory per GPU, relative to the GPU-proportional share. We interpolate in a straight

@@ -16,29 +16,25 @@ it does not count. A gang of another size than submitted has its own kind, times
 First the two tables (throughputs, factors), then a job's own curve, then `SpeedModel`.
 """
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf
-from math import sqrt
-from shunter.core.speeds.sensitivity import SensitivityTable
-from shunter.events import Allocation
-from shunter.events import BY_BUS
-from shunter.events import CPU_UNITS
-from shunter.events import ConfigurationSet
-from shunter.events import GpuType
-from shunter.events import IN_SERVER
-from shunter.events import JobSpec
-from shunter.events import Level
-from shunter.events import LevelGroups
-from shunter.events import NodeName
-from typing import NamedTuple
-from typing import TypeVar
+from math import inf, sqrt
+from typing import NamedTuple, TypeVar
 
+from shunter.core.speeds.sensitivity import SensitivityTable
+from shunter.events import (
+    BY_BUS,
+    CPU_UNITS,
+    IN_SERVER,
+    Allocation,
+    ConfigurationSet,
+    GpuType,
+    JobSpec,
+    Level,
+    LevelGroups,
+    NodeName,
+)
 
 # Throughputs, in steps a second of the whole gang, alone and in pairs. A rate of 0 means that the
 # kind was tried and cannot run there, most often for want of memory; None: nobody measured it.
