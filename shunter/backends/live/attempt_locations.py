@@ -1,7 +1,6 @@
 """Where attempts have run: noted since the start, and asked of the agents where it is older.
 
-A job's newest checkpoints lie where its last attempt ran, its output where each one did, and what
-runs somewhere though nobody watches it must be found to be ended.
+Checkpoints and output lie there, and what runs unwatched must be found to be ended.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -217,11 +216,7 @@ class AttemptLocations:
     async def _told(
         self, job: JobId | None = None, wanted: list[tuple[JobId, int]] | None = None
     ) -> dict[NodeName, list[Known] | UnreachedError]:
-        """Ask all hosts that answer, at once; return what each tells, if it does.
-
-        Raises:
-            BackendError: a host cannot say what it has.
-        """
+        """Ask all hosts that answer, at once; return what each tells, if it does."""
         told: dict[NodeName, list[Known] | UnreachedError] = {}
         failed: list[BackendError] = []
 

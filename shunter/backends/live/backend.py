@@ -1,9 +1,8 @@
 """A cluster whose servers have agents: one session with each, one supervisor an attempt and node.
 
-Orders of one job are carried out one after the other, those of different jobs side by side. What
-comes of them is what the supervisors' records say, reported as it happens and read once a period.
-An order whose answer is lost is unknown: it is settled when the agent answers again, or when no
-supervisor under it can be alive any more. Nothing is started again before that.
+Orders of one job run in sequence, those of different jobs at once. The supervisors' records say
+what comes of them. An order whose answer is lost is unknown until the agent answers again or no
+supervisor can be alive any more; nothing starts again before that.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -59,10 +58,7 @@ from shunter.errors import BackendError
 from shunter.events.facts import AttemptLost, LaunchFailed, ReshapeRefused
 from shunter.events.values import Allocation, JobId, NodeName
 
-# The gangs that are under way: watched at their agents, told of, and given what is due to them.
-#
-# At most one of each job. One that has begun is watched until it is over and that was told; one
-# that was set aside is ended unread, and told lost once nothing of it runs.
+# The gangs under way. A gang that was set aside is ended unread, and reported lost at its end.
 
 Key = tuple[JobId, int]
 Stands = Mapping[Key, Mapping[NodeName, str]]
@@ -288,10 +284,7 @@ class LiveGangs(Mapping[JobId, Gang]):
             self._retime()
 
     def _retime(self) -> None:
-        """Make the timetables of gangs anew, and have those told that changed.
-
-        One that was just found again has no weight until the scheduler tells it.
-        """
+        """Make the timetables of gangs anew, and have those told that changed."""
         turning = {
             name: gang
             for name, gang in self._gangs.items()
@@ -683,7 +676,7 @@ async def _give_up(cause: str) -> None:
     raise BackendError(cause)
 
 
-# How the GPUs of servers are wired: asked of their agents, and kept where orders look it up.
+# How the GPUs of servers are wired.
 
 WIRING_S = 15.0
 """How long an agent may take; a driver in trouble may never answer."""

@@ -169,8 +169,6 @@ class NotTakenError(UnreachedError):
     """A process has ended that was to be handed more; what it answered says why."""
 
 
-# How a host gets the files of a checkpoint: which are sent, by whom, and what is told of all.
-
 DIGEST_MOST = 64
 _JOINED = (
     "FROM listed LEFT JOIN several_names AS names USING (host, inode)"
@@ -498,11 +496,7 @@ class CheckpointTransfer:
             await receiving.answer()
 
     async def _write(self, process: CheckpointVerb, lists: FileLists, records: Records) -> None:
-        """Hand a verb records, and their end, each made when the one before it is sent.
-
-        Raises:
-            UnreachedError: it takes none.
-        """
+        """Hand a verb records, and their end, each made when the one before it is sent."""
         made = map(packed, records)
         while record := await self._worked(partial(next, made, b""), is_long=lists.is_large):
             await process.write(record)
@@ -518,11 +512,7 @@ class CheckpointTransfer:
     async def _begun(
         self, link: Link, verb: str, job_id: JobId, user: UserName, node: NodeName
     ) -> AsyncIterator[CheckpointVerb]:
-        """Begin a verb of the agent of a node; it is over at the end.
-
-        Raises:
-            UnreachedError: the agent does not begin it.
-        """
+        """Begin a verb of the agent of a node; it is over at the end."""
         nonce, limit_s = secrets.token_hex(8), self._limits.call_s
         folder = self._folder(job_id, node)
         try:

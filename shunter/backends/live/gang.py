@@ -1,8 +1,8 @@
 """A gang: one attempt whose parts run on several nodes, each under a supervisor of its own.
 
-It is told of as one: it has started once all parts have, and is over once all parts are. It runs
-whole or not at all: no rank runs its program before the supervisors of all parts have said that
-they have started, and what ends one part ends the others, by the weakest means that fits.
+A gang has started once all parts have, and is over once all parts are. No rank runs its program
+before all supervisors have started, and what ends one part ends the others, by the weakest means
+that fits.
 """
 
 import dataclasses
@@ -402,7 +402,7 @@ def _decisive(statuses: list[Status]) -> Status:
     return in_order[-1]
 
 
-# What is to be done with a gang, asked of the agents of its parts until they have taken it.
+# Orders to a gang, repeated until the agents of its parts have taken them.
 
 
 async def deliver(

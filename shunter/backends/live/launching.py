@@ -1,7 +1,7 @@
 """How a gang is started: its orders, a port that is its own, and a start on all nodes at once.
 
-An answer that is lost leaves a part unknown, until its agent tells or is lost. A part that cannot
-begin is the cause for which the whole gang is fenced.
+A lost answer leaves a part unknown until its agent answers or is lost. A part that cannot begin
+fences the whole gang.
 """
 
 from collections import Counter, deque
@@ -25,7 +25,7 @@ from shunter.errors import BackendError
 from shunter.events.facts import NodeLost, NodeReachable, NodeUnreachable
 from shunter.events.values import JobId, NodeName
 
-# Orders on their way: those of one job one after the other, of different jobs side by side.
+# Orders on their way: those of one job in sequence, of different jobs at once.
 
 
 class OrderQueue:
@@ -54,9 +54,6 @@ class OrderQueue:
             await self._obey(effect)
             failpoint(f"done {type(effect).__name__}")
         del self._waiting[job_id]
-
-
-# Which servers answer, as the log is told of it.
 
 
 class Reachability:

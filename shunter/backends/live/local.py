@@ -1,9 +1,7 @@
 """This machine as a cluster of one or more nodes: its agent is a child process of the daemon.
 
-Supervisors fork from the agent and outlive it. A daemon has threads and much memory, and cannot
-fork supervisors itself. Its agent has neither: a job costs two forks of a small process, and no
-start of Python. If it is killed, nothing else is: the daemon begins another one, which finds
-everything in the records.
+Supervisors fork from the agent and outlive it: a daemon with threads and much memory cannot fork
+them. If the agent is killed, the daemon begins another one, which reads the records.
 """
 
 import secrets
@@ -70,7 +68,7 @@ class LocalBackend(SupervisedBackend):
         super().__init__(settings, settings.owner, [LocalTransport(settings)], start_us)
 
 
-# Where this machine lets us limit the memory of jobs: see `node.cgroups`.
+# Where this machine lets us limit the memory of jobs.
 
 PROC = Path("/proc/self")
 MEND = "under systemd, run the daemon in a unit with Delegate=yes"

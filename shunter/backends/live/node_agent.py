@@ -2,8 +2,8 @@
 
 An agent that does not answer is unreachable, and what runs on its servers is unknown. Supervisors
 end their jobs when no heartbeat came for `heartbeat_deadline_s`; that and a margin after the last
-one was sent, the node counts as lost, and only then may its jobs run elsewhere. A heartbeat tells
-when it was sent, so that it is of no use to anybody if it comes too late.
+one was sent, the node counts as lost, and only then may its jobs run elsewhere. A heartbeat says
+when it was sent, so a late one counts for nothing.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -44,7 +44,7 @@ from shunter.backends.node.records import boot_id, failpoint
 from shunter.errors import BackendError
 from shunter.events.values import NodeName
 
-# How far the journal of an attempt on one machine was read, and how far that is durable.
+# How far the journal of an attempt was read, and how far that is durable.
 
 
 @dataclass(slots=True)
@@ -87,13 +87,10 @@ class Reading:
         self.durable = max(self.durable, upto)
 
 
-# Remote procedure calls to an agent over one channel: see `shunter.backends.node.session`.
+# Remote procedure calls to an agent. A question without an answer in time is unknown, never failed.
 #
-# Each question has a deadline. One that is not answered in time, or whose connection ends, is
-# unknown, never failed: a lost connection does not raise by itself, it ends the output.
-#
-# News may come right behind an answer, and the task that asked wakes after news are handed over. So
-# `on_reply` handles an answer where its line is read: in the order in which the host sent it.
+# News may come right behind an answer, before the task that asked wakes. So `on_reply` handles an
+# answer where its line is read, in the order in which the host sent it.
 
 A = TypeVar("A", bound=Answer)
 OnNews = Callable[[tuple[Known, ...]], None]

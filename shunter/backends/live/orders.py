@@ -37,10 +37,7 @@ from shunter.errors import BackendError
 from shunter.events.facts import ReshapeRefused
 from shunter.events.values import Allocation, JobId, NodeName, Share, Sharing
 
-# The CPUs and memory to which attempts are held: what each agent is told of, and what people are.
-#
-# A change that cannot be made costs no job: it runs on with what it has, and that is told, as a
-# fact as well.
+# The CPUs and memory of attempts. A change that cannot be made costs no job: it is reported.
 
 NOTICES_MOST = 100
 
@@ -153,11 +150,8 @@ class ShareNotices:
         return self._waiting.popleft()
 
 
-# What a job finds in its environment: the contract that frameworks and the SDK rely on.
-#
-# What the submitter gave, names and values, lies in a file beside the job's attempts that only we
-# can read, never in the log. What is promised here wins over it. docs/reference/environment.md
-# lists all.
+# The environment of a job (docs/reference/environment.md). The submitter's values are in a file
+# that only we can read, never in the log; ours win over them.
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 _SECRET = re.compile(r"\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -275,7 +269,7 @@ def rank_environment(
     }
 
 
-# From an effect to the orders of supervisors: one for each agent of its allocation.
+# From an effect to one order for the supervisor on each node.
 
 UNTOLD = (1, 0, 0)
 """The timetable of a gang until it is told another one: no turns."""
@@ -362,11 +356,7 @@ def _quietest(cpus: Iterable[int], near: Collection[int], tenants: Mapping[int, 
 
 
 def _slicing(effect: Launch | Resume, limits: Limits) -> AttemptTurns | None:
-    """Return how an attempt takes turns; None: it has its GPUs for itself.
-
-    Raises:
-        BackendError: it would take turns, and cannot here.
-    """
+    """Return how an attempt takes turns; None: it has its GPUs for itself."""
     allocation, settings = effect.allocation, limits.slicing
     if allocation.sharing is not Sharing.sliced:
         return None
@@ -463,15 +453,7 @@ def _rank(
     *,
     is_pinned: bool,
 ) -> Rank:
-    """Return how a rank is run.
-
-    Args:
-        effect: the launch that it is part of.
-        cpus: the numbers of its CPUs: those that have the fewest tenants, if it asked for some.
-        environment: the variables of its process.
-        gpus: its GPUs, as CUDA names them.
-        is_pinned: it asked for some.
-    """
+    """Return how a rank is run."""
     return Rank(
         argv=tuple(filled(effect.spec.command, environment)),
         env=dict(environment),

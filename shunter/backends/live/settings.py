@@ -1,7 +1,4 @@
-"""What the live backends are told: who schedules, what supervisors are held to, and their servers.
-
-`Owner` and `Limits` hold for all of them; a backend adds its servers and how these are reached.
-"""
+"""Settings of the live backends: `Owner` and `Limits` for all, and the servers of each."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""One attempt as the daemon sees it: what its records say, and what of that was told already."""
+"""One attempt as the daemon sees it: what its records say, and what was reported."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,10 +4,10 @@
 
 The first line on stdout is the nonce and a greeting; whatever comes before it is a shell's noise.
 Then each line of stdin is a question {"id", "do", ...} that gets one line {"id", ...}, and a line
-{"changed": [...]} without an id tells of attempts as soon as their supervisors do. What fails is
+{"changed": [...]} without an id reports attempts as soon as their supervisors do. What fails is
 answered by {"error": why}. The session ends with its stdin; what it started runs on.
 
-One scheduler owns BASE at a time (`claim`); what it runs lies below BASE/clusters/CLUSTER, as
+One scheduler owns BASE at a time (`claim`); what it runs is in BASE/clusters/CLUSTER, as
 `shunter.backends.node` says. A daemon's own machine has one cluster, in BASE itself. Supervisors
 are forked from here, so that a job costs no start of Python.
 """
@@ -408,7 +408,7 @@ _ANSWERS = {
 }
 
 
-# What a session tells of attempts: what is new of each, and when a supervisor is gone.
+# News of attempts.
 
 UNREAD: Notes = {"after": 0, "facts": None, "notes": [], "is_all": False}
 NEVER = (-1, -1, -1)
@@ -636,7 +636,7 @@ class Reports:
             self.ports[(job, attempt)] = started["port"]
 
 
-# A switch, and what becomes of who does not read an order to end.
+# A switch of turns, and attempts that do not read an order to end.
 
 SWITCH_S = 3.0
 """For so long who is to stand still may take, and who is to go on."""

@@ -2,8 +2,8 @@
 
 Time passes in `observe`, which jumps to the next instant at which anything happens. Nothing here
 awaits anything, so a round of the loop costs what the core costs. At one instant things happen in
-this order: ends, failures, node changes, arrivals in trace order, the end of a round. What costs,
-leases and failures mean to the microsecond stands in docs/reference/simulation.md.
+this order: ends, failures, node changes, arrivals in trace order, the end of a round.
+docs/reference/simulation.md defines costs, leases and failures to the microsecond.
 """
 
 from collections.abc import Sequence

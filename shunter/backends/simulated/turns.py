@@ -90,12 +90,9 @@ class ServerTurns:
         return self.leaving is not None or self.coming is not None
 
 
-# GPU memory that is copied out and in when GPUs change hands, and how long that takes.
-#
-# Whose turn is over leaves what it held at that instant, and brings it back with its next turn:
-# the least at a mini-batch boundary, up to 77 times as much within one (Gandiva, OSDI 2018,
-# slides). The GPUs of a server copy at the same time, each one direction after the other; the
-# slowest says how long. Jobs of models without a memory cycle have nothing to copy.
+# GPU memory copied out and in when GPUs change hands: the least at a mini-batch boundary, up to 77
+# times as much within one (Gandiva, OSDI 2018, slides). The GPUs of a server copy at the same time,
+# one direction after the other.
 
 Name = TypeVar("Name", bound=str)
 
@@ -142,9 +139,6 @@ class MemoryMoves:
         gpus = max((mask.bit_length() for mask, _ in moved), default=0)
         on_gpu_mb = (sum(mb for mask, mb in moved if mask >> gpu & 1) for gpu in range(gpus))
         return transfer_us(max(on_gpu_mb, default=0), self._copy_mb_s)
-
-
-# Gangs over several servers that take turns: which of these have given them theirs.
 
 
 class GangTurns:
@@ -544,10 +538,7 @@ class Turns:
             self._pack(server, *server.packing.pop(0), now_us)
 
     def _pack(self, server: ServerTurns, job_id: JobId, beside: JobId, now_us: int) -> None:
-        """Let a job go to the GPUs of another, if both still take turns.
-
-        Who has its turn meanwhile goes over at once, wherever it is in its mini-batch.
-        """
+        """Let a job go to the GPUs of another, if both still take turns."""
         rotation = server.rotation
         one, other = rotation.members.get(job_id), rotation.members.get(beside)
         if one is None or other is None:

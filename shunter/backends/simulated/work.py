@@ -16,7 +16,7 @@ from shunter.core.state import NEVER_US
 from shunter.events.records import fact, record, replace
 from shunter.events.values import Allocation, JobId, JobSpec, NodeName, SuspendMode
 
-# What launching, leaving and moving cost: time in which GPUs are held and no work is done.
+# What launching, leaving and moving cost: time in which GPUs are held idle.
 
 MICROSECONDS = 1_000_000
 
@@ -72,9 +72,6 @@ def transfers_us(
 
 
 NO_COSTS = Costs()
-
-
-# Who is on which GPU and server, so that it is known who slows whom.
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """What goes on in the simulated cluster: who runs where, and what comes of orders.
 
-`World` keeps what is foreseen on an `Agenda`; the backend lets time pass over it. Before both come
-the samples that are taken of jobs, and after the agenda the rounds that end with their last gang.
+`World` keeps what is foreseen on an `Agenda`; the backend lets time pass. In this order: samples of
+jobs, the agenda, rounds that end with their last gang, the world.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,12 +45,9 @@ from shunter.events.facts import (
 from shunter.events.records import fact, replace
 from shunter.events.values import JobId, Sharing
 
-# What is measured of jobs that run: how far they are, how long a mini-batch takes, what it uses.
-#
-# A live job tells the first two through the SDK. Here both are known, and how much of a GPU and
-# of its memory a job uses if the table of factors says it; what is measured of a mini-batch is
-# its true time times exp(noise x z), with z a standard normal number by Box and Muller (Annals of
-# Mathematical Statistics 29(2), 1958), drawn from a stream of the attempt and the instant alone.
+# What is measured of running jobs. A mini-batch is its true time times exp(noise x z), z a standard
+# normal number by Box and Muller (Annals of Mathematical Statistics 29(2), 1958) from a stream of
+# the attempt and the instant alone.
 
 
 @fact
@@ -221,12 +218,9 @@ def at_its_speed(started: AttemptStarted, runs: dict[JobId, Run]) -> AttemptStar
 
 # Rounds that end with the last gang still at work in them (as in Gavel's simulator).
 #
-# A round begins when the one before ends. Every gang works in it for one lease at most, in whole
-# steps if so configured, and stops; when the last one has stopped, the round is over, and plans
-# are made. Whole steps are dealt out to the GPUs of a gang: where one of them would have none to
-# do, the round takes its time and gets nothing done. Jobs that share GPUs are one gang: one that
-# is done stays until its partners stop as well, none gets on where one has too few steps, and
-# their speed is another one from the next round on only. While nobody runs, whatever happens next
+# Every gang works for one lease at most, in whole steps if so configured. Steps are divided among
+# the GPUs of a gang: where one would have none, the round gets nothing done. Jobs that share GPUs
+# are one gang, and one that is done stays until its partners stop. If nobody runs, the next event
 # ends the round.
 
 _Known = tuple[Run, StepRate, int, int, tuple[int, int] | None]

@@ -1,10 +1,9 @@
-"""Attempts that are batch jobs: how Slurm is asked for them, and where each stands.
+"""Attempts that are batch jobs: how Slurm is asked for them, and the state of each.
 
-An attempt stands by its records and by Slurm's queue. Neither says enough alone. A record may be
-missing though the attempt has begun, for a node writes it later than Slurm tells; and Slurm forgets
-jobs, or ends those whose processes live on. So what its records do not say to be over is over only
-once Slurm says so as well, and has for a while. In this order: the batch script and its options,
-the queue, the accounting, one attempt.
+Neither its records nor Slurm's queue say enough alone. A node writes a record later than Slurm
+knows, and Slurm forgets jobs, or ends those whose processes live on. So what its records do not end
+is over only once Slurm has said so for a while. In this order: the batch script, the queue, the
+accounting, one attempt.
 """
 
 import math
@@ -251,13 +250,8 @@ async def queue_view(slurm: Slurm, cluster_id: str) -> QueueView:
     return QueueView.of(cluster_id, own_user(), began_s, await slurm.queue())
 
 
-# What became of attempts that Slurm's queue has forgotten, where the site keeps accounting.
-#
-# The controller forgets a job some minutes after its end. What ended while no daemon looked, and
-# left no record, could then only be waited for; accounting still knows how it ended. Without an
-# answer, or without accounting, nothing is known by it. Accounting as a text file (jobcomp/filetxt)
-# is not read: names of jobs stand there as their users wrote them, line breaks included, so anybody
-# could write the end of a job that is not his, and sacct 22.05 dies of such a name.
+# The accounting of attempts that Slurm's queue has forgotten. A text file (jobcomp/filetxt) is not
+# read: job names with line breaks are in it, so anybody could forge the end of another's job.
 
 ASK_S = 60.0
 """Seconds between two questions: it is a database, which others use."""

@@ -1,7 +1,7 @@
 """A partition of Slurm as a cluster, where each attempt is a batch job of its own.
 
 All nodes have one agent, which is a session within the daemon (`job_session`). What other people's
-jobs hold of each node is told as taken.
+jobs hold of each node counts as taken.
 """
 
 import secrets
@@ -125,11 +125,7 @@ class _JobLink:
         self._tasks = tasks
 
     async def begin(self, verb: str, *words: str) -> AgentProcess:
-        """Begin a verb of the agent on this machine, which has the same files.
-
-        Raises:
-            OSError: it cannot be begun.
-        """
+        """Begin a verb of the agent on this machine, which has the same files."""
         return await begin_here(verb, *words)
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
@@ -197,18 +193,12 @@ class _SessionProcess:
         await self.end_input()
 
 
-# What of each node other people's jobs hold, by what Slurm says is in use: GPUs, CPUs, memory.
+# What other people's jobs hold of each node. Slurm says what is in use, not by whom. So a listing
+# of nodes counts only between two answers of squeue, and only for nodes where all our attempts in
+# them have started by our records.
 #
-# Slurm tells what of a node is in use, not by whom. What of it is ours is known by the starts of
-# our attempts, a while after Slurm has started them. So a listing of nodes is judged between two
-# answers of squeue: all of ours that one of them has on a node must have started by our records,
-# or nothing is said of that node yet. A short attempt may have come and gone between the two.
-#
-# CPUs and memory have no numbers by which ours could be told from others', only amounts. What an
-# attempt of ours has beyond what was booked for it, such as the rest of a core, counts as
-# others': so what is free by the books is what Slurm has free. Where ours came or went between
-# the two answers, it is not known whether the listing counts them; then what was told is changed
-# only as far as it cannot be true either way.
+# CPUs and memory are amounts only: what our attempts have beyond their booking counts as others'.
+# Where ours came or went between the answers, the last result changes only as far as it must.
 
 Own = Mapping[Key, Share]
 """What our attempts have of one node, as it was booked."""

@@ -1,9 +1,8 @@
 """The session with Slurm's own jobs, as if an agent answered: the same questions, typed the same.
 
-It runs in the daemon. What an agent does on its node a batch job does here, and what it would
-tell stands in the attempts' folders: these are looked at every `look_s`. Slurm's queue is asked
-for every `poll_s`, as a whole; what it does not answer changes nothing. An attempt that Slurm
-should have and has not is submitted again: whichever of its jobs makes the claim first runs it.
+It runs in the daemon, reads the attempts' folders every `look_s` and Slurm's whole queue every
+`poll_s`; a missing answer changes nothing. An attempt that Slurm should have and has not is
+submitted again: the first of its jobs to make the claim runs it.
 """
 
 import dataclasses
@@ -67,10 +66,8 @@ from shunter.backends.slurm.settings import SlurmSettings, own_user
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
 from shunter.events.values import NodeName
 
-# What Slurm is told of attempts: to run, suspend and end them, and to wake their supervisors.
-#
-# Nobody waits for it but who submits. What Slurm is to end it is told at every look until the queue
-# says that it has, so that a controller which is away, or forgets, changes nothing.
+# Orders to Slurm. A job to be ended is cancelled at every look until the queue says it is over, so
+# a controller that is away or forgets changes nothing.
 
 AT_ONCE = 4
 """Commands at once: the controller answers others in between."""
@@ -231,9 +228,8 @@ class Submissions:
             self._ending.discard(number)
 
 
-# The records of attempts that are batch jobs, on the folder that all nodes share with us.
-#
-# Everything here waits for a file server, so it runs in a thread, one call at a time.
+# The records of batch jobs on the shared folder: file servers are slow, so in a thread, one call
+# at a time.
 
 Question = Mapping[str, Any]
 
@@ -675,10 +671,7 @@ class JobSession:
         await self._withdraw_from(self._service.out_of_service(clock.wall_s()) or {})
 
     async def _withdraw_from(self, out: Mapping[NodeName, str]) -> None:
-        """Take attempts out of Slurm's queue that wait for nodes out of service.
-
-        They have nothing to lose, and another node may have room for them.
-        """
+        """Take attempts out of Slurm's queue that wait for nodes out of service."""
         for key, cause in await self._in_thread(partial(self._records.waiting_for, out)):
             if await self._in_thread(partial(self._records.withdraw, key, cause)):
                 self._submissions.end(key)

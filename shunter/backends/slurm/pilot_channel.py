@@ -56,23 +56,15 @@ from shunter.backends.node.pilot import (
 from shunter.backends.node.records import create_private
 from shunter.errors import BackendError, ConfigError
 
-# The keys by which the daemon and its pilots know each other: one authority a cluster.
-#
-# The daemon has a key pair below its own root (`pilots.pem`, mode 0600). It signs a certificate
-# for each pilot, whose private key travels in the pilot's file: one file of mode 0600 on the
-# shared file system, and nowhere else, neither argv nor environment nor a script that `scontrol`
-# shows. The file also holds the daemon's certificate, so that the pilot knows the daemon. It is
-# written anew while its pilot waits in Slurm's queue for long, and removed once the pilot has
-# ended.
+# One authority a cluster (`pilots.pem`, mode 0600) signs a certificate for each pilot. The private
+# key is in the pilot's file on the shared file system (0600), never in argv, environment or script:
 #
 #     {"name": …, "addresses": …, "port": …, "trust": the daemon's certificate, …}     one line
 #     -----BEGIN PRIVATE KEY-----   the pilot's
 #     -----BEGIN CERTIFICATE-----   the pilot's
 #
-# The daemon's certificate stands for a daemon and the others for pilots only (extended key
-# usage), so that no pilot can pose as the daemon to another. P-256 rather than Ed25519: machines
-# in FIPS mode refuse the latter. A job of the same account could read the file all the same, as
-# it could cancel the pilot: the border is the account, as everywhere in Slurm.
+# Extended key usage keeps a pilot from posing as the daemon. P-256, since machines in FIPS mode
+# refuse Ed25519. A job of the same account could read the file: the account is the border.
 
 AUTHORITY_FILE = "pilots.pem"
 AUTHORITY_VALID_S = 20 * 365 * 86_400
@@ -343,11 +335,7 @@ def _write_private(path: Path, content: str, *, replaces: bool) -> None:
 
 
 def _check_private(path: Path) -> None:
-    """Refuse a key that others could have read or put there.
-
-    Raises:
-        ConfigError: they could.
-    """
+    """Refuse a key that others could have read or put there."""
     found = path.lstat()
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISREG(found.st_mode):

@@ -1,10 +1,9 @@
 """The pilots of a cluster: submitted, found in the queue, let in, renewed and given back.
 
-Everything known of a pilot is in three places that outlive the daemon: its file (ROOT/pilots), the
-queue of Slurm, and the supervisors below ROOT/nodes. So a daemon that starts reads the files and
-the queue, lets the pilots in that still are there, and goes on. A pilot that is in no answer of
-squeue that began after its submission was settled has ended, or was never taken: Slurm forgets what
-it took in the seconds before a crash. An answer that failed says nothing of any pilot.
+All that is known of a pilot outlives the daemon: its file (ROOT/pilots), Slurm's queue, and the
+supervisors below ROOT/nodes. A daemon that starts reads these and goes on. A pilot missing from an
+answer of squeue that began after its submission has ended or was never taken: Slurm forgets jobs of
+the seconds before a crash. A failed answer says nothing.
 """
 
 import secrets
@@ -61,10 +60,8 @@ from shunter.backends.slurm.settings import (
 from shunter.errors import BackendError, SlurmRefusedError, SlurmUnknownError
 from shunter.events.values import NodeName
 
-# An agent inside a pilot: there once the pilot has dialled in, gone when it is lost.
-#
-# The session runs over the pilot's own connection. What else is asked of an agent needs no node: it
-# is about files that lie on the folder all nodes share, so it is begun on this machine.
+# An agent inside a pilot. Its session runs over the pilot's connection; verbs about files on the
+# shared folder run on this machine.
 
 NOT_ASKED = "Slurm was not asked for node {name} yet"
 
@@ -133,11 +130,7 @@ class _PilotLink:
         self._stream = stream
 
     async def begin(self, verb: str, *words: str) -> AgentProcess:
-        """Begin a verb of the agent on this machine, which has the same files.
-
-        Raises:
-            OSError: it cannot be begun.
-        """
+        """Begin a verb of the agent on this machine, which has the same files."""
         return await begin_here(verb, *words)
 
     async def begin_session(self, folder: str) -> tuple[AgentProcess, str]:
@@ -176,9 +169,6 @@ class _PilotSession:
         await self._stream.aclose()
 
 
-# What a pilot is, as Slurm is told: a batch script and the options of sbatch.
-
-
 def pilot_script(python: str, agent: str, file: str, folder: str) -> str:
     """Return the script, which says where the pilot's secret lies, not what it is."""
     return batch_script((python, "-I", "-S", agent, "pilot", file, folder))
@@ -201,9 +191,6 @@ def pilot_options(
     if server.memory_mb:
         options.append(f"--mem={server.memory_mb}M")
     return [*options, *settings.options]
-
-
-# What the daemon knows of one pilot that it has asked Slurm for.
 
 
 @dataclass(slots=True)
@@ -251,9 +238,6 @@ class KnownPilot:
             busy_gpus,
             "" if reason == "None" else reason,
         )
-
-
-# Which nodes are held by a pilot that is about to end, and why: nothing is to be started there.
 
 
 class NodeDrains:
@@ -619,11 +603,7 @@ class PilotFleet:
             known.certificate.remove_file()
 
     def _prepare(self) -> None:
-        """Have the folder of pilots, and the agent in it, which may be removed.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Have the folder of pilots, and the agent in it, which may be removed."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._agent or not Path(self._agent).exists():
             self._agent = install_shared(str(self._folder))

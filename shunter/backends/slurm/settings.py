@@ -1,4 +1,4 @@
-"""What the Slurm backends are told: the partition, its nodes, and how batch jobs are asked for."""
+"""Settings of the Slurm backends: the partition, its nodes, and how batch jobs are asked for."""
 
 import math
 import os
@@ -69,7 +69,7 @@ class SlurmSettings(Limits):
         return Owner(self.cluster_id, self.term, self.holder, self.root)
 
 
-# A batch job of ours as Slurm is told of it: a pilot, or an attempt that is a job of its own.
+# A batch job of ours: a pilot, or an attempt of its own.
 
 END_LEAD_S = 120
 """A job is told so long before its time limit that it is about to end."""
