@@ -42,8 +42,6 @@ from shunter.events.values import (
     gpu_numbers,
 )
 
-# Who owns the GPUs of servers in a plan: what jobs asked for, and what they share in turns.
-
 
 class Owners:
     """The GPUs that jobs were given, by server.

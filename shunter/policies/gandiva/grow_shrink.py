@@ -46,7 +46,7 @@ from shunter.events.values import (
 )
 from shunter.policies.gandiva.affinity import FoundPlace, Placer
 
-# Which GPUs are idle, and since when: what jobs may grow into (Gandiva, OSDI 2018, 3.2).
+# Idle GPUs, which jobs may grow into (Gandiva, OSDI 2018, 3.2).
 
 
 @dataclass

@@ -63,15 +63,9 @@ from shunter.policies.gandiva.grow_shrink import NO_RESIZING, IdleServers, Plann
 from shunter.policies.migration import GoalSettings, Migrations
 from shunter.policies.params import Duration, PolicyParams
 
-# Packing under overload: two jobs of a server run at once where that beats their turns.
-#
-# Jobs begin with turns of their own, so that they can be measured alone. While more of them want
-# the GPUs of a server than can have them at once, the one that uses its GPU least is tried beside
-# the one that uses it least of the others, within the memory of a GPU (Gandiva, OSDI 2018, 3.3).
-# Kept is what gains over the turns, everything else has turns of its own again; a pair of models
-# that lost on a type of GPU is not tried there again. One pack at a time is tried in each server,
-# for neighbours disturb each other, and never with a job whose move is on trial. Packs end once
-# there is room for all of a server at once.
+# Packing under overload (Gandiva, OSDI 2018, 3.3): the job that uses its GPU least is tried with
+# the next one within the GPU's memory, and kept if it beats their turns. Neighbours disturb each
+# other, so one pack at a time is tried in each server, and none with a move on trial.
 
 
 class Packing:
@@ -205,8 +199,6 @@ def _gpu_type(view: View, node: NodeName) -> GpuType:
 def _node_of(job: Job) -> NodeName:
     return job.allocation.shares[0].node
 
-
-# What may be set of Gandiva: how high servers become, and what is tried.
 
 SAMPLES_IN_PROBE = 6
 """So often at least a job is to be measured in the time of a probe.

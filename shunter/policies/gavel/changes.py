@@ -230,10 +230,7 @@ def _free(told: Told, candidate: Candidate) -> int:
     return max((room[name] for name, rate in candidate.rates.items() if rate > 0), default=0)
 
 
-# What is done with the plan of an order without classes before it is decided.
-#
-# Running jobs are moved for gangs that found no place, and then job schedulers propose where gangs
-# go; each of the two only where it is configured.
+# Moves for waiting gangs, then proposals of job schedulers, each only where configured.
 
 
 class CarryingMemory(Protocol):

@@ -1,6 +1,6 @@
 """Matrix completion by alternating least squares: few numbers known of many that hang together.
 
-Speeds of models on GPU types, or beside each other, are close to a product of what the row is like
+Speeds of models on GPU types, or next to each other, are close to a product of what the row is like
 and what the column is like. So logarithms are a sum of both and a small product of hidden factors:
 log r_ij = m + a_i + b_j + u_i·v_j. With the columns fixed, each row is a small ridge regression,
 and the other way round; alternating finds both (Koren, Bell and Volinsky, Matrix Factorization
@@ -143,7 +143,7 @@ def guessed_rates(
     return guessed, found.error
 
 
-# Tables of throughputs with the gaps filled: kinds on GPU types alone, and beside each other.
+# Tables of throughputs with the gaps filled.
 
 Rates = dict[GpuType, dict[JobKind, float]]
 Pairs = dict[GpuType, dict[Pair, tuple[float, float]]]

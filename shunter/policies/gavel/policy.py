@@ -6,7 +6,7 @@ known at all, every GPU type counts the same.
 
 A turn is a stretch in which jobs keep their GPUs; they lose them to others at its end only. Within
 a turn, what is free goes to those that wait. Targets are computed at the first plan after anybody
-came or left, or anything was measured anew, and now and then if so configured.
+came or left, or anything was measured again, and now and then if so configured.
 
 Deviation: targets are computed at the next plan after anything changed, and what jobs are still
 owed is carried over; the paper counts from nothing, and the public code waits 1,920 s at least.
@@ -505,10 +505,7 @@ def gavel(
     )
 
 
-# The objectives of Gavel as policies of their own, so that `compare` can be given their names.
-#
-# Each is `gavel` with that objective, and takes the same parameters but `objective`. `gavel.fifo`
-# has no name here: it is taken.
+# Each objective as a policy, for `compare`. `gavel.fifo` is missing: `fifo` has that name.
 
 
 class _ObjectivePolicy:

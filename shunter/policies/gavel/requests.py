@@ -16,14 +16,9 @@ from shunter.events.values import GpuType, JobId, Reason, Sharing, Wait
 from shunter.policies.gavel.mechanism import Demands, Fractions, Gang, JobRequest, Ledger
 from shunter.policies.gavel.objectives import FinishTimes
 
-# How fast each job is on each GPU type: measured while it ran, else by the table, else unknown.
-#
-# A sample of a running job counts for that job on that type, as an average in which each sample
-# weighs a quarter. Where a job was measured on some types only, and no table has it, the others
-# count as its average: so it has no preference for what it never tried.
-#
-# A sample of a job beside another says what part of its rate its kind keeps beside that kind; this
-# goes before the table as well, for all jobs of the two kinds.
+# Rates by GPU type: measured while the job ran (a moving average), else by the table, else unknown.
+# A job measured on some types only, without a table, has their average on the others. Measured
+# parts of pairs go before the table, for all jobs of the two kinds.
 
 WEIGHT: Final = 0.25
 """Of a new sample in the average of a job on a type."""
@@ -185,8 +180,6 @@ def _averaged(value: float, before: float | None) -> float:
     """Return an average with a new value in it."""
     return value if before is None else before + WEIGHT * (value - before)
 
-
-# What the policy remembers: targets and receipts, what was measured, and where everybody is.
 
 SOLVED: Final = "ok"
 """The status of targets that were computed; any other one says why they were not."""
@@ -389,8 +382,6 @@ def is_contended(memory: GavelMemory) -> bool:
             return True
     return False
 
-
-# From a view to job requests: who wants GPUs, of what rates, with how much left to do.
 
 EntityBy = Literal["user", "queue", "group"]
 UNKNOWN_S: Final = 86_400.0

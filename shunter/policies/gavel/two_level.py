@@ -1,7 +1,7 @@
 """Fairness across users, queues or groups, and any index policy inside each.
 
 At every plan GPUs are given away one job at a time: the next one goes to the first job, by the
-index inside, of whoever has the fewest GPUs for its weight; among equals, of whoever has had the
+index inside, of the entity with the fewest GPUs for its weight; among equals, of the one with the
 least GPU time for it. That is weighted max-min fairness in whole jobs (progressive filling,
 Bertsekas and Gallager, Data Networks, section 6.5.2); GPUs that do not divide evenly go round from
 turn to turn.
