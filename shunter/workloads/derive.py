@@ -4,8 +4,8 @@
     python -m shunter.workloads.derive tiresias yarn-gput1000.csv tiresias.json
     python -m shunter.workloads.derive gavel simulation_throughputs.json gavel.json
 
-Each table names the module that derived it first, which is now a part of this one: its bytes are
-in the digests of traces, and never change.
+Each table names the module that derived it at first: its bytes are in the digests of traces, and
+never change.
 """
 
 import json

@@ -27,8 +27,6 @@ from shunter.workloads.formats.format import (
 )
 from shunter.workloads.trace import Fault, Inspection, Trace, TraceJob
 
-# Files that people name: read whole, if they are files, and of a size that can be meant.
-
 PIECE_BYTES = 1 << 20
 FILE_BYTES_MOST = 4 << 30
 """Far more than the largest trace there is; a device has no end."""

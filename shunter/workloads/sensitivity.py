@@ -30,10 +30,7 @@ from shunter.errors import ConfigError
 from shunter.events.values import Resources
 from shunter.workloads.loading import table_text
 
-# What the public Synergy simulator publishes of its models, as it comes with the package.
-#
-# `data/synergy.json` says what is in it. The table of sensitivity is read from it, and whoever
-# counts iterations as that simulator does reads what one takes.
+# What the Synergy simulator publishes of its models; `data/synergy.json` describes itself.
 
 PUBLISHED = Path(__file__).parent / "data" / "synergy.json"
 
@@ -45,13 +42,9 @@ def published_models() -> dict[str, Any]:
     return models
 
 
-# Reading a table of sensitivity: its matrices, checked cell by cell, and its digest.
-#
-# A row stands for a number of CPU cores for each GPU, a column for so much memory, and a cell for
-# the throughput over that at the proportional share. `multi_gpu` of a model holds tables of gangs
-# by their GPUs, with columns at `multi_gpu_memory_gb_points` where the document names these; rows
-# of 0 at their end were not measured. Keys that nobody knows, and keys that are there twice, are
-# faults; some only say where the numbers come from, and are not read here.
+# Reading a table: rows are CPUs for each GPU, columns memory, cells the throughput over that at the
+# proportional share. `multi_gpu` has tables by GPUs, with columns `multi_gpu_memory_gb_points`;
+# rows of 0 at their end were not measured. Unknown and repeated keys are faults.
 
 BUILTIN_SENSITIVITY: Final = "builtin:synergy"
 """The source that names the table of the package: what the Synergy simulator publishes."""
@@ -124,11 +117,7 @@ class _Reading:
         self._faults: list[str] = []
 
     def table(self, document: object) -> SensitivityTable:
-        """Return the table of a document.
-
-        Raises:
-            ConfigError: it is none.
-        """
+        """Return the table of a document."""
         whole = self._object(document, "the document", _KEYS)
         cpus = self._points(whole.get("cpu_points"), "cpu_points", _MILLI)
         memory = self._points(whole.get("memory_gb_points"), "memory_gb_points", _MB)

@@ -12,11 +12,8 @@ from typing import Final
 
 from shunter.events.values import JobId, JobSpec
 
-# What was wrong with a trace: every row that was dropped or doubted, with its place.
-#
-# A row that cannot be used is dropped and counted here; a row that is odd but usable is kept and
-# noted. What makes the whole file doubtful (a broken header, an id twice) is a `TraceError`
-# instead.
+# Faults. Unusable rows are dropped and counted, odd ones kept and noted; what makes the whole file
+# doubtful (a broken header, an id twice) is a `TraceError`.
 
 EXAMPLES_MAX = 5
 
@@ -261,8 +258,6 @@ class Trace:
     report: QualityReport
     origin: str | None = None
 
-
-# What a trace is like, in numbers: how much work, of which sizes, from whom, at what load.
 
 TOP: Final = 10
 _US: Final = 1_000_000

@@ -87,7 +87,7 @@ def _whole(text: str) -> int:
     return int(value)
 
 
-# Points in time as traces write them: ISO 8601, in UTC where no zone is named.
+# Instants: ISO 8601, in UTC where no zone is named.
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH: Final = _EPOCH.replace(tzinfo=None)
@@ -107,8 +107,7 @@ def iso_text(us: int) -> str:
     return (_EPOCH + timedelta(microseconds=us)).isoformat()
 
 
-# The known formats. Other packages add theirs by entry points of the group `shunter.trace_formats`,
-# each a `TraceFormat` (docs/reference/extending.md).
+# Formats; other packages add theirs by entry points `shunter.trace_formats` (extending.md).
 
 _MODULES: Final = {
     "canonical-csv": ("canonical", "CSV_FORMAT"),
@@ -173,9 +172,6 @@ def guess_format(path: str, text: str) -> TraceFormat:
         f"{path}, line 1: cannot tell the format from {line!r}; name it with format = "
         f"{' | '.join(format_names())}, or rename the columns (docs/reference/traces.md){others}"
     )
-
-
-# Comma-separated files: the header, if any, checked once; lines numbered from 1.
 
 
 class DelimitedRows:

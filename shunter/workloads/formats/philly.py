@@ -20,13 +20,9 @@ from shunter.workloads.formats.format import (
 )
 from shunter.workloads.trace import Fault, Inspection, JobEnd, TraceJob, number_fault
 
-# The Philly job list: `timestamp,duration,num_gpus,gpu_time,cluster`.
-#
-# Microsoft's philly-traces (CC-BY-4.0; Jeon et al., USENIX ATC 2019) as filtered for the Sia
-# artifact: 82,247 jobs of 15 virtual clusters, not in order of time. `timestamp` is taken as the
-# submission in UTC (the source does not say whether it is the submission or the start), `cluster`
-# is the virtual cluster and becomes the queue. The list names no users, ends, CPUs or memory. A
-# job's id is the number of its row in the file, from 0.
+# The list `timestamp,duration,num_gpus,gpu_time,cluster`: Microsoft's philly-traces (CC-BY-4.0;
+# Jeon et al., USENIX ATC 2019) as filtered for the Sia artifact, 82,247 jobs, not sorted by time.
+# The source does not say what `timestamp` is: it is taken as the submission, in UTC.
 
 _COLUMNS: Final = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 _GPU_TIME_ERROR_US = 1_000
@@ -92,13 +88,9 @@ CSV_FORMAT: Final = TraceFormat(
 )
 
 
-# The original Philly job log: one JSON list, jobs with their attempts.
-#
-# Microsoft's philly-traces, `cluster_job_log` (CC-BY-4.0; Jeon et al., USENIX ATC 2019). The
-# virtual cluster (`vc`) becomes the queue, Pass, Killed and Failed become finished, cancelled and
-# failed, and instants are read as UTC. The GPUs are those of the last counted attempt that held
-# any. Option `attempts` says which attempts are the job's work: all of them (their lengths added,
-# without the waiting in between), the first, or the last.
+# The original log `cluster_job_log` (CC-BY-4.0; Jeon et al., USENIX ATC 2019), in UTC. GPUs are
+# those of the last counted attempt with any. Option `attempts`: all (lengths added, without the
+# waits), the first, or the last.
 
 Refusal = tuple[Fault, str, str]
 Entry = Mapping[str, object]
