@@ -20,8 +20,8 @@ method `restored`. Encoders and decoders are compiled from source that is writte
         if n == 6: return cls(r[1], r[2], c2(r[3]), c3(r[4]), r[5])
         return loop(r)                                      # says what is wrong with its width
 
-A loop over the fields that decides anew what each one needs takes twice as long, and a simulation
-encodes half a million events; `dataclasses` writes its `__init__` in the same way.
+A loop over the fields takes twice as long, and a simulation encodes half a million events;
+`dataclasses` writes its `__init__` in the same way.
 """
 
 import dataclasses
